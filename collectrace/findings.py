@@ -292,6 +292,10 @@ class Decision:
     """Names that it depends on and that were read, but may have changed since; left out where there
     are none."""
 
+    comes_from: SourceLine | None = field(default=None, metadata=LEFT_OUT)
+    """The line at which the first of what it depends on comes in; left out where that is the
+    statement itself, or is not known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRow:
@@ -346,6 +350,10 @@ class Excerpt:
 
     library: str | None = field(default=None, metadata=LEFT_OUT)
     """The library whose code it is; left out for the user's own."""
+
+    callers: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """``path:line function`` of its callers that have no excerpt of their own, outermost first;
+    left out where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

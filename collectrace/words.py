@@ -241,6 +241,42 @@ def op(call: Call) -> str:
     return f"{call.op}({', '.join(part for part in parts if part)})"
 
 
+def whole(call: Call) -> str:
+    """Return a call as a table shows it: ``all_reduce float32[2, 3] SUM``."""
+    if call.void:
+        return f"{call.op} (could not be described)"
+    shown = dtypes(call) + shapes(call.shape)
+    if call.out_shape is not None:
+        shown += f" -> {shapes(call.out_shape)}"
+    parts = [call.op, shown, call.reduce_op or ""]
+    if call.root is not None:
+        parts.append(f"root {call.root}")
+    if call.peer is not None:
+        parts.append(peer(call) + (f", tag {call.tag}" if call.tag else ""))
+    if call.splits and len(call.splits) == 2:
+        parts.append(f"sends {call.splits[0]}, expects {call.splits[1]}")
+    return " ".join(part for part in parts if part)
+
+
+def dtypes(call: Call) -> str:
+    """Return ``float32``; several are joined by commas."""
+    if call.dtype is None:
+        return ""
+    return ",".join(dict.fromkeys([call.dtype] if isinstance(call.dtype, str) else call.dtype))
+
+
+def shapes(value: Shape | None) -> str:
+    """Return ``[2, 3]``; for a list of tensors each one's, or how many there are."""
+    if value is None:
+        return ""
+    if not value or not isinstance(value[0], list):
+        return str(value)
+    if len(value) > _MOST_SHAPES:
+        same = all(one == value[0] for one in value)
+        return f"{len(value)} x {value[0]}" if same else f" in {len(value)} tensors"
+    return " ".join(map(str, value))
+
+
 def peer(call: Call) -> str:
     """The other side of a message: ``to rank 1``, ``from any rank``."""
     other = "any rank" if call.peer is None or call.peer < 0 else f"rank {call.peer}"

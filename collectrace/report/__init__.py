@@ -54,11 +54,12 @@ class Report:
 REPORTS: Final = (
     Report(module="terminal", what="the report for people"),
     Report(
-        module="decisions",
-        what="the report with the statements of your program that can have led to each finding",
-        option="decisions",
+        module="verbose",
+        what="all that is known of each finding and of every rank",
+        option="verbose",
         is_short=True,
     ),
+    Report(module="verbose", what="the same as --verbose", option="decisions", is_short=True),
     Report(
         module="brief",
         what="ten lines at most, for a chat or an agent",

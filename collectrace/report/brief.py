@@ -8,14 +8,16 @@ is ours: the verdict, the kinds of findings (they never change their meaning), n
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Final, TextIO
 
 from collectrace import internal, words
 from collectrace.findings import KINDS, Alignment, Finding, cause_of
 from collectrace.report import text
+from collectrace.report.document import Document, Listing, Prose, document
 
 MOST_LINES: Final = 10
-_MOST_SIDES: Final = 3
+_MOST_PLACES: Final = 3
 _LONGEST: Final = 400
 _MOST_KINDS: Final = 5
 
@@ -36,8 +38,7 @@ def lines(alignment: Alignment) -> list[str]:
     telling = [n for n, f in enumerate(alignment.findings) if f.kind != "evidence_gap"]
     gap = next((f for f in alignment.findings if f.kind == "evidence_gap"), None)
     if telling:
-        first = alignment.findings[telling[0]]
-        told += _finding(first)
+        told += _finding(alignment.findings[telling[0]], document(alignment, telling[0]))
         others = [
             alignment.findings[n] for n in telling[1:] if cause_of(alignment.findings, n) is None
         ]
@@ -55,30 +56,30 @@ def lines(alignment: Alignment) -> list[str]:
     return told
 
 
-def _finding(finding: Finding) -> list[str]:
-    told = f"finding: {finding.kind} ({finding.severity})"
+def _finding(finding: Finding, told: Document) -> Iterator[str]:
+    kind = f"finding: {finding.kind} ({finding.severity})"
     if finding.seq is not None:
         numbered = "message" if KINDS[finding.kind].family == "message" else "call"
-        told += f" at {numbered} {finding.seq}"
+        kind += f" at {numbered} {finding.seq}"
     if finding.group is not None:
         group = words.group(finding.group)
-        told += f" of {group if group == words.DEFAULT_GROUP else quoted(group)}"
+        kind += f" of {group if group == words.DEFAULT_GROUP else quoted(group)}"
     blamed = words.ranks(finding.suspects) if finding.suspects else "none named"
-    found = [
-        f"{told}; suspects: {blamed}",
-        f"what: {quoted(finding.headline)}",
+    yield f"{kind}; suspects: {blamed}"
+    code = f" [{quoted(finding.code)}]" if finding.code else ""
+    yield f"what{code}: {quoted(told.headline)}"
+    places = [
+        f"at: {quoted(f'{block.heading}:{row.number} {row.text.strip()}')}: "
+        f"{quoted('; '.join(row.notes))}"
+        for block in told.blocks
+        if isinstance(block, Listing)
+        for row in block.rows
+        if row.notes
     ]
-    for label, prose in ("cause", finding.cause), ("fix", finding.fix):
-        if prose:
-            found.append(f"{label}: {quoted(prose)}")
-    for side in finding.sides[:_MOST_SIDES]:
-        who = f"{words.ranks(side.ranks)}: {text.STATES[side.state]}"
-        if side.call is None:
-            found.append(f"{who}, no call")
-        else:
-            at = f" at {quoted(side.call.site)}" if side.call.site else ""
-            found.append(f"{who}, {quoted(text.call(side.call))}{at}")
-    return found
+    yield from places[:_MOST_PLACES]
+    for block in told.blocks:
+        if isinstance(block, Prose) and block.label in ("why", "fix"):
+            yield f"{block.label}: {quoted(block.text)}"
 
 
 def quoted(log: str) -> str:

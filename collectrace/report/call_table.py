@@ -9,7 +9,7 @@ from rich.text import Text
 
 from collectrace import words
 from collectrace.ops import POINT_TO_POINT
-from collectrace.report import sidebyside, text
+from collectrace.report import text
 from collectrace.report.layout import INDENT, Page
 from collectrace.report.opening import moment
 from collectrace.views import CallRow, CallsOfRank
@@ -68,7 +68,7 @@ def _table(calls: CallsOfRank, file: str) -> list[tuple[list[list[Text]], str]]:
     lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
     for row in calls.calls:
         c = row.call
-        mark = sidebyside.MARKS["root"] if row.finding is not None else ""
+        mark = "cause >" if row.finding is not None else ""
         cells = [mark, _time(row), _number(row), row.fate, text.call(c), _by(row, file)]
         if not is_one:
             info = infos.get(c.group)

@@ -1,32 +1,13 @@
-"""The report with the statements that can have led to each finding.
-
-For each statement: its line, what it did on a rank of either side, what its names held there, what
-it depends on, and how sure it is that it decided.
-"""
+"""The statements that can have sent ranks different ways, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TextIO
-
-from rich.console import Console
-from rich.text import Text
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from collectrace import words
-from collectrace.findings import (
-    Alignment,
-    Decision,
-    DecisionSide,
-    DependsOn,
-    Finding,
-    Strength,
-    Way,
-)
-from collectrace.report import terminal, text
-from collectrace.report.layout import INDENT, Page
-
-_MOST: Final = 8
-"""Statements of one finding that are shown."""
+from collectrace.findings import Decision, DecisionSide, DependsOn, Strength, Way
+from collectrace.report import text
 
 _MOST_NAMES: Final = 6
 """Names whose values are shown of one rank."""
@@ -67,55 +48,30 @@ SURE: Final[Mapping[Strength, str]] = {
     "only": "The source shows no other statement that can have decided.",
     "confirmed": "Confirmed: a value that it depends on differs between the two ranks.",
     "equal": "Its values that were read are equal on both ranks.",
-    "possible": "It can have decided; so can others in this list.",
+    "possible": "It can have decided; so can others.",
 }
 
 
-def write(alignment: Alignment, out: TextIO) -> None:
-    """Write the report for people, with the decisions under each finding."""
-    terminal.render(alignment, Console(file=out), beside=show)
-
-
-def show(page: Page, finding: Finding) -> None:
-    """Write the decisions of a finding; nothing where there are none."""
-    decisions = finding.decisions or ()
-    if not decisions:
-        return
-    page.line()
-    page.line(Text("what can have sent the ranks different ways", "bold"), indent=INDENT)
-    for decision in decisions[:_MOST]:
-        _decision(page, decision)
-    if len(decisions) > _MOST:
-        rest = words.counted(len(decisions) - _MOST, "more statement")
-        page.line(f"and {rest}, in --json", indent=INDENT)
-
-
-def _decision(page: Page, decision: Decision) -> None:
-    spot = Text.assemble((text.site(decision.site), "cyan"), f"   {text.clean(decision.text)}")
-    if decision.library is not None:
-        spot.append(f"   (in {text.clean(decision.library)})")
-    page.prose(spot, indent=INDENT, hang=INDENT)
+def described(decision: Decision) -> Iterator[str]:
+    """Return what each side did at a statement, and how sure it is that it decided."""
     ranks = [side.rank for side in decision.sides]
     for n, side in enumerate(decision.sides):
         # A rank may be compared with itself in an earlier iteration.
-        is_before = n > 0 and side.rank in ranks[:n]
-        page.prose(_side(side, is_before=is_before), indent=2 * INDENT, hang=INDENT)
-    told = f"It depends on {words.listed([DEPENDS_ON[one] for one in decision.depends_on])}. "
-    page.prose(told + SURE[decision.strength], indent=2 * INDENT, hang=INDENT)
+        yield _side(side, is_before=side.rank in ranks[:n])
+    told = f"depends on {words.listed([DEPENDS_ON[one] for one in decision.depends_on])}. "
+    yield told + SURE[decision.strength]
     if decision.read_later:
         names = words.listed([f"`{text.clean(one)}`" for one in decision.read_later[:_MOST_NAMES]])
-        later = f"Read later, when they may have held something else: {names}."
-        page.prose(later, indent=2 * INDENT, hang=INDENT)
+        yield f"Read later, may have changed since: {names}."
 
 
-def _side(side: DecisionSide, *, is_before: bool) -> Text:
+def _side(side: DecisionSide, *, is_before: bool) -> str:
     """Return ``rank 1: the condition was false; `loss` is nan``."""
-    who = f"rank {side.rank}" + (" usually" if is_before else "")
     held = [
         f"`{text.clean(name)}` is {value(one)}"
         for name, one in list((side.values or {}).items())[:_MOST_NAMES]
     ]
-    return Text.assemble((who, "bold"), f": {'; '.join([_did(side), *held])}")
+    return f"rank {side.rank}{' usually' if is_before else ''}: {'; '.join([_did(side), *held])}"
 
 
 def _did(side: DecisionSide) -> str:

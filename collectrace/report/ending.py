@@ -1,14 +1,16 @@
-"""How the report ends: what every rank was doing, what the logs cannot tell, and the verdict."""
+"""How the report ends: what every rank was doing, what the logs do not show, and the verdict."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from rich.text import Text
 
 from collectrace import internal, words
 from collectrace.findings import (
+    KINDS,
     Alignment,
     Ended,
     Finding,
@@ -18,12 +20,14 @@ from collectrace.findings import (
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.report import text
-from collectrace.report.layout import INDENT, LABEL, Page
+from collectrace.report.layout import INDENT, LABEL, SEPARATOR, Page
 from collectrace.report.opening import STATUS_STYLE
 
 _MOST_STATES: Final = 8
 _MOST_LINES: Final = 3
 _MOST_RUNS: Final = 2
+_MOST_GAPS: Final = 3
+_WIDEST_LABEL: Final = 20
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
@@ -34,18 +38,57 @@ NUMBER: Final = re.compile(r"\d+")
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
     "signal": "killed by a signal",
-    "gone": "its process is gone",
+    "gone": "killed before the log ended",
     "alive": "still alive",
 }
 
 
-def show(page: Page, alignment: Alignment) -> None:
-    """Write it."""
-    _ranks(page, alignment)
-    _gaps(page, alignment)
+def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
+    """Write what agrees, what the logs lack, and where to find more.
+
+    ``findings``: those that are shown in full.
+    """
+    found = [alignment.findings[n] for n in findings]
+    is_error = any(one.severity == "error" for one in found)
+    if not is_error:
+        page.prose(verdict(alignment), hang=INDENT)
+    elif told := agreed(alignment, found[0]):
+        page.prose(told, hang=INDENT)
+    if sum(one.severity == "error" for one in found) > 1:
+        page.prose(_summary(alignment), hang=INDENT)
+    missing = [*(_unrecorded(alignment) if is_error else ()), *gaps(alignment, short=bool(found))]
+    for gap in missing[:_MOST_GAPS]:
+        page.prose(f"note: {gap}", hang=INDENT)
+    if len(missing) > _MOST_GAPS:
+        page.line(f"and {words.counted(len(missing) - _MOST_GAPS, 'more note')} (--verbose)")
     internal_errors(page, alignment)
-    page.prose(_run(alignment), hang=INDENT)
-    page.prose(verdict(alignment))
+    if alignment.evidence.other_runs:
+        page.prose(run(alignment), hang=INDENT)
+    if not found:
+        return
+    codes = dict.fromkeys(text.clean(one.code) for one in found if one.code)
+    explained = [f"collectrace explain {' '.join(codes)}"] if codes else []
+    more = "more: --verbose, --html report.html, --json -"
+    page.prose(SEPARATOR.join([*explained, more]), hang=INDENT)
+
+
+def agreed(alignment: Alignment, finding: Finding) -> str:
+    """Return which calls before a finding agree; empty if none are known."""
+    group = finding.group
+    rows = finding.table.rows if finding.table is not None else ()
+    first = next((row.seq for row in rows if row.mark), finding.seq)
+    if group is None or first is None or first < 2 or not _is_row(alignment, finding):
+        told = words.compared(alignment.evidence)
+        return f"{told} agree" if told else ""
+    members = words.ranks(group.ranks) if group.ranks else ""
+    inside = ", ".join(part for part in (text.backend(group), members) if part)
+    calls = "call 1" if first == 2 else f"calls 1-{first - 1}"
+    return f"{calls} of {text.group(group)} ({inside}) {'agrees' if first == 2 else 'agree'}"
+
+
+def _is_row(alignment: Alignment, finding: Finding) -> bool:
+    """Whether a finding is about a call of a stream, all of whose calls before were compared."""
+    return KINDS[finding.kind].family == "call" and not alignment.evidence.imported
 
 
 def internal_errors(page: Page, alignment: Alignment) -> None:
@@ -54,8 +97,8 @@ def internal_errors(page: Page, alignment: Alignment) -> None:
         page.line(Text(told, "yellow"))
 
 
-def _run(alignment: Alignment) -> str:
-    """Which run this was about, and that the folder holds others."""
+def run(alignment: Alignment) -> str:
+    """Return which run this was about, and that the folder holds others."""
     told = f"run {text.clean(alignment.run)}"
     others = [text.clean(run) for run in alignment.evidence.other_runs or ()]
     if not others:
@@ -64,7 +107,8 @@ def _run(alignment: Alignment) -> str:
     return f"{told}; {words.counted(len(others), 'other run')} in this folder (--run): {named}"
 
 
-def _ranks(page: Page, alignment: Alignment) -> None:
+def states(page: Page, alignment: Alignment) -> None:
+    """Write what every rank was doing."""
     if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
         return
     page.heading("ranks")
@@ -74,7 +118,7 @@ def _ranks(page: Page, alignment: Alignment) -> None:
         groups.setdefault((state, NUMBER.sub("#", detail), last), []).append(rank)
     alike = list(groups.values())
     labels = [words.ranges([r.rank for r in one]) for one in alike]
-    indent = min(max(LABEL, max(map(len, labels)) + 2 * INDENT), 2 * LABEL)
+    indent = min(max(LABEL + INDENT, max(map(len, labels)) + 2 * INDENT), _WIDEST_LABEL)
     for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
         if len(label) > indent - 2 * INDENT:
             page.prose(label, indent=INDENT)
@@ -110,20 +154,11 @@ def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
     return ", ".join(part for part in (text.STATES[rank.state], ended) if part), detail, last
 
 
-def _gaps(page: Page, alignment: Alignment) -> None:
-    told = gaps(alignment)
-    if told:
-        page.heading("what the logs cannot tell")
-        for gap in told:
-            page.prose(gap, indent=INDENT, hang=INDENT)
-        page.line()
-
-
-def gaps(alignment: Alignment) -> list[str]:
-    """What the logs cannot tell, in sentences."""
+def gaps(alignment: Alignment, *, short: bool = False) -> list[str]:
+    """Return what the logs do not show, in sentences; ``short``: without what to do about it."""
     evidence = alignment.evidence
     found = []
-    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    told = [_gap(f, short=short) for f in alignment.findings if f.kind == "evidence_gap"]
     if evidence.missing_ranks and not told:
         found.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
     if evidence.damaged_lines:
@@ -134,13 +169,14 @@ def gaps(alignment: Alignment) -> list[str]:
     return found + told
 
 
-def _gap(finding: Finding) -> str:
-    sentences = (text.clean(part).rstrip(".") for part in (finding.headline, finding.fix) if part)
+def _gap(finding: Finding, *, short: bool) -> str:
+    parts = (finding.headline, "" if short else finding.fix)
+    sentences = (text.clean(part).rstrip(".") for part in parts if part)
     return ". ".join(sentences) + "."
 
 
 def verdict(alignment: Alignment) -> Text:
-    """The last line: the status, what it covers, and the exit status."""
+    """Return the status, what it covers, and the exit status."""
     # "aligned" stands for what agrees, though the job itself may have crashed over other things.
     said = "aligned" if alignment.status == "aligned" else alignment.outcome
     status = (said, f"bold {STATUS_STYLE[said]}")
@@ -155,8 +191,15 @@ def _limits(alignment: Alignment) -> str:
     if not spots:
         return ""
     goes = ", as far as torch.distributed goes" if alignment.exit_status != 1 else ""
-    unseen = (f"; {s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded" for s in spots)
-    return goes + text.clean("".join(unseen))
+    return goes + "".join(f"; {one}" for one in _unrecorded(alignment))
+
+
+def _unrecorded(alignment: Alignment) -> list[str]:
+    """Return what communicated, and is not recorded."""
+    spots = alignment.evidence.blind_spots or ()
+    return [
+        text.clean(f"{s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded") for s in spots
+    ]
 
 
 def _summary(alignment: Alignment) -> str:

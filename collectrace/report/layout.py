@@ -24,15 +24,27 @@ WIDEST: Final = 110
 
 INDENT: Final = 2
 
-LABEL: Final = 10
+ARROW: Final = "\N{BLACK LEFT-POINTING TRIANGLE}"
+"""Before what a rank did at a line."""
+
+SEPARATOR: Final = " \N{MIDDLE DOT} "
+
+_ASCII: Final = str.maketrans({ARROW: "<", SEPARATOR[1]: "|"})
+
+_DEFAULT_WIDTH: Final = 80
+
+LABEL: Final = 8
 """Where the text behind a label begins."""
 
 _NARROWEST_CELL: Final = 16
 
+_MOST_BROAD: Final = 3
+"""Columns that need not be narrow, however wide the page."""
+
 _NARROW: Final = 70
 """Columns below which a table takes what room there is."""
 
-_NARROWEST_OF_NARROW: Final = 12
+_NARROWEST_OF_NARROW: Final = 10
 
 _SITE: Final = re.compile(r":\d+$")
 
@@ -41,17 +53,25 @@ class Page:
     """Writes one line after the other to a console."""
 
     def __init__(self, console: Console) -> None:
+        if console.width <= 0:  # COLUMNS=0
+            console.width = _DEFAULT_WIDTH
         self.console = console
         self.width = min(console.width, WIDEST)
+
+    @property
+    def is_unicode(self) -> bool:
+        """Whether the console can show any character."""
+        return self.console.encoding.lower().startswith("utf")
 
     def line(self, text: Text | str = "", *, indent: int = 0) -> None:
         """One line as it is; one longer than the page is left for the terminal to wrap."""
         whole = Text(" " * indent) + (text if isinstance(text, Text) else Text(text))
         whole.rstrip()
         whole.plain = masked(whole.plain)
-        encoding = self.console.encoding
-        if not whole.plain.isascii() and not encoding.lower().startswith("utf"):
-            whole.plain = whole.plain.encode(encoding, "replace").decode(encoding)
+        if not whole.plain.isascii() and not self.is_unicode:
+            encoding = self.console.encoding
+            plain = whole.plain.translate(_ASCII)
+            whole.plain = plain.encode(encoding, "replace").decode(encoding)
         self.console.print(whole, soft_wrap=True, highlight=False)
 
     def heading(self, title: str) -> None:
@@ -130,7 +150,8 @@ class Page:
             for column in lines
         ]
         room = self.width - indent - 2 * (count - 1) - sum(natural[:fixed])
-        least = _NARROWEST_OF_NARROW if is_narrow else _NARROWEST_CELL
+        is_tight = is_narrow or count - fixed > _MOST_BROAD
+        least = _NARROWEST_OF_NARROW if is_tight else _NARROWEST_CELL
         return natural[:fixed] + share(natural[fixed:], longest[fixed:], room, least)
 
     def fits(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -11,7 +10,7 @@ from rich.text import Text
 from collectrace import words
 from collectrace.findings import Alignment, Job, RankState, State
 from collectrace.report import text
-from collectrace.report.layout import INDENT, Page
+from collectrace.report.layout import INDENT, SEPARATOR, Page
 
 STATUS_STYLE: Final = {
     "aligned": "green", "diverged": "red", "hung": "red", "crashed": "red", "unknown": "yellow",
@@ -26,29 +25,30 @@ TELLING: Final[tuple[State, ...]] = (
 )  # fmt: skip
 """The states, what tells most of an end first."""
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
-
 
 def show(page: Page, alignment: Alignment) -> None:
     """Write it."""
-    outcome = alignment.outcome
+    outcome, *parts = told(alignment)
+    style = f"bold {STATUS_STYLE[alignment.outcome]}"
+    page.prose(
+        Text.assemble((outcome, style), *(f"{SEPARATOR}{one}" for one in parts)), hang=INDENT
+    )
+    job = alignment.job or Job()
+    if job.attempt > 1:
+        earlier = [text.clean(one) for one in job.earlier]
+        page.prose(SEPARATOR.join([f"attempt {job.attempt}", *earlier]), hang=INDENT)
+    page.line()
+
+
+def told(alignment: Alignment) -> list[str]:
+    """Return ``diverged``, what was run, on which ranks, for how long, and until when."""
     job = alignment.job or Job()
     script = text.clean(job.script)
     if len(script) > _LONGEST_SCRIPT:
         script = script[: _LONGEST_SCRIPT - 2] + ".."
-    style = f"bold {STATUS_STYLE[outcome]}"
     who = words.counted(alignment.world_size, "rank") + hosts(job)
-    said = f"{script}, {who}" if script else who
-    page.prose(Text.assemble((f"{outcome}: ", style), said), hang=INDENT)
-    moment = when(job, is_alive=any(rank.ended == "alive" for rank in alignment.ranks))
-    if moment:
-        page.prose(moment, indent=INDENT, hang=INDENT)
-    if job.attempt > 1:
-        earlier = [text.clean(one) for one in job.earlier]
-        page.prose("; ".join([f"attempt {job.attempt}", *earlier]), indent=INDENT, hang=INDENT)
-    if alignment.ranks:
-        page.prose(states(alignment.ranks), indent=INDENT, hang=INDENT)
-    page.line()
+    ended = when(job, is_alive=any(rank.ended == "alive" for rank in alignment.ranks))
+    return [part for part in (alignment.outcome, script, who, ended) if part]
 
 
 def hosts(job: Job) -> str:
@@ -63,15 +63,13 @@ def hosts(job: Job) -> str:
 
 
 def when(job: Job, *, is_alive: bool) -> str:
-    """From when to when, and how long that is."""
-    began, ended = moment(job.began), moment(job.ended)
-    if began is None or ended is None or job.began is None or job.ended is None:
+    """Return how long it ran, and when it ended or wrote last."""
+    ended = moment(job.ended)
+    if ended is None or job.began is None or job.ended is None:
         return ""
-    same_day = began.date() == ended.date()
-    until = ended.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S")
+    last = "so far, last line" if is_alive else "ended"
     lasted = words.seconds(job.ended - job.began)
-    last = "on, last line" if is_alive else "to"
-    return f"{began:%Y-%m-%d %H:%M:%S} {last} {until} UTC ({lasted})"
+    return f"{lasted}{' ' if is_alive else ', '}{last} {ended:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def moment(wall: int | None) -> datetime | None:
@@ -98,16 +96,3 @@ def states(ranks: tuple[RankState, ...]) -> str:
 
 
 _PREDICATE: Final[dict[State, str]] = {"silent": "gave no sign of life"}
-
-
-def split(prose: str) -> tuple[str, str]:
-    """The first sentence of a text, which stands above the evidence, and the rest below it.
-
-    What leads on to lines of code is not taken from them.
-    """
-    head, newline, tail = prose.partition("\n")
-    if head.rstrip().endswith(":"):
-        return prose, ""
-    first, *rest = _SENTENCE.split(head, maxsplit=1)
-    left = (rest[0] if rest else "") + (newline + tail if rest else tail)
-    return first, left.strip("\n")

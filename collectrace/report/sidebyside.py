@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace import words
 from collectrace.findings import Table, TableRow
 from collectrace.ops import canonical_op
 from collectrace.records import Call
@@ -28,11 +29,9 @@ class Cell:
     what: str
     who: str
 
-    def lines(self, width: int) -> list[str]:
-        """On one line where that fits, else on two."""
-        parts = [part for part in (self.what, self.who) if part]
-        joined = " ".join(parts)
-        return [joined] if len(joined) <= width else parts
+    def told(self) -> str:
+        """Return it on one line."""
+        return " ".join(part for part in (self.what, self.who) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,6 @@ class Row:
     shared: str
     cells: tuple[Cell, ...]
 
-
-MARKS: Final = {"": "", "parted": "apart >", "root": "cause >", "fatal": "fatal >"}
-"""In words, so that they survive a pipe; the first row that differs is the cause, though ranks may
-have been apart since one before."""
 
 GAP: Final = Row("", "..", "", ())
 
@@ -111,7 +106,7 @@ def _row(row: TableRow, without: str, *, by_line: bool) -> Row:
         differs = {*differs, "site"}
     op = text.clean(present[0].op) if present and "op" not in differs else ""
     cells = tuple(_cell(c, differs, without, wanted=bool(row.mark)) for c in row.cells)
-    return Row(MARKS[row.mark], str(row.seq), op, cells)
+    return Row(row.mark, str(row.seq), op, cells)
 
 
 def _cell(c: Call | None, differs: Collection[str], without: str, *, wanted: bool) -> Cell:
@@ -120,7 +115,7 @@ def _cell(c: Call | None, differs: Collection[str], without: str, *, wanted: boo
     if c.void:
         return Cell("", f"{text.clean(c.op)} (not described)")
     who = text.short_issuer(c, of_part="part" in differs, at_line="site" in differs)
-    return Cell(_what(c, differs), who.replace(f"{without}:", "line ") if without else who)
+    return Cell(_what(c, differs), who.replace(f"{without}:", ":") if without else who)
 
 
 def _differing(calls: Sequence[Call]) -> Collection[str]:
@@ -137,9 +132,10 @@ def _differ(calls: Sequence[Call], key: Callable[[Call], object]) -> bool:
 def _what(c: Call, differs: Collection[str]) -> str:
     parts = [text.clean(c.op)] if "op" in differs else []
     if "shape" in differs:
-        parts.append(text.dtype(c) + text.shape(c.shape if c.shape is not None else c.out_shape))
+        shape = words.shapes(c.shape if c.shape is not None else c.out_shape)
+        parts.append(text.clean(words.dtypes(c)) + shape)
     elif "dtype" in differs:
-        parts.append(text.dtype(c))
+        parts.append(text.clean(words.dtypes(c)))
     if "reduce_op" in differs and c.reduce_op:
         parts.append(text.clean(c.reduce_op))
     if "root" in differs:

@@ -17,9 +17,7 @@ from collectrace import roles, words
 from collectrace.findings import GroupInfo, Side, State
 from collectrace.ops import canonical_op
 from collectrace.printable import clean as clean
-from collectrace.records import Call, Shape
-
-_MOST_SHAPES: Final = 3
+from collectrace.records import Call
 
 STATES: Final[dict[State, str]] = {
     "finished": "finished",
@@ -79,45 +77,9 @@ def at(c: Call) -> str:
     return clean(words.at(c))
 
 
-def dtype(call: Call) -> str:
-    """``float32``; several are joined by commas."""
-    if call.dtype is None:
-        return ""
-    names = [call.dtype] if isinstance(call.dtype, str) else call.dtype
-    return clean(",".join(dict.fromkeys(names)))
-
-
-def shape(value: Shape | None) -> str:
-    """``[2, 3]``; for a list of tensors each one's, or how many there are."""
-    if value is None:
-        return ""
-    if not value or not isinstance(value[0], list):
-        return str(value)
-    if len(value) > _MOST_SHAPES:
-        same = all(one == value[0] for one in value)
-        return f"{len(value)} x {value[0]}" if same else f" in {len(value)} tensors"
-    return " ".join(map(str, value))
-
-
 def call(c: Call) -> str:
     """A call whole, on one line: ``all_reduce float32[2, 3] SUM``."""
-    if c.void:
-        return f"{clean(c.op)} (could not be described)"
-    tensors = dtype(c) + shape(c.shape)
-    if c.out_shape is not None:
-        tensors += f" -> {shape(c.out_shape)}"
-    return " ".join(part for part in (clean(c.op), tensors, *_details(c)) if part)
-
-
-def _details(c: Call) -> list[str]:
-    parts = [clean(c.reduce_op or "")]
-    if c.root is not None:
-        parts.append(f"root {c.root}")
-    if c.peer is not None:
-        parts.append(f"{words.peer(c)}, tag {c.tag or 0}")
-    if c.splits and len(c.splits) == 2:
-        parts.append(f"sends {c.splits[0]}, expects {c.splits[1]}")
-    return parts
+    return clean(words.whole(c))
 
 
 def name(c: Call) -> str:

@@ -11,6 +11,9 @@ from collectrace.findings import (
     Decision,
     DecisionSide,
     Evidence,
+    EvidenceRow,
+    Excerpt,
+    ExcerptLine,
     Finding,
     GroupInfo,
     InternalError,
@@ -353,3 +356,58 @@ def with_decisions() -> Alignment:
     )
     first = replace(alignment.findings[0], decisions=(condition, loop))
     return replace(alignment, findings=(first, *alignment.findings[1:]))
+
+
+def explained() -> Alignment:
+    """A skipped call with all that a finding can have."""
+    alignment = with_decisions()
+    finding = alignment.findings[0]
+    excerpt = (
+        Excerpt(
+            path="/job/train.py",
+            function="main",
+            lines=(
+                ExcerptLine(
+                    line=70, text="for step in range(10):", what="loop",
+                    notes=("iteration 4 on every rank (`step` = 3)",),
+                ),
+                ExcerptLine(line=71, text="    trainer.step(batch)", what="call"),
+            ),
+        ),
+        Excerpt(
+            path="/job/train.py",
+            function="Trainer.step",
+            callers=("/job/train.py:51 Trainer.guarded",),
+            lines=(
+                ExcerptLine(
+                    line=40, text="if loss.isfinite():", what="decision",
+                    notes=("true on ranks 0-2,4-5,7", "false on ranks 3,6"),
+                ),
+                ExcerptLine(
+                    line=41, text="    dist.all_reduce(loss)", what="call",
+                    notes=("ranks 0-2,4-5,7 wait here (41 s): call 4711, all_reduce float32[]",),
+                ),
+            ),
+        ),
+        Excerpt(
+            path="/env/site-packages/lightning/loop.py",
+            function="Loop.run",
+            library="lightning",
+            lines=(ExcerptLine(line=9, text="if self.done:", what="decision"),),
+        ),
+    )  # fmt: skip
+    evidence = (
+        EvidenceRow(fact="minority", speaks="for", ranks=(3, 6), weight=2, sites=("train.py:40",)),
+        EvidenceRow(fact="told_to", speaks="against", ranks=(6,), weight=1),
+    )
+    fixes = (
+        "Decide together before line 40.",
+        "Or call all_reduce on every rank.",
+        "Raise on every rank.",
+        "Never shown in short.",
+    )
+    whole = replace(
+        finding, code="CT102", excerpt=excerpt, evidence=evidence, fixes=fixes,
+        fix="\n".join(fixes),
+    )  # fmt: skip
+    return replace(alignment, findings=(whole, *alignment.findings[1:]))

@@ -31,13 +31,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from tests.zoo.mentions import Mentions
+from tests.zoo.synonyms import SYNONYMS
 
 HERE: Final = Path(__file__).parent
 _FIELDS: Final = frozenset(
@@ -93,20 +94,21 @@ class Case:
     @cached_property
     def cause(self) -> Mentions:
         """What must be said of it."""
-        return self._mentions("cause")
+        return self._mentions("cause", SYNONYMS)
 
     @cached_property
     def fix(self) -> Mentions:
         """What must be advised."""
-        return self._mentions("fix")
+        return self._mentions("fix", SYNONYMS)
 
     @cached_property
     def never(self) -> Mentions:
         """What must not be claimed, nor advised."""
         return self._mentions("never")
 
-    def _mentions(self, field: str) -> Mentions:
-        return Mentions.parse(self.fields.get(field, ""), marked_places(self.path, self.source))
+    def _mentions(self, field: str, synonyms: Mapping[str, str] | None = None) -> Mentions:
+        places = marked_places(self.path, self.source)
+        return Mentions.parse(self.fields.get(field, ""), places, synonyms)
 
     def limit(self, twin: bool) -> float:
         """Seconds until whoever still runs is killed."""

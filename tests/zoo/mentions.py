@@ -43,10 +43,15 @@ class Mentions:
     requirements: tuple[_Requirement, ...] = ()
 
     @staticmethod
-    def parse(text: str, marks: Mapping[str, Sequence[str]]) -> Mentions:
-        """From a header; ``marks`` are the places of the marked lines, by the name of the mark."""
+    def parse(
+        text: str, marks: Mapping[str, Sequence[str]], synonyms: Mapping[str, str] | None = None
+    ) -> Mentions:
+        """From a header; ``marks`` are the places of the marked lines, by the name of the mark.
+
+        ``synonyms`` are more alternatives, in the notation of a header, by the one that has them.
+        """
         wanted = (" ".join(part.split()) for part in text.split(";"))
-        return Mentions(tuple(_requirement(part, marks) for part in wanted if part))
+        return Mentions(tuple(_requirement(part, marks, synonyms or {}) for part in wanted if part))
 
     def missing_in(self, text: str) -> list[str]:
         """The requirements that a text does not meet, as they stand in the header."""
@@ -57,9 +62,13 @@ class Mentions:
         return [hit for hit in (one.met_by(text) for one in self.requirements) if hit is not None]
 
 
-def _requirement(header: str, marks: Mapping[str, Sequence[str]]) -> _Requirement:
+def _requirement(
+    header: str, marks: Mapping[str, Sequence[str]], synonyms: Mapping[str, str]
+) -> _Requirement:
     places, words = [], []
-    for word in (word.strip() for word in _BAR.split(header)):
+    written = [word.strip() for word in _BAR.split(header)]
+    more = [_BAR.split(synonyms[word.lower()]) for word in written if word.lower() in synonyms]
+    for word in (*written, *(word.strip() for those in more for word in those)):
         if word in marks:
             places += [_whole(place) for place in marks[word]]
         elif _FILE.fullmatch(word):
@@ -74,7 +83,12 @@ def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(patterns) or nothing, re.IGNORECASE)
 
 
+_RANK: Final = re.compile(r"rank (\d+)")
+
+
 def _pattern(word: str) -> str:
+    if found := _RANK.fullmatch(word):  # also as one of several: ``ranks 0 and 1``
+        return rf"{_whole(word)}|\branks (\d+(, | and ))*{found.group(1)}(?![\d-])"
     if len(word) > 2 and word[0] == word[-1] == "/":
         return word[1:-1]
     if word.endswith("*"):

@@ -149,8 +149,14 @@ class Verdict:
 
 
 def _told(finding: Finding) -> str:
-    """Everything that a finding says but for its advice."""
-    return " ".join((finding.headline, finding.cause, *finding.notes))
+    """Everything that a finding says but for its advice, and the lines that its excerpt shows."""
+    shown = (
+        f"{excerpt.path}:{line.line} {line.text} {' '.join(line.notes)}"
+        for excerpt in finding.excerpt or ()
+        for line in excerpt.lines
+    )
+    decided = (f"{one.site} {one.text}" for one in finding.decisions or ())
+    return " ".join((finding.headline, finding.cause, *finding.notes, *shown, *decided))
 
 
 def _sites(finding: Finding) -> Iterator[str]:

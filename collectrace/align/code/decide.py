@@ -21,7 +21,7 @@ from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
-from collectrace.align.code.places import Agreements, Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Nothing, Place, Site, Source
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
 from collectrace.align.reading import rank_tests
@@ -49,6 +49,8 @@ class Decision:
     origins: tuple[Origin, ...]
     """What it depends on, the most telling first."""
     strength: Strength = Strength.POSSIBLE
+    comes_from: Site | None = None
+    """The line at which the first of its origins comes in, if it is another one."""
 
     @property
     def origin(self) -> Origin:
@@ -82,7 +84,8 @@ def decide(program: Program, one: Side, two: Side, agreements: Agreements | None
     gaps: set[Gap] = set()
     if _is_different(program, one, two):
         return Answer(gaps=frozenset({Gap.DIFFERENT}))
-    found = _Found()
+    # Values that ranks agree on may differ between two iterations of one rank.
+    found = _Found(drops_agreed=one.rank != two.rank)
     tracer = Tracer(program, agreements or Nothing())
     try:
         between = Between(program, (one, two), gaps)
@@ -110,14 +113,16 @@ def _is_different(program: Program, one: Side, two: Side) -> bool:
 class _Found:
     """Collects decisions, one for each line."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops_agreed: bool) -> None:
+        self._drops_agreed = drops_agreed
         self._kept: dict[Site, Decision] = {}
         self._dropped: dict[Site, Decision] = {}
 
     def add(self, decisions: Iterable[Decision]) -> None:
         """Add decisions. Those of one line become one, with what any of them depends on."""
         for one in decisions:
-            group = self._dropped if one.origins == (Origin.AGREED,) else self._kept
+            is_dropped = self._drops_agreed and one.origins == (Origin.AGREED,)
+            group = self._dropped if is_dropped else self._kept
             known = group.setdefault(one.site, one)
             if known is not one:
                 both = origins.sorted_by_weight({*known.origins, *one.origins})
@@ -157,12 +162,14 @@ class _Naming:
         outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
         if is_negated(node):
             outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
-        found = self._origins(context, node, edges)
+        found, comes_from = self._origins(context, node, edges)
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
             # Whoever called the function, or consumes the generator, decides what follows.
-            context, node, found = caller, call, (Origin.UNKNOWN,)
-        yield _decision(context.function, _line(node), (outcomes[0], outcomes[1]), found)
+            context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
+        yield _decision(
+            context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
+        )
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]
@@ -177,22 +184,27 @@ class _Naming:
             outcomes = _handled(node, lead, normal)
             yield _decision(context.function, _line(node), outcomes, (Origin.EXCEPTION,))
 
-    def _origins(self, context: Context, node: Node, edges: Sequence[Edge]) -> tuple[Origin, ...]:
-        """Return what the outcome of a step depends on."""
+    def _origins(
+        self, context: Context, node: Node, edges: Sequence[Edge]
+    ) -> tuple[tuple[Origin, ...], Site | None]:
+        """Return what the outcome of a step depends on, and where the first of it comes in."""
         if any(edge.outcome.way is Way.RAISED for edge in edges):
-            return (Origin.EXCEPTION,)
+            return (Origin.EXCEPTION,), None
         condition = condition_of(node)
         if condition is None and isinstance(node.tree, ast.Call):
             condition = node.tree.func  # which function it calls
         place = Place(context.function, node, context)
-        found = self._tracer.origins(condition, place) if condition is not None else ()
+        sources = self._tracer.sources(condition, place) if condition is not None else []
+        found = origins.sorted_by_weight(one.origin for one in sources)
+        comes_from = _where(sources, found, _line(node))
         if node.kind is Kind.CALL:
-            return tuple(one for one in found if one is not Origin.AGREED) or (Origin.UNKNOWN,)
+            found = tuple(one for one in found if one is not Origin.AGREED)
+            return found or (Origin.UNKNOWN,), comes_from
         if found == (Origin.RANK,) and node.kind is Kind.TEST and condition is not None:
             outcomes = {_of_rank(condition, rank) for rank in self._ranks}
             if len(outcomes) == 1 and None not in outcomes:
-                return (Origin.AGREED,)
-        return found or (Origin.UNKNOWN,)
+                return (Origin.AGREED,), None
+        return found or (Origin.UNKNOWN,), comes_from
 
     def _handlers(self, branch: Branch, normal: int) -> Iterator[tuple[int, int]]:
         """Return the handlers that an exception may reach first, if that separates the sides.
@@ -250,15 +262,29 @@ class _Arguments:
 _IMPORTS = ast.Import, ast.ImportFrom
 
 
+def _where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
+    """Return the line at which the first origin of a value comes in, if it is another one."""
+    for one in sources:
+        node = one.place.node
+        is_import = node is not None and isinstance(node.tree, _IMPORTS)
+        if found and one.origin is found[0] and not is_import:
+            at = node.line if node is not None else one.place.line
+            here = Site(one.place.function.file.path, at)
+            return here if at and at != line else None
+    return None
+
+
 def _decision(
     function: Function,
     line: int,
     outcomes: _Outcomes,
     found: tuple[Origin, ...],
+    comes_from: Site | None = None,
 ) -> Decision:
     file = function.file
     text = file.line(line)
-    return Decision(Site(file.path, line), text, function.qualified, outcomes, found)
+    at = Site(file.path, line)
+    return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
 
 
 def _of_rank(test: ast.AST, rank: int) -> bool | None:

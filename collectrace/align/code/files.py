@@ -150,6 +150,17 @@ class SourceFile:
             found.setdefault(one.name, []).append(one)
         return found
 
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[tuple[Function, ast.Call]]]:
+        """The calls of the file by the name that is called, each with the function around it."""
+        found: dict[str, list[tuple[Function, ast.Call]]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                around = (f for f in self.functions if f.first <= node.lineno <= f.last)
+                inner = max(around, key=lambda one: one.first)
+                found.setdefault(node.func.id, []).append((inner, node))
+        return found
+
     def find(self, frame: Frame) -> Function | None:
         """Return the function of a frame; None: the file has no such function at that line."""
         if not 0 < frame.line <= len(self.lines):

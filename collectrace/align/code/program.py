@@ -41,6 +41,15 @@ class Program:
         """Return the functions and classes of a name in the files that are known so far."""
         return [one for file in self.files.known() for one in file.by_name.get(name, ())]
 
+    def constructed(self, owner: Function) -> Sequence[tuple[Function, ast.Call]]:
+        """Return the calls that make an object of a class, in the files that are known so far.
+
+        Each with the function in which it stands.
+        """
+        return [
+            one for file in self.files.known() for one in file.calls_by_name.get(owner.name, ())
+        ]
+
     def graph(self, function: Function) -> Graph | None:
         """Return the graph of a function; None: it is too large."""
         key = id(function.tree)

@@ -8,7 +8,7 @@ functions of known files. What the way back does not show is unknown; it is neve
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from collectrace.align.code import calls, names, origins
@@ -87,6 +87,8 @@ class _Trace:
                 yield Source(place, Origin.AGREED)
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 yield from whatever_order(self._parts(tree, place, depth))
+            case _ if _picks(tree):
+                yield from picked(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
 
@@ -104,11 +106,7 @@ class _Trace:
         if found:
             origins_found = {one.origin for one in found}
             unknown = origins_found <= {Origin.UNKNOWN, Origin.AGREED}
-            if (
-                unknown
-                and origins.is_rank(name)
-                and name not in names.parameters(place.function.tree)
-            ):
+            if unknown and origins.is_rank(name):
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
@@ -201,13 +199,15 @@ class _Trace:
                 yield Source(at, Origin.EXCEPTION)
             else:
                 found = list(self.follow(condition, at, depth + 1))
+                if not _is_flag(*(one.value for one in bound)):
+                    found = list(picked(found))
                 yield from (Source(at, one.origin) for one in found)
 
     def _parameter(self, name: str, place: Place, depth: int) -> Iterator[Source]:
         """Return what the caller on the stack passes for a parameter."""
         context = place.context
         if context is None or context.parent is None or context.call is None:
-            yield Source(place, Origin.UNKNOWN)
+            yield from self._constructed(name, place, depth)
             return
         tree = context.call.tree
         passed = (
@@ -220,6 +220,21 @@ class _Trace:
             return
         at = Place(context.parent.function, context.call, context.parent)
         yield from self.follow(passed, at, depth + 1)
+
+    def _constructed(self, name: str, place: Place, depth: int) -> Iterator[Source]:
+        """Return what those who make an object of a class pass to its constructor."""
+        function = place.function
+        made = self._program.constructed(function.owner) if function.owner is not None else ()
+        if function.name != "__init__" or not 0 < len(made) <= _MOST_BINDINGS:
+            yield Source(place, Origin.UNKNOWN)
+            return
+        for around, call in made:
+            passed = names.argument(call, function, name)
+            if passed is None:
+                yield Source(place, Origin.UNKNOWN)
+            else:
+                at = Place(around, None, None, call.lineno)
+                yield from self.follow(passed, at, depth + 1)
 
     def _global(self, name: str, module: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what a variable of a module depends on."""
@@ -319,6 +334,7 @@ class _Trace:
             for operand in operands:
                 if not self._is_imported(operand, place):
                     found = self.follow(operand, place, depth)
+                    found = found if name in _OF_NUMBERS else picked(found)
                     yield from whatever_order(found) if name in _ORDERLESS else found
             return
         yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
@@ -326,7 +342,7 @@ class _Trace:
             operands.append(tree.func)
         for operand in operands:
             if not self._is_imported(operand, place):
-                found = self.follow(operand, place, depth + 1)
+                found = picked(self.follow(operand, place, depth + 1))
                 yield from (one for one in found if one.origin is not Origin.AGREED)
 
     def _by_row(
@@ -335,7 +351,7 @@ class _Trace:
         if row.rule is Rule.ALONE:
             yield Source(place, row.origin)
             return
-        found = [one for operand in operands for one in self.follow(operand, place, depth)]
+        found = list(picked(o for operand in operands for o in self.follow(operand, place, depth)))
         if row.origin is Origin.LENGTH:
             found = list(whatever_order(found))
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
@@ -359,8 +375,10 @@ class _Trace:
             for one in self.follow(value, Place(callee, node, None), depth + 3) if value else ():
                 yield Source(place, one.origin)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
+        is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
-            yield from self.follow(operand, place, depth)
+            found = self.follow(operand, place, depth)
+            yield from found if is_asked else picked(found)
 
     def _result(self, tree: ast.Call, place: Place) -> Origin:
         """Return the origin of what a collective returns, or writes into an argument."""
@@ -386,6 +404,44 @@ class _Trace:
         found = function.file.imports.get(first, first)
         return f"{found}{dot}{rest}"
 
+
+def picked(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of a value that is picked or computed by others, as in ``batches[rank]``.
+
+    It is no test of the rank any more, but data that the rank has for itself.
+    """
+    for one in found:
+        yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
+
+
+def _picks(tree: ast.AST) -> bool:
+    """Whether an expression picks or computes a value by its parts, and does not only test them."""
+    match tree:
+        case ast.IfExp():
+            return not _is_flag(tree.body, tree.orelse)
+        case ast.Subscript():
+            return not _is_environment(tree.value)
+        case ast.BinOp():
+            return not isinstance(tree.op, ast.Mod | ast.FloorDiv)
+        case _:
+            return isinstance(tree, ast.JoinedStr | ast.List | ast.Dict)
+
+
+def _is_flag(*values: ast.expr | None) -> bool:
+    """Whether one of some values is false, as in ``Writer() if rank == 0 else None``.
+
+    Whoever tests such a value tests the condition that chose it.
+    """
+    return any(isinstance(one, ast.Constant) and not one.value for one in values)
+
+
+def _is_environment(value: ast.expr) -> bool:
+    """Whether a value is that of environment variables, among which the rank is."""
+    return names.dotted(value).rpartition(".")[2] == "environ"
+
+
+_OF_NUMBERS: Final = frozenset({"int", "bool", "str", "abs", "min", "max"})
+"""Functions whose results are the rank if their argument is."""
 
 _ORDERLESS: Final = frozenset({"sorted", "min", "max", "any", "all", "bool"})
 """Functions whose results do not depend on the order of their argument's items."""

@@ -1,15 +1,15 @@
-"""Adds to findings the statements that can have led to them."""
+"""Finds the statements that can have led to candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
-from collectrace.align.code.graph import Outcome
+from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
@@ -20,7 +20,7 @@ from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, DecisionSide, Finding
+from collectrace.findings import KINDS, Decision, DecisionSide, SourceLine
 
 _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
@@ -29,32 +29,35 @@ _MOST: Final = 20
 """Findings of one run whose decisions are looked for."""
 
 
-def added(
-    case: Case, candidates: Sequence[Candidate], findings: Sequence[Finding]
-) -> list[Finding]:
-    """Return the findings, with the statements that can have led to them.
+class Decided(NamedTuple):
+    """The statements that can have led to a candidate, and the two sides between which they lie."""
 
-    Consequences and mere information have none. ``candidates`` are those that the findings were
-    made of, in the same order.
+    decisions: tuple[Decision, ...] = ()
+    pair: Pair | None = None
+
+
+def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
+    """Return for each candidate the statements that can have led to it.
+
+    Consequences and mere information have none.
     """
-    program = case.program
     left = _MOST
-    found: list[Finding] = []
-    for candidate, finding in zip(candidates, findings, strict=True):
+    found: list[Decided] = []
+    for candidate in candidates:
         if candidate.cause is not None or candidate.severity == "info" or not left:
-            found.append(finding)
+            found.append(Decided())
             continue
         left -= 1
-        decisions = case.faults.attempt("decisions", (), _decisions, case, candidate, program)
-        found.append(replace(finding, decisions=decisions or None))
+        found.append(case.faults.attempt("decisions", Decided(), _decided, case, candidate))
     return found
 
 
-def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Decision, ...]:
-    """Return the statements that can have led to a finding."""
+def _decided(case: Case, candidate: Candidate) -> Decided:
+    """Return the statements that can have led to a candidate."""
+    program = case.program
     found = best(case, candidate, program)
     if found is None:
-        return ()
+        return Decided()
     pair, answer = found
     levels = [
         Levels.of(case.log(side.rank), side, t)
@@ -63,7 +66,7 @@ def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Deci
     told = (_told(program, pair, one, levels) for one in answer.decisions)
     owners = libraries.owners(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
-    return tuple(sorted(those, key=lambda one: one.library is not None))
+    return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
 
 
 _Found = tuple[Pair, decide.Answer]
@@ -86,13 +89,13 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
             if answer.decisions:
                 found.append((pair, answer))
                 break
-        if found and is_row:
-            return found[0]
+        if found and is_row and _is_telling(found[-1]):
+            return found[-1]
 
-    def order(one: _Found) -> tuple[bool, bool]:
+    def order(one: _Found) -> tuple[bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
-        return is_other, by_rank and not one[0].is_of_one_rank
+        return not _is_telling(one), is_other, by_rank and not one[0].is_of_one_rank
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -100,6 +103,21 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     # The same statements between two ranks tell more: there the other rank's values count, too.
     across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
+
+
+def _is_telling(one: _Found) -> bool:
+    """Whether a statement decided that is no loop of a length that ranks agree on."""
+    return any(
+        decision.origins != (Origin.AGREED,) or not {*map(_way, decision.outcomes)} & _OF_LOOPS
+        for decision in one[1].decisions
+    )
+
+
+def _way(outcome: Outcome | None) -> Way | None:
+    return outcome.way if outcome is not None else None
+
+
+_OF_LOOPS: Final = frozenset({Way.ITERATES, Way.ENDED})
 
 
 def _sites(one: _Found) -> set[Site]:
@@ -121,7 +139,16 @@ def _told(
         depends_on=tuple(origin.value for origin in decision.origins),
         strength=strength,
         read_later=known.later or None,
+        comes_from=_line_of(program, pair.ranks[0], decision.comes_from),
     )
+
+
+def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:
+    """Return a line with its text."""
+    file = program.files.file(rank, site.path) if site is not None else None
+    if site is None or file is None:
+        return None
+    return SourceLine(site=f"{site.path}:{site.line}", text=file.line(site.line))
 
 
 def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:

@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
+from collectrace.align.causes import choose, frameworks
+from collectrace.align.causes.situation import Situation
+from collectrace.align.deciding import named
 from collectrace.align.diagnosis import (
     absence,
     by_framework,
@@ -71,7 +74,34 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     ``context``: how many rows a table shows before and after a difference.
     """
     index = {candidate: n for n, candidate in enumerate(judged)}
-    return [_finding(case, candidate, judged, context, index) for candidate in judged]
+    return [
+        _worded(
+            case,
+            Situation(case, candidate, decided.decisions, decided.pair),
+            _finding(case, candidate, judged, context, index),
+        )
+        for candidate, decided in zip(judged, named.decided(case, judged), strict=True)
+    ]
+
+
+def _worded(case: Case, situation: Situation, finding: Finding) -> Finding:
+    """Return a finding with its decisions, and with the words of its cause if one is found."""
+    finding = replace(finding, decisions=situation.decisions or None)
+    found = case.faults.attempt("explanation", None, choose.cause_of, situation)
+    said = case.faults.attempt("explanation", None, found.words, situation) if found else None
+    if found is None or said is None:
+        return finding
+    code = found.cause.code
+    said = case.faults.attempt("explanation", said, frameworks.applied, situation, code, said)
+    return replace(
+        finding,
+        code=code,
+        headline=said.headline,
+        cause=" ".join(said.why),
+        fix="\n".join(said.fixes),
+        fixes=said.fixes or None,
+        notes=(*said.notes, *finding.notes),
+    )
 
 
 def _finding(

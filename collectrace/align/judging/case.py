@@ -143,7 +143,7 @@ class Case:
 
     @cached_property
     def program(self) -> Program:
-        """The functions of the run, by the texts that it recorded."""
+        """The functions of the program, as the ranks ran them; each is parsed once."""
         return Program(Files(self.evidence.source_files))
 
     @property

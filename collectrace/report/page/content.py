@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from collectrace import internal, words
-from collectrace.findings import Alignment, Finding, RankState, Side, SourceLine, Table, cause_of
+from collectrace.findings import Alignment, Finding, RankState, Table, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
-from collectrace.report import ending, opening, sidebyside, terminal, text
+from collectrace.report import ending, opening, sidebyside, text, verbose
+from collectrace.report.document import Block, Grid, Prose, by_blame, document
 from collectrace.report.opening import STATUS_STYLE
 from collectrace.report.page import data
 from collectrace.version import __version__
 
 _MOST_FINDINGS: Final = 60
 _MOST_RANK_ROWS: Final = 200
-_MOST_SIDES: Final = 8
 _MOST_COLUMNS: Final = 12
 _MOST_VALUES: Final = 8
 
@@ -25,7 +26,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     findings = alignment.findings
     job = alignment.job
     told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
-    # What the evidence lacks is told among what the logs cannot tell.
+    # What the evidence lacks is told among what the logs do not show.
     roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
     errors = [one for one in roots if one["severity"] == "error"]
     lead = errors[0] if errors else None
@@ -85,75 +86,46 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
 def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]:
     findings = alignment.findings
     finding = findings[n]
-    (cause, why), (fix, more) = opening.split(finding.cause), opening.split(finding.fix)
     effects = [i for i in range(min(len(findings), _MOST_FINDINGS)) if cause_of(findings, i) == n]
-    sources = {line.site: line for line in finding.sources}
-    sides = finding.sides[:_MOST_SIDES]
-    rest = [rank for side in finding.sides[_MOST_SIDES:] for rank in side.ranks]
+    told = document(alignment, n)
     return {
         "n": n + 1,
         "cause_index": cause_of(findings, n),
         "is_repeat": finding.repeats is not None,
         "severity": finding.severity,
         "kind": finding.kind,
-        "headline": text.clean(finding.headline),
-        "place": terminal.place(finding),
-        "cause": _clean(cause), "why": _clean(why), "fix": _clean(fix), "more": _clean(more),
-        "notes": [_clean(note) for note in finding.notes],
-        "sides": [_side(finding, side, sources) for side in sides],
-        "parted": [_parted(side, sources) for side in finding.parted or () if side.call],
-        "rest": words.ranks(rest) if rest else "",
+        "code": told.code,
+        "headline": told.headline,
+        "place": verbose.place(finding),
+        # What follows stands below it, whole; and the map shows what met what.
+        "blocks": _named(b for b in told.blocks if not _is_beside(b)),
+        "then": [b.text for b in told.blocks if isinstance(b, Prose) and b.label == "then"],
+        "details": _named(
+            [
+                *(b for b in told.blocks if isinstance(b, Grid) and b.marks),
+                *verbose.details(finding),
+            ]
+        ),
         "stream": data.stream_of(finding, overview),
         "seq": finding.seq,
         "table": _table(finding, finding.table) if finding.table is not None else None,
         "effects": [_finding(alignment, overview, i) for i in effects],
-    }  # fmt: skip
-
-
-def _clean(prose: str) -> str:
-    return text.clean(prose, lines=True)
-
-
-def _side(finding: Finding, side: Side, sources: dict[str, SourceLine]) -> dict[str, Any]:
-    c = side.call
-    site = c.site if c is not None else side.site
-    came = c is not None or all(other.call is None for other in finding.sides)
-    return {
-        "ranks": words.ranks(side.ranks),
-        "state": text.STATES[side.state],
-        "suspect": bool(side.ranks) and set(side.ranks) <= set(finding.suspects),
-        "call": text.call(c) if c is not None else "" if came else sidebyside.NO_CALL,
-        "issuer": text.issuer(c) if c is not None else "",
-        "site": text.site(site) if site else "",
-        "via": text.site(c.via) if c is not None and c.via else "",
-        "code": _code(site, sources.get(site)) if site in sources else [],
-        "stack": [text.clean(frame) for frame in side.stack or ()],
     }
 
 
-def _parted(side: Side, sources: dict[str, SourceLine]) -> dict[str, Any]:
-    """Where ranks were when they parted from others, before the row of the finding."""
-    c = side.call
-    lines = dict.fromkeys(site for site in (c.site if c is not None else None, side.site) if site)
-    return {
-        "seq": c.seq if c is not None else 0,
-        "ranks": words.ranks(side.ranks),
-        "call": text.name(c) if c is not None else "",
-        "lines": [(text.site(site), _code(site, sources.get(site))) for site in lines],
-    }
+def _is_beside(block: Block) -> bool:
+    return (isinstance(block, Prose) and block.label == "then") or (
+        isinstance(block, Grid) and bool(block.marks)
+    )
 
 
-def _code(site: str | None, source: SourceLine | None) -> list[tuple[str, str, bool]]:
-    """(number, statement, whether it is the line itself), the enclosing ones first."""
-    if source is None or site is None:
-        return []
-    lines = [line.partition(" ") for line in source.enclosing or ()]
-    found = [(number, text.clean(rest.rstrip()), False) for number, _, rest in lines]
-    return [*found, (site.rpartition(":")[2], text.clean(source.text.rstrip()), True)]
+def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
+    """Return blocks with the names of their kinds, by which the template tells them apart."""
+    return [(type(block).__name__.lower(), block) for block in blocks]
 
 
 def _table(finding: Finding, table: Table) -> dict[str, Any]:
-    order = terminal.by_blame(table, finding.suspects)
+    order = by_blame(table.columns, finding.suspects)
     chosen = sorted(order[:_MOST_COLUMNS])
     rest = [rank for n in order[_MOST_COLUMNS:] for rank in table.columns[n]]
     suspects = set(finding.suspects)
@@ -165,7 +137,7 @@ def _table(finding: Finding, table: Table) -> dict[str, Any]:
         "rest": words.ranks(rest) if rest else "",
         "rows": [
             {
-                "mark": row.mark.rstrip(" >"), "seq": row.seq, "shared": row.shared,
+                "mark": row.mark, "seq": row.seq, "shared": row.shared,
                 "cells": [row.cells[n] for n in chosen] if row.cells else [],
             }
             for row in sidebyside.rows(table)

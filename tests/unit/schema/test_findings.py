@@ -84,19 +84,21 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 def test_every_field_must_be_there_and_have_its_type() -> None:
     whole = answer(alignments.join_with_barrier())
-    decided = answer(alignments.with_decisions())["findings"][0]
-    whole["findings"][0]["decisions"] = decided["decisions"]
+    explained = answer(alignments.explained())["findings"][0]
+    own = {"code", "fixes", "decisions", "evidence", "excerpt"}
+    whole["findings"][0] |= {name: explained[name] for name in own}
     whole["evidence"] |= answer(alignments.agreed_from_different_lines())["evidence"]
     whole["evidence"] |= answer(alignments.with_a_blind_spot())["evidence"]
     failed = answer(alignments.with_an_internal_error())
     whole |= {name: failed[name] for name in ("job", "internal_errors")}
     seen = set()
-    left_out = {"other_lines", "blind_spots", "job", "internal_errors", "decisions"}
-    left_out |= {"values", "read_later"}
+    left_out = {"other_lines", "blind_spots", "job", "internal_errors", "values", "read_later"}
+    left_out |= {"code", "fixes", "decisions", "excerpt", "sites", "callers", "library"}
     for path in objects(whole):
         if "values" in path:  # of the program's names
             continue
-        for name in at(whole, path).keys() - left_out:
+        # A finding's own evidence may be left out, the answer's may not.
+        for name in at(whole, path).keys() - left_out - ({"evidence"} if path else set()):
             lacks, wrong = copy.deepcopy(whole), copy.deepcopy(whole)
             del at(lacks, path)[name]
             at(wrong, path)[name] = {"of": "another type"}
@@ -121,6 +123,10 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("finding", "repeats"),
         ("finding", "parted"),
         ("finding", "decisions"),
+        ("finding", "code"),
+        ("finding", "fixes"),
+        ("finding", "evidence"),
+        ("finding", "excerpt"),
         ("side", "stack"),
         ("side", "site"),
         ("decision", "library"),
@@ -128,6 +134,9 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("decision_side", "name"),
         ("decision_side", "line"),
         ("decision_side", "values"),
+        ("evidence_row", "sites"),
+        ("excerpt", "library"),
+        ("excerpt", "callers"),
         ("source", "enclosing"),
         ("evidence", "other_lines"),
         ("evidence", "blind_spots"),

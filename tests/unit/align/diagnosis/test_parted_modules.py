@@ -11,7 +11,7 @@ from rich.console import Console
 from collectrace.align import align
 from collectrace.findings import Alignment, Finding, Side
 from collectrace.records import Call, Stack
-from collectrace.report import markdown, page, terminal
+from collectrace.report import markdown, page, terminal, verbose
 from tests.support.judging import errors
 from tests.support.synthetic import Rank, Run
 
@@ -134,27 +134,26 @@ def _lines(side: Side) -> tuple[int, str, str]:
     return side.call.seq, line, caller
 
 
-def test_the_screen_shows_where_they_parted(tmp_path: Path) -> None:
-    alignment = evaluated(tmp_path)
-    lines = [line.strip() for line in screen(alignment).splitlines()]
-    at = lines.index("call 17, where the ranks parted")
-    assert lines[at + 1] == "rank 0: FSDP unshard of 0"
-    called = next(n for n in range(at, len(lines)) if lines[n].startswith("called from"))
-    # A long path leaves no room for the statement beside it.
-    shown = " ".join(lines[called : called + 5])
-    assert "train.py:10 evaluate()" in " ".join(shown.split())
-    assert "in line 9: if n == 3 and rank == 0:" in shown
+def whole(alignment: Alignment) -> str:
+    out = io.StringIO()
+    verbose.write(alignment, out)
+    return out.getvalue()
 
 
-def test_the_other_reports_show_it_too(tmp_path: Path) -> None:
+def test_every_report_shows_where_they_parted(tmp_path: Path) -> None:
     alignment = evaluated(tmp_path)
-    written = io.StringIO()
+    lines = [" ".join(line.split()) for line in screen(alignment).splitlines()]
+    assert "9 if n == 3 and rank == 0: may have decided" in lines
+    at = next(n for n, line in enumerate(lines) if line.startswith("10 evaluate()"))
+    arrow = "\N{BLACK LEFT-POINTING TRIANGLE}"
+    assert lines[at].endswith(f"{arrow} only rank 0")
+    assert any(f"{arrow} every rank: call 17, FSDP unshard of 0" in line for line in lines[at:])
+    written, html = io.StringIO(), io.StringIO()
     markdown.write(alignment, written)
-    assert "call 17, where they parted: **rank 0**, FSDP unshard of 0" in written.getvalue()
-    assert "called from `train.py:10`: `evaluate()`" in written.getvalue()
-    html = io.StringIO()
     page.write(alignment, html)
-    assert "call 17, where the ranks parted" in html.getvalue()
+    for told in written.getvalue(), html.getvalue():
+        assert "if n == 3 and rank == 0:" in told
+        assert "every rank: call 17, FSDP unshard of 0" in told
 
 
 # -- the row in the table ----------------------------------------------------------------------
@@ -167,13 +166,13 @@ def test_the_row_where_they_parted_is_marked_and_names_lines(tmp_path: Path) -> 
     assert [(row.seq, row.mark) for row in table.rows if row.mark][:2] == [
         (17, "parted"), (19, "root"),
     ]  # fmt: skip
-    row = next(line for line in screen(alignment).splitlines() if "apart >" in line)
-    assert "FSDP unshard train.py:5" in row
-    assert "FSDP unshard train.py:7" in row
+    row = next(line for line in whole(alignment).splitlines() if "apart >" in line)
+    assert "FSDP unshard :5" in row
+    assert "FSDP unshard :7" in row
 
 
 def test_modules_are_named_where_they_differ(tmp_path: Path) -> None:
-    shown = screen(evaluated(tmp_path))
+    shown = whole(evaluated(tmp_path))
     before = next(line for line in shown.splitlines() if line.split()[:1] == ["13"])
     assert before.split()[1:] == ["all_gather_single", "FSDP", "unshard", "FSDP", "unshard"]
 
@@ -188,7 +187,7 @@ def test_a_far_row_is_shown_behind_a_gap(tmp_path: Path) -> None:
     assert [marks["parted"] + n in shown for n in range(-3, 4)] == [
         False, True, True, True, True, True, False,
     ]  # fmt: skip
-    assert ".." in [line.strip() for line in screen(alignment).splitlines()]
+    assert ".." in [line.strip() for line in whole(alignment).splitlines()]
 
 
 # -- batches -----------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+"""How many messages the two ends of a channel made, by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from collectrace import words
+from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.ops import ANY_SOURCE
+from collectrace.records import Call
+
+
+def of_channel(case: Case, channel: ChannelKey) -> str:
+    """Return ``Rank 0 sent 5 messages (a.py:3), rank 1 received 4 (a.py:9).``; empty: not known."""
+    if channel.source < 0:
+        return _of_any_source(case, channel)
+    ends = [_by_line(case, rank, channel) for rank in (channel.source, channel.destination)]
+    sent, received = ends
+    if sent is None or received is None:
+        return ""
+    took = "received" if received.total() <= sent.total() else "asked for"
+    return (
+        f"Rank {channel.source} sent {_counts(sent, 'message')}, rank {channel.destination} {took} "
+        f"{_counts(received)}."
+    )
+
+
+def uneven(situation: Situation) -> Iterator[str]:
+    """Return sentences on channels between the ranks of a cycle that lack messages at one end.
+
+    What the cycle itself waits for is no such message.
+    """
+    case, cycle = situation.case, situation.candidate.cycle
+    ranks = {edge.waiting.rank for edge in cycle}
+    awaited = {edge.waiting.channel for edge in cycle}
+    logs = [log for rank in sorted(ranks) if (log := case.log(rank)) is not None]
+    for channel in dict.fromkeys(key for log in logs for key in log.last_channel_seq):
+        if channel.source < 0:
+            told = _of_any_source(case, channel) if channel in awaited else ""
+            if told:
+                yield told
+        elif channel not in awaited and {channel.source, channel.destination} <= ranks:
+            ends = [_by_line(case, r, channel) for r in (channel.source, channel.destination)]
+            if None not in ends and len({end.total() for end in ends if end is not None}) > 1:
+                yield of_channel(case, channel)
+
+
+def other_end(case: Case, edge: Edge) -> str:
+    """Return which line meets such a message elsewhere, a sentence; empty: it is not known."""
+    channel, seq = edge.waiting.channel, edge.waiting.seq
+    log = case.log(edge.waiting.rank)
+    call = log.channel_call(channel, seq) if log and channel is not None and seq else None
+    return met_elsewhere(case, channel, call, edge.waiting.rank) if call and channel else ""
+
+
+def met_elsewhere(case: Case, channel: ChannelKey, call: Call, rank: int) -> str:
+    """Return which line makes the other end of such a message between other ranks.
+
+    Empty if several do, or one that has made it for this channel, too.
+    """
+    stack = case.stack(rank, call)
+    met: set[tuple[str, ...]] = set()
+    own: set[tuple[str, ...]] = set()
+    for log in case.evidence.logs.values():
+        for key in log.last_channel_seq:
+            is_mine = log.rank == (key.destination if call.op == "recv" else key.source)
+            peer = case.log(key.source + key.destination - log.rank) if key.source >= 0 else None
+            if not is_mine or peer is None or (key.group, key.tag) != (channel.group, channel.tag):
+                continue
+            for seq, one in _last(log, key):
+                other = peer.channel_call(key, seq) if case.stack(log.rank, one) == stack else None
+                if other is not None and key == channel:
+                    own.add(case.stack(peer.rank, other))
+                elif other is not None:
+                    met.add(case.stack(peer.rank, other))
+    if len(met) != 1 or met & own:
+        return ""
+    frames = next(iter(met))
+    came = " called at ".join(words.site(chains.site(frame)) for frame in frames[:2])
+    ends = (channel.source, channel.destination)
+    lacks = ends[0] if rank == ends[1] else ends[1]
+    return f"Between other ranks it meets {came}, which rank {lacks} did not reach for this one."
+
+
+def _last(log: RankLog, key: ChannelKey) -> Iterator[tuple[int, Call]]:
+    count = log.last_channel_seq[key]
+    for seq in range(max(1, count - 8), count + 1):
+        if (one := log.channel_call(key, seq)) is not None:
+            yield seq, one
+
+
+def _of_any_source(case: Case, channel: ChannelKey) -> str:
+    """Return what a rank asked for from any rank, and what each sent; empty: it is not known."""
+    asked = _by_line(case, channel.destination, channel)
+    sent = {rank: _by_line(case, rank, one) for rank, one in case.sent_to_any(channel).items()}
+    if not asked or not sent or None in sent.values():
+        return ""
+    each = [f"rank {rank} sent {_counts(made)}" for rank, made in sent.items() if made]
+    return (
+        f"Rank {channel.destination} asked for {_counts(asked, 'message')} of any rank; "
+        f"{words.listed(each)}."
+    )
+
+
+def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
+    """Return how many messages a rank made from each line; None: its log was read in part.
+
+    Receives from any source count for the rank whose message they took.
+    """
+    log = case.log(rank)
+    if log is None or not log.scanned:
+        return None
+    rows = log.channel_rows(channel)
+    known = rows.vocabulary.appearances
+    seen = [known[n] for n in rows.appearance]
+    from_any = channel._replace(source=ANY_SOURCE)
+    if rank == channel.destination and from_any != channel:
+        others, answers = log.channel_rows(from_any), log.answers.get(from_any, {})
+        taken = {seq for seq, answer in answers.items() if answer.source == channel.source}
+        seen += [
+            known[n] for seq, n in zip(others.seq, others.appearance, strict=True) if seq in taken
+        ]
+    lines = Counter(chains.site(one.where[0]) if one.where else one.site for one in seen)
+    if len(lines) == 1 and len({one.where for one in seen}) > 1:
+        # One helper sends all: the lines that call it tell more.
+        depth = _apart([one.where for one in seen])
+        lines = Counter(chains.site(one.where[min(depth, len(one.where) - 1)]) for one in seen)
+    return lines
+
+
+def _apart(stacks: list[tuple[str, ...]]) -> int:
+    frames = enumerate(zip(*dict.fromkeys(stacks), strict=False))
+    return next((depth for depth, those in frames if len(set(those)) > 1), 0)
+
+
+def _counts(lines: Counter[str], noun: str = "") -> str:
+    """Return ``24 (20 at a.py:5, 4 at a.py:21)``, ``20 (a.py:31)``, ``none``."""
+    total = words.counted(lines.total(), noun) if noun else f"{lines.total():,}"
+    told = [(n, words.site(site) or "an unknown line") for site, n in lines.most_common(3)]
+    if not told:
+        return "none"
+    if len(told) == 1:
+        return f"{total} ({told[0][1]})"
+    return f"{total} ({', '.join(f'{n:,} at {site}' for n, site in told)})"

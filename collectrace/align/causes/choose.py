@@ -1,0 +1,38 @@
+"""Find the cause of a finding: the first in order that applies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from collectrace.align.causes import caught, registry
+from collectrace.align.causes.registry import Cause
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+
+
+class Found(NamedTuple):
+    """A cause that applies, and the data that it found."""
+
+    cause: Cause
+    data: object
+
+    def words(self, situation: Situation) -> Words:
+        """Return what a report says of it."""
+        said = self.cause.words(situation, self.data)
+        raised = caught.notes(situation) if situation.candidate.cause is None else ()
+        return replace(said, notes=(*said.notes, *raised))
+
+
+def applying(situation: Situation) -> Iterator[Found]:
+    """Return the causes that apply, those first that win."""
+    for cause in registry.order():
+        data = cause.find(situation)
+        if data is not None:
+            yield Found(cause, data)
+
+
+def cause_of(situation: Situation) -> Found | None:
+    """Return the cause that wins; None: none applies."""
+    return next(applying(situation), None)

@@ -1,0 +1,113 @@
+"""What happened to a call of a group, in words that several causes share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectrace import words
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.departures import Departure, What
+from collectrace.records import Call
+
+
+def headline(situation: Situation) -> str:
+    """Return who did what at the first difference."""
+    found, called = situation.departure, situation.called
+    if found is not None and situation.suspects and (said := _departed(situation, found)):
+        return said
+    if situation.is_absence or len(called) < 2:
+        return _absence(situation)
+    (side, call), *rest = called
+    if not situation.suspects:
+        those = words.listed([words.ranges(s.ranks) for s, _ in called])
+        calls = " or ".join(dict.fromkeys(phrases.call(c) for _, c in called))
+        return f"ranks {those} disagree: {calls}"
+    return (
+        f"{phrases.made(side.ranks, call)}{iteration(call)}, "
+        f"{phrases.made(rest[0][0].ranks, rest[0][1])}"
+    )
+
+
+def _departed(situation: Situation, found: Departure) -> str:
+    """Return what suspects did; empty if both calls say it better."""
+    who, others = words.ranks(situation.suspects), words.ranks(situation.others)
+    if not found.calls or not situation.others:
+        return ""
+    first = found.calls[0]
+    at = f" in iteration {found.iteration}" if found.iteration is not None else ""
+    match found.what:
+        case What.SKIPPED | What.FEWER_ITERATIONS:
+            return f"{who} skipped {made(situation, found)}{at}, {others} did not"
+        case What.EXTRA | What.MORE_ITERATIONS:
+            return f"{who} made {_extra(found)}, {made(situation, found)}{at}; {others} did not"
+        case What.SWAPPED:
+            count = words.counted(len(found.calls), "call")
+            return f"{who} made {count} in another order than {others}, first {phrases.call(first)}"
+        case _:
+            return ""
+
+
+def _extra(found: Departure) -> str:
+    return "an extra call" if len(found.calls) == 1 else f"{len(found.calls)} extra calls"
+
+
+def _absence(situation: Situation) -> str:
+    absent = situation.candidate.absent
+    there = [(side, call) for side, call in situation.called if side.call is not None]
+    if not there:
+        return f"{words.ranks(absent)} did not make a call that others wait in"
+    side, call = there[0]
+    if situation.suspects and set(situation.suspects) <= set(side.ranks):
+        return (
+            f"{words.ranks(situation.suspects)} made an extra call, {phrases.call(call)}"
+            f"{iteration(call)}; {words.ranks(absent)} did not"
+        )
+    states = {situation.case.standings[rank].state for rank in absent}
+    how = "finished without" if states == {"finished"} else "did not reach"
+    return (
+        f"{words.ranks(absent)} {how} {phrases.call(call)}{iteration(call)}; "
+        f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'waits', 'wait')} there"
+    )
+
+
+def made(situation: Situation, found: Departure) -> str:
+    """Return the calls of a departure in words: ``barrier (train.py:14)``."""
+    call = found.calls[0]
+    sites = {
+        one.site: told.site
+        for one in found.calls[:1]
+        for _, told in situation.called
+        if told.op == one.op and told.seq == one.seq
+    }
+    whole = phrases.call(call, sites.get(call.site))
+    if len(found.calls) == 1 or found.what is What.EXTRA:
+        return whole
+    return f"{len(found.calls)} calls from {whole} on"
+
+
+def silent(situation: Situation) -> tuple[str, ...]:
+    """Return since when results are wrong without an error, as a sentence; empty if they are not.
+
+    That is where the sides departed at an earlier call, and sizes matched until the finding's.
+    """
+    found = situation.departure
+    if found is None or found.seq is None or found.key != situation.candidate.stream:
+        return ()
+    seq = situation.candidate.seq or 0
+    if found.seq >= seq or found.what is What.ENDED:
+        return ()
+    told = f"Nothing failed before call {seq}, but calls met the wrong ones since call {found.seq}"
+    return (f"{told}: results are wrong from there.",)
+
+
+def iteration(call: Call) -> str:
+    """Return `` in iteration 4``; empty if no loop of the framework counts."""
+    return f" in iteration {call.iteration}" if call.iteration is not None else ""
+
+
+def awaited(situation: Situation) -> Sequence[Call]:
+    """Return the calls of the sides that are not to blame; of all sides in a tie."""
+    suspects = set(situation.suspects)
+    found = [c for s, c in situation.called if not set(s.ranks) & suspects]
+    return found or [c for _, c in situation.called]

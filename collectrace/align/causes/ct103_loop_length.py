@@ -1,0 +1,41 @@
+"""A loop had more iterations on some ranks than on others.
+
+What it means
+    Each iteration makes collectives. A rank that left the loop earlier does not make them any more,
+    and the others wait.
+
+Example
+    ::
+
+        for batch in shard:         # 9 batches on rank 1, 10 on the others
+            dist.all_reduce(batch)
+
+Not to be confused with
+    CT204, if the loop runs over the batches of a DataLoader. CT102, if a condition inside the loop
+    left it.
+
+How to fix it
+    Agree on the number of iterations before the loop.
+"""
+
+from __future__ import annotations
+
+from collectrace.align.causes import collectives, deciders
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.findings import Decision
+
+
+def find(situation: Situation) -> Decision | None:
+    """Return the loop that decided."""
+    first = deciders.ranked(situation)[0]
+    return first if deciders.form(first) == "loop" else None
+
+
+def words(situation: Situation, found: Decision) -> Words:
+    """Return the words for a loop whose length differs."""
+    return Words(
+        collectives.headline(situation),
+        deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
+        deciders.fixes(situation, found),
+    )

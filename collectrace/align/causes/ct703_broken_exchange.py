@@ -1,0 +1,41 @@
+"""A rank departed from an exchange of messages that had worked before.
+
+What it means
+    A rank skipped a message or a collective, or made an extra one. Its partner waits for the call
+    that it skipped, or does not make the other end of the extra one. So they wait for each other.
+
+Example
+    ::
+
+        for batch in batches:
+            if has_gradient(batch):
+                dist.send(gradient, dst=previous)   # skipped for one batch
+            dist.recv(x, src=previous)              # where it waits now
+
+Not to be confused with
+    CT701, if no rank departed: then the order of the messages is wrong. CT704, if the partner
+    finished.
+
+How to fix it
+    Send a message in every iteration, with zeros if there is nothing to send. Or let both ends
+    decide together whether there is a message.
+"""
+
+from __future__ import annotations
+
+from collectrace.align.causes import departed, departed_words
+from collectrace.align.causes.departed import Departed
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+
+
+def find(situation: Situation) -> Departed | None:
+    """Return how a rank departed, if ranks wait for each other in a message at least."""
+    if all(edge.waiting.channel is None for edge in situation.candidate.cycle):
+        return None
+    return departed.find(situation)
+
+
+def words(situation: Situation, found: Departed) -> Words:
+    """Return the words for a rank that departed from an exchange."""
+    return departed_words.told(situation, found)

@@ -1,0 +1,122 @@
+"""A send has no receive, or a receive has no send.
+
+What it means
+    One end of a channel made more messages than the other. A channel is a group, a sender, a
+    receiver and a tag. Messages of a channel match in the order in which they are made.
+
+Example
+    ::
+
+        for _ in range(5 if rank == 0 else 4):
+            dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
+
+Not to be confused with
+    CT705, if a message fits but for its tag, peer or group. CT703, if both ranks wait for each
+    other.
+
+How to fix it
+    Give every send one receive: count both. Loops around them need the same number of iterations.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words as words_
+from collectrace.align.causes import channel_counts, deciders, phrases, wait_cycle
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.standing import failure
+from collectrace.signature import is_user
+
+COUNT: Final = (
+    "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
+    "every rank must go through the same number of iterations."
+)
+_ENDS: Final = {
+    "finished": "has finished", "died": "died", "missing": "left no file",
+    "raised": "ended with an exception",
+}  # fmt: skip
+
+
+def find(situation: Situation) -> ChannelIssue | tuple[str, ...] | None:
+    """Return the message that lacks an end; of a cycle how uneven the messages were before it."""
+    source = situation.candidate.source
+    if isinstance(source, ChannelIssue):
+        return source if source.attribute == "absent" else None
+    return tuple(channel_counts.uneven(situation)) or None if situation.is_tie else None
+
+
+def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
+    """Return the words for a message that lacks an end."""
+    if isinstance(found, tuple):
+        return _of_cycle(situation, found)
+    here, peer = found.channel.source, found.channel.destination
+    call, lacks = found.send, "recv"
+    if found.recv is not None:
+        here, peer, call, lacks = peer, here, found.recv, "send"
+    other = f"rank {peer}" if peer >= 0 else "any rank"
+    site = dict((s.ranks[0], c.site) for s, c in situation.called).get(here)
+    made = phrases.call(call, site) if call is not None else f"message {found.seq}"
+    n = found.seq - 1 + (found.taken if found.recv is not None else 0)
+    counts = channel_counts.of_channel(situation.case, found.channel)
+    if not counts:
+        issued = f"only {words_.counted(n, lacks)}" if n else f"no {lacks} at all"
+        counts = f"{words_.upper(other)} made {issued} {'to' if lacks == 'send' else 'from'} rank {here}."
+    elsewhere = ""
+    if call is not None:
+        elsewhere = channel_counts.met_elsewhere(situation.case, found.channel, call, here)
+    why, fixes = [counts, elsewhere], []
+    guilty = situation.suspects or ((peer,) if peer >= 0 else ())
+    for rank in guilty[:2]:
+        why.append(_ended(situation, rank))
+    raised = [r for r in guilty if situation.case.standings[r].state == "raised"]
+    if raised:
+        fixes.append(
+            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the rank "
+            "is to go on after such an error, catch it, and send a message that says so."
+        )
+    decision = next(iter(deciders.ranked(situation)), None)
+    if decision is not None and deciders.origin(decision) != "exception":
+        why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
+        if deciders.form(decision) == "loop":
+            fixes += deciders.fixes(situation, decision)[:1]
+    if call is not None and not is_user(call):
+        part = f" ({call.part})" if call.part else ""
+        why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
+    subject = f"{words_.ranks(guilty)} made no {lacks} for" if situation.suspects else (
+        f"{words_.ranks({here, peer} - {-1})} disagree:"
+    )
+    headline = (
+        f"{subject} rank {here}'s {made}"
+        if situation.suspects
+        else f"{subject} rank {here}'s {made} has no {lacks} on {other}"
+    )
+    said = [one for one in why if one]
+    return Words(headline, tuple(said[:3]), (*fixes, COUNT)[:3], tuple(said[3:]))
+
+
+def _ended(situation: Situation, rank: int) -> str:
+    """Return how a rank ended, a sentence; empty: it did not."""
+    standing = situation.case.standings.get(rank)
+    if standing is None or standing.state not in _ENDS or standing.by_peers:
+        return ""
+    error = ""
+    if standing.exit is not None and standing.state == "raised":
+        said = failure(standing.exit)
+        error = f": {words_.exception(said.error, said.text)}{phrases.line(said.site)}"
+    return f"Rank {rank} {_ENDS[standing.state]}{error}."
+
+
+def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
+    who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
+    told = words_.lower(uneven[0].removesuffix("."))
+    decision = next(iter(deciders.ranked(situation)), None)
+    why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
+    fixes = deciders.fixes(situation, decision)[:1] if decision is not None else ()
+    return Words(
+        f"{who} disagree on the number of messages: {told}",
+        (wait_cycle.waits(situation), *uneven, *why)[:3],
+        (COUNT, *fixes),
+    )

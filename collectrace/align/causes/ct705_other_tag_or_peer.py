@@ -1,0 +1,89 @@
+"""A send and a receive would match but for one thing: the tag, the peer, or the group.
+
+What it means
+    A rank waits for a message that nobody sends. Another rank sends one that nobody receives. Both
+    agree in all but one thing.
+
+Example
+    ::
+
+        dist.send(x, dst=1, tag=7)    # rank 0
+        dist.recv(x, src=0, tag=8)    # rank 1
+
+Not to be confused with
+    CT706, if both name each other by their ranks in a group. CT702, if they wait for each other.
+
+How to fix it
+    Pass the same tag, peer and group at both ends.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words as words_
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.matching.comparison import ChannelIssue
+
+_FIXES: Final = {
+    "group": "Pass the same group to the send and to its recv",
+    "device": "Let the tensors of both ends lie on devices of one type",
+    "tag": "Pass the same tag to the send and to its recv",
+    "destination": "Name each other as the peer, in the send and in its recv",
+    "source": "Name each other as the peer, in the send and in its recv",
+}
+
+
+def find(situation: Situation) -> ChannelIssue | None:
+    """Return the message that lacks a send, if another send fits it but for one thing."""
+    source = situation.candidate.source
+    if not isinstance(source, ChannelIssue) or source.near is None:
+        return None
+    return source if source.near.differs in _FIXES else None
+
+
+def words(situation: Situation, found: ChannelIssue) -> Words:
+    """Return the words for a message that nearly matched."""
+    assert found.near is not None
+    sent, wanted, send = found.near.channel, found.channel, found.near.send
+    match found.near.differs:
+        case "group":
+            groups = words_.group(found.near.group), words_.group(found.group)
+            told = f"sent in {groups[0]}, received in {groups[1]}"
+        case "device":
+            told = f"sent from device {sent.device!r}, received on {wanted.device!r}"
+        case "tag":
+            told = f"sent with tag {sent.tag}, awaited with tag {wanted.tag}"
+        case "destination":
+            told = f"sent to rank {sent.destination}, awaited by rank {wanted.destination}"
+        case _:
+            told = f"sent by rank {sent.source}, awaited from rank {wanted.source}"
+    made = f"send{phrases.line(send.site)}" if send is not None else "message"
+    recv = f"recv{phrases.line(found.recv.site)}" if found.recv is not None else "recv"
+    who = situation.suspects or tuple(sorted({sent.source, wanted.destination}))
+    subject = words_.ranks(who)
+    is_tag = found.near.differs == "tag"
+    if situation.suspects:
+        headline = f"{subject} made a message that no rank awaits so: {told}"
+    else:
+        headline = f"{subject} disagree on a message: {told}"
+    fix = f"{_FIXES[found.near.differs]}: {told}."
+    if situation.suspects == (sent.source,) and is_tag:
+        fix = (
+            f"Let {subject} pass tag {wanted.tag} at its {made}. If the tag counts steps, begin at "
+            "one number on all ranks: broadcast it from one rank."
+        )
+    n = found.seq - 1
+    before = f"{words_.counted(n, 'message')} before it matched." if n else ""
+    alone = f"The other ranks pass tag {wanted.tag}; {subject} alone passes {sent.tag}."
+    return Words(
+        headline,
+        tuple(filter(None, (
+            f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
+            "which agrees with it in all else.",
+            alone if situation.suspects and is_tag else before,
+        ))),
+        (fix,),
+    )  # fmt: skip

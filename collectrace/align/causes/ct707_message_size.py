@@ -1,0 +1,196 @@
+"""The two ends of a message differ in size or dtype.
+
+What it means
+    The n-th send of a channel meets the n-th receive. Backends do not check that they fit: bytes
+    are reinterpreted, cut off, or awaited for ever.
+
+Example
+    ::
+
+        dist.send(torch.ones(4), 1)     # rank 0
+        dist.recv(torch.empty(6), 0)    # rank 1
+
+Not to be confused with
+    CT708, if the sizes fit again in another order. CT713, if the receive takes from any rank.
+
+How to fix it
+    Give the receive buffer the size and dtype of the tensor that is sent. If the size varies, send
+    the shape first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace import words as words_
+from collectrace.align.causes import like_messages, phrases
+from collectrace.align.causes.like_messages import Unlike
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.judging.passed_on import passed_on
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.standing import failure
+from collectrace.records import Call
+from collectrace.signature import numel
+
+_UNCHECKED: Final = (
+    "Backends do not check it: bytes are reinterpreted, cut off, or awaited for ever."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A message whose ends differ."""
+
+    issue: ChannelIssue
+    unlike: Unlike | None
+    """How the suspect's end differs from those of ranks that run the same line."""
+
+
+def find(situation: Situation) -> Unfit | None:
+    """Return the message whose ends differ."""
+    issue = situation.candidate.source
+    if not isinstance(issue, ChannelIssue) or issue.send is None or issue.recv is None:
+        return None
+    is_known = issue.attribute in ("dtype", "count")
+    return Unfit(issue, like_messages.unlike(situation, issue)) if is_known else None
+
+
+def words(situation: Situation, found: Unfit) -> Words:
+    """Return the words for a message whose ends differ."""
+    issue = found.issue
+    assert issue.send is not None
+    assert issue.recv is not None
+    source, destination = f"rank {issue.channel.source}", f"rank {issue.channel.destination}"
+    lists = length(issue.send), length(issue.recv)
+    is_list = None not in lists and lists[0] != lists[1]
+    sent, wanted = (
+        _what(call, of, site)
+        for call, of, site in zip((issue.send, issue.recv), lists if is_list else (None, None),
+                                  _sites(situation, issue), strict=True)
+    )
+    both = f"{source} sends {sent}, {destination} awaits {wanted}"
+    headline = f"ranks {words_.ranges((issue.channel.source, issue.channel.destination))} disagree: "
+    headline = both if situation.suspects else headline + both
+    what = "dtype" if issue.attribute == "dtype" else "size"
+    ends = f"{_sized(issue.send)} and {_sized(issue.recv)}"
+    why = [
+        f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in {what} "
+        f"at its two ends: {words_.message(issue.send)} of {ends.replace(' and ', f' and {words_.message(issue.recv)} of ')}."
+    ]
+    fixes = [f"Give the receive buffer the {what} of the tensor that is sent."]
+    if is_list:
+        fixes = [
+            f"Pass recv_object_list a list with as many entries as {source} sends: send their "
+            "number first, or send the whole list as one object."
+        ]
+    elif found.unlike is not None:
+        said, fixes = _of_suspect(found.unlike, issue)
+        why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
+    elif what == "size":
+        fixes.append(
+            "Or, if it varies, send the shape first, or bring what is sent to one size on every "
+            f"rank (pad it).{_first_dimension(issue)}"
+        )
+    elif numel(issue.send.shape) != numel(issue.recv.shape):
+        fixes.append(
+            "Or, if they are not meant for each other, let both ends make the same messages, in "
+            "the same order."
+        )
+    why += [_UNCHECKED, *_stumbled(situation)]
+    return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]))
+
+
+def _sites(situation: Situation, issue: ChannelIssue) -> list[str | None]:
+    """Return the lines of the two ends that tell most."""
+    known = {side.ranks[0]: call.site for side, call in situation.called}
+    return [known.get(rank) for rank in (issue.channel.source, issue.channel.destination)]
+
+
+def length(call: Call) -> int | None:
+    """Return how many objects are in the list whose sizes a message holds; None: it holds none.
+
+    send_object_list sends an int64 for each object first (distributed_c10d.py, torch 2.13).
+    """
+    apis = ("send_object_list", "recv_object_list")
+    if call.api not in apis or call.dtype != "int64" or len(call.shape or ()) != 1:
+        return None
+    size = (call.shape or [0])[0]
+    return size if isinstance(size, int) else None
+
+
+def _what(call: Call, objects: int | None, site: str | None) -> str:
+    place = phrases.line(site or call.site)
+    if objects is not None:
+        return f"a list of {words_.counted(objects, 'object')}{place}"
+    return words_.tensors(call) + place
+
+
+def _sized(call: Call) -> str:
+    return words_.sized(call) + phrases.line(call.site)
+
+
+def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
+    who, others = f"rank {found.rank}", words_.ranks(found.likes)
+    usual = words_.tensors(found.usual) if found.usual is not None else ""
+    does = "sent" if found.rank == issue.channel.source else "awaits"
+    match found.what:
+        case "order":
+            return (
+                f"{words_.upper(who)} {does} the same tensors as {others} from the same line, in "
+                "another order.",
+                [
+                    f"Let {who} use the order of {others}: iterate over a list that is the same on "
+                    "every rank, such as sorted(names).",
+                ],
+            )
+        case "extra":
+            line = phrases.line(found.usual.site if found.usual is not None else None)
+            return (
+                f"{words_.upper(who)} made an extra {found.usual.op if found.usual else 'message'}"
+                f"{line}, from a line that no other rank reached. Each message after it meets the "
+                "receive before its own.",
+                [
+                    f"Leave out the extra message{line} on {who}, or let rank "
+                    f"{issue.channel.destination} receive it, too.",
+                    "Or give messages that are made only sometimes a tag of their own.",
+                ],
+            )
+    before = f", as {who} did in the {found.before} messages before" if found.before else ""
+    return (
+        f"{words_.upper(others)} made {usual} from the same line{before}; {who} alone did not.",
+        [
+            f"Let {who} send and await {usual}, as {others} do{' and as it did before' if found.before else ''}: "
+            "bring what is sent to one size and dtype on every rank (cast or pad it).",
+            "Or change it on all ranks in the same step, or send the shape first.",
+        ],
+    )
+
+
+def _ends_of_all(situation: Situation, rank: int) -> list[str]:
+    """Return that a rank is at an end of every message that does not fit; nothing: it is not."""
+    issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
+    if len(issues) < 2 or any(rank not in (o.channel.source, o.channel.destination) for o in issues):
+        return []
+    return [f"Rank {rank} is at one end of every message that does not fit."]
+
+
+def _first_dimension(issue: ChannelIssue) -> str:
+    assert issue.send is not None
+    assert issue.recv is not None
+    one, two = issue.send.shape or [], issue.recv.shape or []
+    is_first = len(one) == len(two) > 1 and one[0] != two[0] and one[1:] == two[1:]
+    return " If the last batch is smaller: DataLoader(drop_last=True)." if is_first else ""
+
+
+def _stumbled(situation: Situation) -> list[str]:
+    """Return that the message made another rank raise."""
+    told = []
+    for rank in passed_on(situation.case, situation.candidate):
+        standing = situation.case.standings[rank]
+        if standing.state == "raised" and not standing.by_peers and standing.exit is not None:
+            said = failure(standing.exit)
+            error = words_.exception(said.error, said.text) + phrases.line(said.site)
+            told.append(f"It reached rank {rank}, which ended with an exception ({error}).")
+    return told

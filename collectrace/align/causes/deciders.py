@@ -1,0 +1,300 @@
+"""The statements that can have decided, ranked and put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from collectrace import words
+from collectrace.align.causes import collectives, phrases, structure
+from collectrace.align.causes.situation import Situation
+from collectrace.align.reading.rank_names import RANK
+from collectrace.findings import Decision, DecisionSide, DependsOn, Way
+
+Form = Literal["condition", "loop", "handler", "dispatch", "value"]
+"""What kind of statement decided."""
+
+MOST: Final = 3
+"""Statements of one finding that a reason names."""
+
+_FORMS: Final[dict[Way, Form]] = {
+    "taken": "condition", "not_taken": "condition", "case": "condition", "no_case": "condition",
+    "iterates": "loop", "ended": "loop", "handler": "handler", "no_handler": "handler",
+    "raised": "handler", "calls": "dispatch", "calls_other": "dispatch", "value": "value",
+}  # fmt: skip
+
+_STRENGTHS: Final = ("confirmed", "only", "possible", "equal")
+
+_FIRST: Final[tuple[DependsOn, ...]] = (
+    "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
+    "data", "length", "unknown", "agreed",
+)  # fmt: skip
+"""The most telling origin first."""
+
+ORIGINS: Final[dict[DependsOn, str]] = {
+    "rank": "It depends on the rank.",
+    "clock": "It depends on a clock, which each rank reads at another moment.",
+    "random": "It depends on a random number, which each rank draws for itself.",
+    "files": "It depends on the file system, which each rank reads at another moment.",
+    "environment": "It depends on the environment or the host of the rank.",
+    "received": "It depends on what the rank received from another rank, thread or process.",
+    "root": "It depends on a result that only the root of a collective gets.",
+    "exception": "It depends on whether an exception was raised on the rank.",
+    "order": "It depends on the order of a set, which differs between processes.",
+    "data": "It is computed from each rank's own data, so ranks can disagree.",
+    "length": "It depends on a length, which can differ between ranks.",
+    "unknown": "",
+    "agreed": "It depends on values that are the same on all ranks.",
+}
+
+
+def form(decision: Decision) -> Form:
+    """Return what kind of statement a decision is."""
+    ways = {side.did for side in decision.sides} - {None, "next"}
+    names = {side.name for side in decision.sides if side.name}
+    if ways <= {"calls", "calls_other"} and ways:
+        return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
+    for side in decision.sides:
+        if side.did is not None and side.did != "next":
+            return _FORMS[side.did]
+    head = decision.text.split(" ", 1)[0].rstrip(":")
+    if head in ("if", "elif", "match", "case", "assert", "return", "continue", "break"):
+        return "condition"
+    if head in ("for", "while", "async"):
+        return "loop"
+    return "handler" if head in ("except", "try", "with", "finally", "raise") else "value"
+
+
+def ranked(situation: Situation) -> list[Decision]:
+    """Return the decisions, the most telling first.
+
+    A value that differs decides. Then comes a statement that did different things on the sides,
+    then what it depends on, and whether it is the user's own code.
+    """
+
+    def order(one: Decision) -> tuple[object, ...]:
+        ways = {side.did for side in one.sides}
+        known = len(ways - {None}) if len(ways) > 1 else 0
+        return (
+            one.library is not None,
+            form(one) == "value",
+            one.strength not in ("confirmed", "only"),
+            one.strength == "equal",
+            origin(one) == "agreed",
+            form(one) == "loop" and origin(one) == "unknown",
+            -known,
+            _FIRST.index(origin(one)),
+        )
+
+    return sorted(situation.decisions, key=order)
+
+
+def origin(decision: Decision) -> DependsOn:
+    """Return the most telling of what a decision depends on."""
+    return decision.depends_on[0] if decision.depends_on else "unknown"
+
+
+def quoted(decision: Decision) -> str:
+    """Return `` `if loss.isfinite():` (train.py:12)``."""
+    text = decision.text.partition("  #")[0]
+    return phrases.statement(text, decision.site)
+
+
+def what_it_did(situation: Situation, decision: Decision) -> str:
+    """Return one sentence: what the statement did, and to which call."""
+    said = quoted(decision)
+    match form(decision):
+        case "condition":
+            return _condition(situation, decision)
+        case "loop":
+            return _loop(situation, decision)
+        case "handler":
+            entered = [who for who, side in _named(situation, decision) if side.did in _ENTERED]
+            if len(entered) == 1:
+                return f"{words.upper(entered[0])} handled an exception at {said}."
+            return f"Some ranks can have handled an exception at {said}."
+        case "dispatch":
+            one, two = _named(situation, decision)
+            told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
+            if told:
+                return f"{said} called {' and '.join(told)}{_other(one, two)}."
+            return f"{said} can have called different functions."
+        case _:
+            return f"The result of {said} can differ between the ranks."
+
+
+_ENTERED: Final = ("handler", "raised")
+
+
+def _condition(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    known = [(who, s.did) for who, s in _named(situation, decision) if s.did in _TRUE]
+    outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
+    if found.branches > 1:
+        told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
+        return f"The branches of {said} make different calls: {words.listed(told)}."
+    if found.inside:
+        side, call = found.inside[0]
+        inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
+        return f"{words.upper(phrases.made(side.ranks, call))} {inside}."
+    was = f"was {outcomes}" if outcomes else "can differ between the ranks"
+    if found.jump is not None:
+        return f"{said} {was}. Its `{found.jump}` skips what comes behind it."
+    return f"{said} {was}."
+
+
+def _loop(situation: Situation, decision: Decision) -> str:
+    said = quoted(decision)
+    one, two = _named(situation, decision)  # the suspects first
+    longer = one[1].did == "iterates" or two[1].did == "ended"
+    shorter = one[1].did == "ended" or two[1].did == "iterates"
+    if longer is shorter:
+        return f"The loop {said} can have had another number of iterations on {one[0]}."
+    if longer:
+        return (
+            f"The loop {said} had more iterations on {one[0]}: it began another one there, and had "
+            f"ended on {two[0]}."
+        )
+    return (
+        f"The loop {said} had fewer iterations on {one[0]}: it had ended there, and began another "
+        f"one on {two[0]}."
+    )
+
+
+_TRUE: Final[dict[Way | None, str]] = {
+    "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
+}  # fmt: skip
+
+
+def _other(one: tuple[str, DecisionSide], two: tuple[str, DecisionSide]) -> str:
+    lacks = [who for who, side in (one, two) if side.did == "calls_other"]
+    return f" and another function on {lacks[0]}" if lacks else ""
+
+
+def _named(
+    situation: Situation, decision: Decision
+) -> tuple[tuple[str, DecisionSide], tuple[str, DecisionSide]]:
+    """Return the two sides of a decision, each with the ranks that it stands for, in words."""
+    one, two = decision.sides[0], decision.sides[-1]
+    if one.rank == two.rank:
+        who = f"rank {one.rank}"
+        return (who, one), (f"{who} in earlier iterations", two)
+    sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
+    is_shorter = situation.is_tie and two.did == "ended"
+    if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
+        one, two = two, one
+    names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
+    if names[0] == names[1]:
+        names = [f"rank {side.rank}" for side in (one, two)]
+    return (names[0], one), (names[1], two)
+
+
+def depends(decision: Decision) -> str:
+    """Return what a statement depends on, and where that comes in."""
+    said, source = ORIGINS[origin(decision)], decision.comes_from
+    is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
+    if source is None or not is_told:
+        return said
+    return f"{said.rstrip('.')}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
+
+
+def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
+    """Return what decided, in at most three sentences."""
+    first = chosen[0]
+    told = [what_it_did(situation, first)]
+    if len(chosen) > 1:
+        others = words.listed([quoted(one) for one in chosen[1:MOST]])
+        told.append(f"Or {others} decided: the logs do not show which did.")
+    told += collectives.silent(situation)
+    is_told = origin(first) not in ("unknown", "exception") or form(first) != "handler"
+    if origin(first) != "unknown" and is_told and len(told) < _MOST_SENTENCES:
+        told.insert(1, depends(first))
+    return tuple(told)
+
+
+_MOST_SENTENCES: Final = 3
+
+
+def rest(situation: Situation, chosen: Decision) -> list[Decision]:
+    """Return the other statements that can have decided; none if the chosen one is certain."""
+    if chosen.strength in ("confirmed", "only"):
+        return []
+    return [
+        one
+        for one in ranked(situation)
+        if one is not chosen
+        and one.strength != "equal"
+        and origin(one) != "agreed"
+        and (form(one) != "value" or form(chosen) == "value")
+        and (form(one) != "loop" or origin(one) != "unknown" or origin(chosen) == "unknown")
+    ]
+
+
+def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
+    """Return what to change about a statement that decided, and about others that can have."""
+    others = rest(situation, chosen)[: MOST - 1]
+    first = fix(situation, chosen)
+    rests = [fix(situation, one) for one in others if form(one) != form(chosen)]
+    more = [
+        f"If {quoted(one)} decided: {words.lower(fix(situation, one))}"
+        for one in others
+        if form(one) != form(chosen)
+    ]
+    return (first, *(said for said, fix in zip(more, rests, strict=True) if fix != first))
+
+
+def fix(situation: Situation, decision: Decision) -> str:
+    """Return what to change about a statement."""
+    said, place = quoted(decision), words.site(decision.site)
+    if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
+        return f"Use the same order on every rank: sort what {place} iterates over."
+    match form(decision):
+        case "condition" if origin(decision) == "rank":
+            return _of_rank(situation, decision)
+        case "condition" if origin(decision) in _ONE_DECIDES:
+            return (
+                f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
+                f"{said}, so that every rank takes the same branch."
+            )
+        case "condition":
+            return (
+                f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
+                "let every rank take the same branch."
+            )
+        case "loop" if structure.around(situation, decision).is_fixed_loop:
+            return f"Let every rank run all iterations of {said}: look for what leaves it early."
+        case "loop":
+            return (
+                f"Give the loop {said} the same number of iterations on every rank: agree on the "
+                "length first (all_reduce with MIN)."
+            )
+        case "handler":
+            return (
+                f"Share an error flag with all ranks behind {said} (all_reduce with MAX). Then let "
+                "every rank make the same calls."
+            )
+        case "dispatch":
+            return f"Let {said} call the same function on every rank."
+        case _:
+            return f"Compute {said} in the same way on every rank, or broadcast the result."
+
+
+_ONE_DECIDES: Final[dict[DependsOn, str]] = {
+    "clock": "read the clock", "random": "draw the number", "files": "look at the file system",
+    "environment": "read the environment",
+}  # fmt: skip
+
+
+def _of_rank(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    if found.branches > 1:
+        return f"Make the same calls in the same order in all branches of {said}, on every rank."
+    if found.inside:
+        call = phrases.call(found.inside[0][1])
+        return f"Move {call} out of {said}: make the call on every rank, or on none."
+    if found.jump is not None and found.outside:
+        return (
+            f"Make the calls behind {said} on every rank, or on none. If only some ranks may "
+            f"`{found.jump}` there, decide together first."
+        )
+    return f"Let every rank take the same branch of {said}."

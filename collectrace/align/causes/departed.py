@@ -1,0 +1,145 @@
+"""How a rank of a wait cycle departed from what it usually does, by the evidence against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from collectrace.align.causes.situation import Situation
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure, What
+from collectrace.align.judging.facts_of_exchanges import Odd
+from collectrace.align.judging.own_calls import Awaited, awaited, calls_of
+from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.records import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """Ranks that departed at one place."""
+
+    what: What
+    ranks: tuple[int, ...]
+    call: Call
+    """The first call that they skipped; else the first that they made."""
+    count: int = 1
+    """How many such calls there are."""
+    usual: Call | None = None
+    """What they called there in every iteration before."""
+    rounds: int = 0
+    """How many iterations that was so; 0: it is not known."""
+    others: tuple[int, ...] = ()
+    """Who did otherwise in this iteration, or is of the same kind and did."""
+    times: tuple[int, int] | None = None
+    """How often they called it in this iteration, and how often it is called usually."""
+    served: tuple[int, int] | None = None
+    """With how many ranks, which change, messages are exchanged per iteration, and in this one."""
+
+
+def find(situation: Situation) -> Departed | None:
+    """Return the departure that led ranks to wait for each other; None: none is known."""
+    candidate, suspects = situation.candidate, situation.suspects
+    waits = list(awaited(situation.case, candidate))
+    if not suspects:
+        return _in_tie(situation, waits)
+    rows = candidate.verdict.evidence if candidate.verdict is not None else ()
+    shown = {type(row.shown_by): row.shown_by for row in rows}
+    found = next(_of_suspects(situation, waits, shown, {row.fact for row in rows}), None)
+    return replace(found, ranks=suspects) if found is not None else None
+
+
+def _of_suspects(
+    situation: Situation, waits: Sequence[Awaited], shown: dict[type, object], facts: set[str]
+) -> Iterator[Departed]:
+    case, suspects = situation.case, situation.suspects
+    of_kind, odd, served = shown.get(Departure), shown.get(Odd), shown.get(list)
+    if isinstance(of_kind, Departure) and of_kind.calls:
+        calls = of_kind.calls
+        is_other = of_kind.what is What.OTHER_CALL
+        yield Departed(
+            of_kind.what, suspects, calls[0], 1 if is_other else len(calls),
+            calls[1] if is_other and len(calls) > 1 else None, others=of_kind.others,
+        )  # fmt: skip
+    mine = next((at for at in waits if at.rank in suspects), None)
+    stuck = waited_for(case, mine.elsewhere) if mine is not None else None
+    due = _due(case, mine) if mine is not None else None
+    likes = tuple(sorted(odd.likes)) if isinstance(odd, Odd) else ()
+    others = tuple(r for r in case.evidence.logs if r not in suspects) if not likes else likes
+    if facts & {"led_by_its_rank", "answered_unasked"} and stuck is not None:
+        yield Departed(What.EXTRA, suspects, stuck, others=others)
+    if isinstance(served, list) and stuck is not None and due is not None:
+        numbers = len(served[-2]), len(served[-1])
+        is_more = numbers[0] == numbers[1]
+        what, call = (What.EXTRA, stuck) if is_more else (What.SKIPPED, due)
+        yield Departed(what, suspects, call, served=numbers)
+    left = shown.get(LeftRound) or left_own_round(case, suspects[0])
+    if isinstance(left, LeftRound) and "left_own_order" in facts:
+        yield Departed(What.SWAPPED, suspects, left.made, usual=left.usual, rounds=left.rounds)
+    if isinstance(left, LeftRound) and (left.skipped or left.extra or not isinstance(odd, Odd)):
+        yield _of_round(case, left, likes)
+    if isinstance(odd, Odd) and due is not None and stuck is not None:
+        usual = max(odd.likes.values(), default=0)
+        what = What.SKIPPED if odd.made < usual else What.EXTRA
+        is_put_off = due.peer is None and stuck.peer is not None
+        what, call = (What.EXTRA, stuck) if is_put_off or what is What.EXTRA else (what, due)
+        times = (odd.made, usual) if odd.made and not is_put_off else None
+        yield Departed(what, suspects, call, rounds=odd.rounds, others=likes, times=times)
+    if due is not None:
+        yield Departed(What.SKIPPED, suspects, due)
+
+
+def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
+    """Return how the one rank of a cycle departed that did; what several did alike is none."""
+    case = situation.case
+    found = [left for at in waits if (left := left_own_round(case, at.rank)) is not None]
+    if len({(one.usual.op, one.usual.site) for one in found}) < len(found):
+        return None
+    keys = {(at.rank, at.key) for at in waits}
+    telling = [one for one in found if (one.rank, one.key) in keys] or found
+    return _of_round(case, telling[0], ()) if len(telling) == 1 else None
+
+
+def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:
+    what = What.SKIPPED if left.skipped else What.EXTRA if left.extra else What.OTHER_CALL
+    call = left.usual if left.skipped else left.made
+    times = _times(case, left) if left.skipped == 1 else None
+    count = left.skipped or left.extra or 1
+    return Departed(what, (left.rank,), call, count, left.usual, left.rounds, others, times)
+
+
+def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:
+    """Return how often a rank made a call in a row, now and usually; None: it made it once."""
+    place = left.usual.op, case.stack(left.rank, left.usual)
+    places = [one.place for one in calls_of(case, left.rank)]
+    at = next((n for n, one in enumerate(calls_of(case, left.rank)) if one.t == left.made.t), 0)
+    now = len(list(takewhile(lambda one: one == place, reversed(places[:at]))))
+    rest = places[: at - now]
+    while rest and rest[-1] != place:
+        rest.pop()
+    usual = len(list(takewhile(lambda one: one == place, reversed(rest))))
+    return (now, usual) if 0 < now < usual else None
+
+
+def _due(case: Case, at: Awaited) -> Call | None:
+    """Return the call that is awaited of a rank, at the line from which it usually made it."""
+    waits = waited_for(case, at.wait)
+    if waits is None or waits.peer is None:
+        return waits
+    key = at.key
+    usual = next((one for one in reversed(calls_of(case, at.rank)) if one.key == key), None)
+    call = _call(case, at.rank, usual) if usual is not None else None
+    if call is not None:
+        return call
+    op = "send" if waits.op == "recv" else "recv"
+    return replace(waits, op=op, api=None, peer=at.waiter, site=None, stack=None)
+
+
+def _call(case: Case, rank: int, entry: Entry) -> Call | None:
+    log = case.log(rank)
+    if isinstance(entry.key, ChannelKey):
+        return log.channel_call(entry.key, entry.seq) if log is not None else None
+    return case.call(rank, entry.key, entry.seq) if isinstance(entry.key, StreamKey) else None

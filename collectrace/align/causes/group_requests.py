@@ -1,0 +1,193 @@
+"""What ranks asked for where they disagree about a process group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes import deciders, phrases, wait_cycle
+from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.align.reading.groups import is_local
+from collectrace.findings import Decision
+from collectrace.records import Group
+
+Asked = tuple[tuple[int, ...], Group]
+"""Ranks, and the group that they asked for."""
+
+_FAR: Final = 99
+"""Frames from a request to a function that is not on its stack."""
+
+_MOST: Final = 3
+"""Different requests that a headline names."""
+
+COUNTS: Final = (
+    "torch counts groups: every rank must create the same groups in the same order, also on ranks "
+    "that are no members."
+)
+ON_EVERY: Final = (
+    "Call new_group on every rank, with the same ranks and in the same order, also on ranks that "
+    "are no members"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Ranks that disagree about one group."""
+
+    asked: tuple[Asked, ...]
+    """Who asked for which group here; those to blame first."""
+    none: tuple[int, ...]
+    """Who asked for no group any more."""
+    skipped: tuple[Asked, ...]
+    """Who never asked for a group that others asked for here."""
+    is_local: bool
+    """Whether the members of the group make it among themselves."""
+    own: bool
+    """Whether each rank made the group alone that it is in."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the group that init_process_group makes."""
+        return any(group.description == "default_pg" for _, group in self.asked)
+
+    @property
+    def api(self) -> str:
+        """The function that makes it."""
+        return "init_process_group" if self.is_default else "new_group"
+
+
+def requests(situation: Situation) -> Requests | None:
+    """Return what ranks asked for; None: the finding is not about the making of a group."""
+    source = situation.candidate.source
+    if not isinstance(source, GroupConflict):
+        return None
+    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
+    instead = {rank for ranks, _ in source.instead for rank in ranks}
+    absent = {rank for ranks, group in source.variants if group is None for rank in ranks}
+    here = (*asked, *source.instead)
+    ordered = sorted(here, key=lambda one: not {*one[0]} <= {*situation.suspects})
+    none = tuple(sorted(absent - instead))
+    skipped = [(none, group) for _, group in asked[:1] if none]
+    for ranks, mine in ordered:
+        for others, group in ordered:
+            if (
+                ranks != others
+                and _can_skip(situation, [(ranks, mine), (others, group)])
+                and _later(situation.case, ranks, others, group)
+            ):
+                skipped.append((ranks, group))
+    return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), source.own)
+
+
+def _can_skip(situation: Situation, asked: Sequence[Asked]) -> bool:
+    """Whether ranks may have skipped a request, and not only computed other members for it."""
+    stacks = {situation.case.stack(ranks[0], group) for ranks, group in asked}
+    forms = {deciders.form(one) for one in situation.decisions}
+    return len(stacks) > 1 or "condition" in forms
+
+
+def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: Group) -> bool:
+    """Whether ranks never asked for a group, and others asked later for what these did here."""
+    mine, theirs = (
+        [list(one.ranks) for one in log.groups if one.phase == "asked"] if log is not None else []
+        for log in (case.log(ranks[0]), case.log(others[0]))
+    )
+    n = sum(one == list(group.ranks) for one in mine)
+    return n < sum(one == list(group.ranks) for one in theirs)
+
+
+def headline(situation: Situation, found: Requests) -> str:
+    """Return which ranks asked for what, those to blame first."""
+    if found.none and not situation.suspects:
+        others = [rank for ranks, _ in found.asked for rank in ranks]
+        return (
+            f"{words.ranks(found.none)} did not call {_created(found.asked[0][1])}; "
+            f"{words.ranks(others)} {words.verb(others, 'waits', 'wait')} there"
+        )
+    told = [f"{words.ranks(ranks)} called {_created(group)}" for ranks, group in found.asked]
+    if found.none:
+        did = f"{words.ranks(found.none)} did not call {_created(found.asked[0][1])}"
+        if {*found.none} & {*situation.suspects}:
+            others = [rank for ranks, _ in found.asked for rank in ranks]
+            return f"{did}, {words.ranks(others)} did"
+        told.append(f"{words.ranks(found.none)} did not")
+    more = len(told) - _MOST
+    text = ", ".join(told[:_MOST]) + (f", and {more} more variants" if more > 0 else "")
+    if situation.suspects:
+        return text
+    return f"{words.ranks(r for ranks, _ in found.asked for r in ranks)} disagree: {text}"
+
+
+def _created(group: Group) -> str:
+    return wait_cycle.creation(group)
+
+
+def lines_apart(situation: Situation, found: Requests) -> str:
+    """Return the lines that called a function that makes groups, a sentence; empty: it is one."""
+    stacks = [situation.case.stack(ranks[0], group) for ranks, group in found.asked]
+    depth = phrases.apart(stacks)
+    if not depth or len(found.asked) < 2:
+        return ""
+    came = [
+        f"{words.ranks(ranks)} from {words.site(chains.site(stack[depth]))}"
+        for (ranks, _), stack in zip(found.asked, stacks, strict=True)
+    ]
+    return f"They called it from different lines: {words.listed(came)}."
+
+
+def parted(situation: Situation, found: Requests) -> str:
+    """Return at which group before ranks were at other lines, a sentence; empty: at none."""
+    case, seq = situation.case, getattr(situation.candidate.source, "seq", 0)
+    ranks = [those[0] for those, _ in found.asked] + list(found.none[:1])
+    if len(ranks) < 2:
+        return ""
+    asked = [
+        {one.ordinal: one for one in log.groups if one.phase == "asked"}
+        for rank in ranks[:2]
+        if (log := case.log(rank)) is not None
+    ]
+    for n in range(1, seq):
+        pair = [one.get(n) for one in asked]
+        if len(pair) == 2 and pair[0] and pair[1] and pair[0].site != pair[1].site:
+            lines = [f"rank {r} created it{phrases.line(g.site)}"
+                     for r, g in zip(ranks, pair, strict=False) if g is not None]
+            return f"They were at other lines since the {words.ordinal(n)} group: {' and '.join(lines)}."
+    return ""
+
+
+def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
+    """Return in what ranks wait that did not create a group, a sentence; empty: in nothing."""
+    told = []
+    for rank in ranks[:2]:
+        standing = situation.case.standings.get(rank)
+        call = standing.last_call if standing is not None and standing.waiting else None
+        if call is not None:
+            told.append(f"rank {rank} waits in {phrases.call(call)}")
+    return f"{words.upper('; '.join(told))}." if told else ""
+
+
+def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
+    """Return the statement that decided, and sentences on what it did."""
+    found = requests(situation)
+    stacks = [situation.case.stack(r[0], group) for r, group in found.asked] if found else []
+
+    def depth(one: Decision) -> int:
+        """Return how far out from the request the function of a decision is."""
+        where = (chains.file(one.site), one.function)
+        frames = (n for stack in stacks for n, frame in enumerate(stack)
+                  if (chains.file(frame), chains.function(frame)) == where)
+        return min(frames, default=_FAR)
+
+    sites = {group.site for _, group in found.asked} if found else set()
+    ranked = [one for one in deciders.ranked(situation) if one.site not in sites]
+    ranked.sort(key=lambda one: (deciders.form(one) == "value", depth(one)))
+    first = next(iter(ranked), None)
+    if first is None:
+        return None, ()
+    rest = [one for one in deciders.rest(situation, first) if one in ranked]
+    return first, deciders.reasons(situation, [first, *rest])

@@ -1,0 +1,85 @@
+"""Ranks, calls and lines as parts of sentences, the same in every cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.reading import chains
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+HEADLINE: Final = 100
+"""Characters that a headline may have."""
+
+_LONGEST: Final = 60
+"""Characters of a statement that is quoted."""
+
+
+def line(site: str | None) -> str:
+    """Return `` (train.py:13)``; empty if the line is not known."""
+    return f" ({words.site(site)})" if site else ""
+
+
+def call(one: Call, site: str | None = None) -> str:
+    """Return ``all_reduce (train.py:13)``. ``site``: a line of its stack that says more."""
+    return name(one) + line(site or one.site) + words.in_thread(one)
+
+
+def name(one: Call) -> str:
+    """Return ``all_reduce``; of a message ``send (isend) to rank 1 with tag 3``."""
+    if one.peer is None or not is_user(one):
+        return words.name(one)
+    tag = f" with tag {one.tag}" if one.tag else ""
+    return f"{words.message(one)} {words.peer(one)}{tag}"
+
+
+def calls(made: Sequence[tuple[str, str]]) -> str:
+    """Return ``all_reduce (a.py:3)``, ``3 calls, first all_reduce (a.py:3)``; of name and site."""
+    name, site = made[0]
+    if len(made) == 1:
+        return name + line(site)
+    return f"{len(made)} calls from {name}{line(site)} on"
+
+
+def did(one: Call) -> str:
+    """Return the verb for a call: the user called it, a framework was in it."""
+    return "called" if is_user(one) else "was in"
+
+
+def made(members: Sequence[int], one: Call) -> str:
+    """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
+    verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
+    return f"{words.ranks(members)} {verb_} {call(one)}"
+
+
+def statement(text: str, site: str) -> str:
+    """Return `` `if loss.isfinite():` (train.py:12)``."""
+    return f"`{words.brief(text, _LONGEST)}`{line(site)}"
+
+
+def fitting(*headlines: str) -> str:
+    """Return the first headline that is not too long, else the last, cut."""
+    short = (one for one in headlines if len(one) <= HEADLINE)
+    return next(short, words.brief(headlines[-1], HEADLINE))
+
+
+def apart(stacks: Sequence[Sequence[str]]) -> int:
+    """Return how far out, from 0, the innermost frames lie that differ between some stacks.
+
+    A helper that all ranks call has the same line on all: the line that called it says more.
+    """
+    shortest = min((len(stack) for stack in stacks), default=0)
+    if len(stacks) < 2:
+        return 0
+    for depth in range(shortest):
+        if len({chains.site(stack[depth]) for stack in stacks}) > 1:
+            return depth
+    return 0
+
+
+def function(frame: str) -> str:
+    """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
+    name = chains.method(frame)
+    return f"{name}()" if name else ""

@@ -1,0 +1,152 @@
+"""What is known of one finding before its cause is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Literal
+
+from collectrace.align.causes import phrases
+from collectrace.align.causes.difference import differences
+from collectrace.align.deciding.sides import Pair
+from collectrace.align.judging import departures
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading import chains
+from collectrace.findings import KINDS, Decision, Kind, Side, State
+from collectrace.records import Call
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A judged candidate, with the statements that can have decided."""
+
+    case: Case
+    candidate: Candidate
+    decisions: tuple[Decision, ...] = ()
+    pair: Pair | None = None
+    """The two sides between which the statements decided; None: none were found."""
+
+    @property
+    def kind(self) -> Kind:
+        """Of the finding."""
+        return self.candidate.kind
+
+    @property
+    def suspects(self) -> tuple[int, ...]:
+        """The ranks to blame, sorted; empty: the evidence blames nobody."""
+        return tuple(sorted(self.candidate.suspects))
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether nobody is blamed."""
+        return not self.candidate.suspects
+
+    @cached_property
+    def called(self) -> list[tuple[Side, Call]]:
+        """The sides that made a call, those with suspects first.
+
+        Each call bears the innermost line of its stack in which the sides differ.
+        """
+        found = [(side, side.call) for side in self.candidate.sides if side.call is not None]
+        found.sort(key=lambda one: not set(one[0].ranks) & set(self.suspects))
+        depth = phrases.apart([side.stack or () for side, _ in found])
+        return [(side, _at(call, side.stack or (), depth)) for side, call in found]
+
+    @cached_property
+    def departure(self) -> Departure | None:
+        """How the suspects departed; in a tie how any side did. None: the records do not show it.
+
+        Whole iterations that were skipped tell most, then extra calls after which the sides agree
+        again, then what the ranks usually do, then the calls after the last common one.
+        """
+        found: list[Departure | None] = []
+        case, candidate = self.case, self.candidate
+        if isinstance(candidate.source, Divergence):
+            ranks = self.suspects or candidate.absent
+            found = [
+                departures.skipped_iterations(case, candidate, ranks),
+                departures.extra(case, candidate),
+                departures.from_own(case, candidate),
+            ]
+        found += differences(case, self.pair) if self.pair is not None else []
+        return next((one for one in found if one is not None and self._is_of_suspects(one)), None)
+
+    def _is_of_suspects(self, departure: Departure) -> bool:
+        return not self.suspects or bool({*departure.ranks} & {*self.suspects})
+
+    @cached_property
+    def subject(self) -> Side | None:
+        """The side that the report is about: of the suspects; None: there is none."""
+        suspects = set(self.suspects)
+        return next((s for s in self.candidate.sides if set(s.ranks) & suspects), None)
+
+    @cached_property
+    def others(self) -> tuple[int, ...]:
+        """The ranks of all sides but the suspects'."""
+        suspects = set(self.suspects)
+        return tuple(sorted(r for s in self.candidate.sides for r in s.ranks if r not in suspects))
+
+    @cached_property
+    def culprits(self) -> tuple[Standing, ...]:
+        """The ranks at the end of all waiting: the suspects, or where the wait-for graph leads."""
+        case = self.case
+        ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
+        return tuple(case.standings[rank] for rank in sorted(ends))
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether ranks did not make a call that others wait in."""
+        return KINDS[self.kind].is_absence
+
+    @property
+    def group_size(self) -> int:
+        """How many ranks are in the group; 0: not known."""
+        return len(self.candidate.group.ranks) if self.candidate.group is not None else 0
+
+
+def _at(call: Call, stack: Sequence[str], depth: int) -> Call:
+    """Return a call with the line of one of its callers."""
+    return replace(call, site=chains.site(stack[depth])) if depth < len(stack) and depth else call
+
+
+Need = Literal[
+    "root", "early", "consequence", "decisions", "row", "absent", "suspects", "join", "ddp",
+    "raised", "died", "missing", "silent", "busy", "finished", "several",
+]  # fmt: skip
+"""A fact without which a cause is not tried."""
+
+
+def _roles(situation: Situation, *prefixes: str) -> bool:
+    return any(call.role.startswith(prefixes) for _, call in situation.called)
+
+
+def _any_is(*states: State) -> Callable[[Situation], bool]:
+    """Return whether a rank that others wait for is in one of some states."""
+    return lambda situation: any(one.state in states for one in situation.culprits)
+
+
+NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
+    "root": lambda s: s.candidate.cause is None and s.candidate.severity != "info",
+    "early": lambda s: s.candidate.cause is None and s.candidate.severity == "info",
+    "consequence": lambda s: s.candidate.cause is not None,
+    "decisions": lambda s: bool(s.decisions),
+    "row": lambda s: isinstance(s.candidate.source, Divergence),
+    "absent": lambda s: bool(s.candidate.absent),
+    "suspects": lambda s: bool(s.suspects),
+    "join": lambda s: _roles(s, "join."),
+    "ddp": lambda s: _roles(s, "ddp.", "join."),
+    "raised": _any_is("raised"),
+    "died": _any_is("died"),
+    "missing": _any_is("missing"),
+    "silent": _any_is("silent"),
+    "busy": _any_is("busy", "running"),
+    "finished": _any_is("finished"),
+    "several": lambda s: len(s.called) > 1,
+}
+"""How each fact is found out; all are cheap."""

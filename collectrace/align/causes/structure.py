@@ -1,0 +1,119 @@
+"""Where the calls of a finding lie relative to a statement that decided.
+
+A call may lie inside a branch of the statement, or behind it, so that a jump in a branch skips it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from collectrace.align.causes.situation import Situation
+from collectrace.align.code.files import Frame, Function, Gap, statements
+from collectrace.align.reading import chains
+from collectrace.findings import Decision, Side
+from collectrace.records import Call
+
+Jump = Literal["return", "break", "continue", "raise"]
+
+_JUMPS: Final[dict[type[ast.stmt], Jump]] = {
+    ast.Return: "return", ast.Break: "break", ast.Continue: "continue", ast.Raise: "raise",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A statement that decided, and the calls in and behind it."""
+
+    inside: tuple[tuple[Side, Call], ...] = ()
+    """The sides whose call lies in a branch of the statement, with the call."""
+    outside: tuple[tuple[Side, Call], ...] = ()
+    """The sides whose call lies elsewhere."""
+    jump: Jump | None = None
+    """How a branch leaves what comes behind the statement; None: it does not."""
+    is_fixed_loop: bool = False
+    """It is a loop whose length is written in the source, so it is the same on all ranks."""
+    branches: int = 0
+    """How many branches of the statement hold a call of the finding."""
+    is_else: bool = False
+    """The first call inside lies in its ``else``."""
+
+
+def around(situation: Situation, decision: Decision) -> Around:
+    """Return where the calls of a finding lie relative to a decision."""
+    found = _statement(situation, decision)
+    if found is None:
+        return Around(outside=tuple(situation.called))
+    function, node = found
+    parts = list(_parts(node))
+    inside: list[tuple[Side, Call]] = []
+    outside: list[tuple[Side, Call]] = []
+    held: set[int | None] = set()
+    for side, call in situation.called:
+        line = _line_in(function, side.stack or ())
+        part = next((n for n, those in enumerate(parts) if line and _holds(those, line)), None)
+        (outside if part is None else inside).append((side, call))
+        held.add(part)
+    jumps = (_jump(those) for those in parts)
+    return Around(
+        tuple(inside), tuple(outside), next((one for one in jumps if one), None),
+        _is_fixed(node), len(held - {None}),
+        held - {None} == {1} and isinstance(node, ast.If),
+    )  # fmt: skip
+
+
+def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.stmt] | None:
+    """Return the statement of a decision, and its function; None: the source is not known."""
+    path, line = chains.split(decision.site)
+    frame = Frame(path, line, decision.function)
+    function = situation.case.program.files.function(decision.sides[0].rank, frame)
+    if isinstance(function, Gap):
+        return None
+    body = getattr(function.tree, "body", None)
+    if not isinstance(body, list):
+        return None
+    here = [
+        one
+        for one in statements(body)
+        if one.lineno == line or any(h.lineno == line for h in getattr(one, "handlers", ()))
+    ]
+    return (function, here[0]) if here else None
+
+
+def _parts(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """Return the blocks of a statement."""
+    for name in ("body", "orelse"):
+        if part := getattr(node, name, None):
+            yield part
+    for one in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield one.body
+
+
+def _holds(block: Sequence[ast.stmt], line: int) -> bool:
+    return block[0].lineno <= line <= (block[-1].end_lineno or block[-1].lineno)
+
+
+def _jump(block: Sequence[ast.stmt]) -> Jump | None:
+    return _JUMPS.get(type(block[-1]))
+
+
+def _line_in(function: Function, stack: Sequence[str]) -> int:
+    """Return the line of a stack in a function; 0: the stack is not in it."""
+    for text in stack:
+        frame = Frame.parse(text)
+        if frame.path == function.file.path and frame.function == function.qualified:
+            return frame.line
+    return 0
+
+
+def _is_fixed(node: ast.stmt) -> bool:
+    """Whether a loop runs over numbers that are written there: ``for _ in range(10):``."""
+    return (
+        isinstance(node, ast.For)
+        and isinstance(node.iter, ast.Call)
+        and isinstance(node.iter.func, ast.Name)
+        and node.iter.func.id == "range"
+        and all(isinstance(one, ast.Constant) for one in node.iter.args)
+    )

@@ -1,0 +1,82 @@
+"""A cycle of waits in words: which ranks wait in what, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.case import Case
+from collectrace.align.ranks.standing import Waiting
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.records import Call, Group
+
+MOST: Final = 4
+"""Waits that a sentence lists, and members of a group."""
+
+
+def waits(situation: Situation) -> str:
+    """Return who waits in what for whom, one sentence; empty if there is no cycle."""
+    cycle = situation.candidate.cycle
+    told = [_step(situation, edge) for edge in cycle[:MOST]]
+    if len(cycle) > MOST:
+        told.append(f"and so on for {words.counted(len(cycle) - MOST, 'more rank')}")
+    return f"They wait in a cycle: {'; '.join(told)}." if told else ""
+
+
+def calls(situation: Situation) -> dict[int, Call]:
+    """Return the call in which each rank of a cycle waits, at the line that tells most."""
+    return {rank: call for side, call in situation.called for rank in side.ranks}
+
+
+def what(situation: Situation, edge: Edge) -> str:
+    """Return in what a rank waits: ``all_reduce of group tp (a.py:9)``, ``new_group([0, 1])``."""
+    asked = situation.case.asked(edge.waiting)
+    if asked is not None:
+        return creation(asked)
+    call = calls(situation).get(edge.waiting.rank)
+    return of_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
+
+
+def of_group(case: Case, call: Call, site: str | None = None) -> str:
+    """Return a call with its group, ``all_reduce of group tp (a.py:9)``; messages without it."""
+    info = case.comparison.groups.get(call.group)
+    if call.peer is not None or info is None or len(case.comparison.groups) == 1:
+        return phrases.call(call, site)
+    name = f"{words.name(call)} of {words.group(info)}"
+    return name + phrases.line(site or call.site) + words.in_thread(call)
+
+
+def creation(group: Group) -> str:
+    """Return ``new_group([0, 1]) (a.py:9)``."""
+    return members(group) + phrases.line(group.site)
+
+
+def members(group: Group) -> str:
+    """Return ``new_group([0, 1])``; of many members how many they are."""
+    if group.description == "default_pg":
+        return "init_process_group()"
+    listed = str(group.ranks) if len(group.ranks) <= 2 * MOST else f"{len(group.ranks)} ranks"
+    return f"new_group({listed})"
+
+
+def _step(situation: Situation, edge: Edge) -> str:
+    case, wait = situation.case, edge.waiting
+    those = sorted({wait.rank, *(r for r, s in case.standings.items() if _is_in(s.waiting, wait))})
+    edges = case.graph.edges.get((wait.rank, wait.thread), ())
+    alike = [one.target[0] for one in edges if wait.stream is not None and not one.queued]
+    behind = ", whose device has not reached it" if edge.queued else ""
+    verb = words.verb(those, "waits", "wait")
+    return (
+        f"{words.ranks(those)} {verb} in {what(situation, edge)} for "
+        f"{words.ranks({edge.target[0], *alike})}{behind}"
+    )
+
+
+def _is_in(waiting: Sequence[Waiting], one: Waiting) -> bool:
+    """Whether a rank waits in the same call of a stream."""
+    return one.stream is not None and any(
+        (w.stream, w.seq) == (one.stream, one.seq) for w in waiting
+    )

@@ -1,0 +1,222 @@
+"""Adds to findings the lines of the program that matter for them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.graph import Kind
+from collectrace.align.code.program import Program
+from collectrace.align.deciding import libraries
+from collectrace.align.excerpts import iterations
+from collectrace.align.excerpts.marks import WHO, Mark, marks, who
+from collectrace.align.judging.case import Case
+from collectrace.findings import Excerpt, ExcerptLine, Finding
+
+_MOST: Final = 20
+"""Findings of one run that get an excerpt."""
+
+_MOST_LINES: Final = 16
+"""Lines of one finding that are shown."""
+
+_MOST_NOTES: Final = 4
+
+_MOST_NAMES: Final = 3
+"""Functions of a library that a heading names."""
+
+_LONGEST: Final = 200
+"""Characters of a line."""
+
+_LOOPS: Final = (Kind.LOOP, Kind.WHILE)
+_IMPORTANCE: Final = ("loop", "decision", "place", "call")
+
+Scope = tuple[str, str]
+"""A function: its file, and its qualified name."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line that is shown."""
+
+    what: str
+    notes: dict[str, set[int]] = field(default_factory=dict)
+    """With ``WHO`` in place of the ranks."""
+    callers: set[int] = field(default_factory=set)
+    """Ranks that called a function of the program there, on the way to another line."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """The lines of one function."""
+
+    path: str
+    function: Function | None
+    """None: its text is not known."""
+    depth: int
+    lines: dict[int, _Line] = field(default_factory=dict)
+
+    def at(self, line: int, what: str) -> _Line:
+        """Return a line; one that is there twice is what tells more."""
+        found = self.lines.setdefault(line, _Line(what))
+        found.what = max(found.what, what, key=_IMPORTANCE.index)
+        return found
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether something is noted in it, or ranks are at different lines of it."""
+        own = [one for one in self.lines.values() if one.what != "loop"]
+        return len(own) > 1 or any(one.notes for one in own)
+
+
+def added(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
+    """Return the findings, with the lines that matter for each that is no consequence."""
+    chosen = [n for n, f in enumerate(findings) if f.caused_by is None and f.severity != "info"]
+    made = list(findings)
+    for n in chosen[:_MOST]:
+        found = case.faults.attempt("explanation", (), excerpts, case, findings[n], program)
+        made[n] = replace(findings[n], excerpt=found or None)
+    return made
+
+
+def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, ...]:
+    """Return the lines that matter for a finding, callers before callees."""
+    found = marks(case, finding)
+    parts = _parts(program, found)
+    for part in parts.values():
+        _note_callers(part)
+        _add_loops(case, program, part, found)
+    shown = _shown(parts)
+    owners = libraries.owners(case.evidence.source_files, {mark.ranks[0] for mark in found})
+    made: list[Excerpt] = []
+    for scope in sorted((one for one in parts if one in shown), key=lambda one: parts[one].depth):
+        part = parts[scope]
+        lines = tuple(
+            ExcerptLine(
+                line=number,
+                text=_text(finding, part, number),
+                what=one.what,  # type: ignore[arg-type]  # one of its literals
+                notes=_told(case, one),
+            )
+            for number, one in sorted(part.lines.items())
+        )
+        callers = _callers(program, found, scope, shown)
+        made.append(
+            Excerpt(
+                path=scope[0], function=scope[1], lines=_dedented(lines),
+                library=owners.get(scope[0]), callers=callers or None,
+            )
+        )  # fmt: skip
+    return tuple(made)
+
+
+def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
+    """Return the lines of the marks and of their callers, by function."""
+    parts: dict[Scope, _Part] = {}
+    deepest = max((len(mark.stack) for mark in found), default=0)
+    # A decision has no callers: its function is found among those of the calls, if it is there.
+    for mark in sorted(found, key=lambda one: one.what == "decision"):
+        for n, frame in enumerate(mark.stack):
+            is_apart = mark.what == "decision"
+            depth = deepest if is_apart else len(mark.stack) - n
+            function = program.files.function(mark.ranks[0], frame)
+            known = None if isinstance(function, Gap) else function
+            scope = _scope(program, mark, frame)
+            part = parts.setdefault(scope, _Part(frame.path, known, depth))
+            if n:
+                part.at(frame.line, "call").callers.update(mark.ranks)
+                part.depth = max(part.depth, depth)
+                continue
+            line = part.at(frame.line, mark.what)
+            if mark.note:
+                line.notes.setdefault(mark.note, set()).update(mark.ranks)
+    return parts
+
+
+def _note_callers(part: _Part) -> None:
+    """Say who called at which line, if ranks came by different ones."""
+    calls = [one for one in part.lines.values() if one.callers]
+    everyone = set().union(*(one.callers for one in calls))
+    for one in calls:
+        if one.callers != everyone and not one.notes:
+            one.notes[f"only {WHO}"] = one.callers
+
+
+def _told(case: Case, line: _Line) -> tuple[str, ...]:
+    """Return the notes of a line, with the ranks."""
+    notes = (note.replace(WHO, who(case, ranks)) for note, ranks in line.notes.items())
+    return tuple(notes)[:_MOST_NOTES]
+
+
+def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
+    """Return the function of a frame; of one that has only a line, the one around it."""
+    found = program.files.function(mark.ranks[0], frame) if not frame.function else Gap.NO_SOURCE
+    return frame.path, frame.function if isinstance(found, Gap) else found.qualified
+
+
+def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark]) -> None:
+    """Add the loops around the lines of a function, with the iterations that ranks are in."""
+    function = part.function
+    graph = program.graph(function) if function is not None else None
+    if graph is None or function is None:
+        return
+    for number in list(part.lines):
+        node = next(graph.at(number), None)
+        for head in node.loops if node is not None else ():
+            loop = graph.nodes[head]
+            if loop.kind in _LOOPS:
+                line = part.at(loop.line, "loop")
+                tree = loop.head if isinstance(loop.head, ast.AST) else loop.tree
+                if tree is not None and (told := iterations.note(case, function, tree, found)):
+                    line.notes[told] = set()
+
+
+def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
+    """Return the functions that are shown: those that tell something, then loops around them."""
+    shown = {scope for scope, part in parts.items() if part.is_telling}
+    left = _MOST_LINES - sum(len(parts[scope].lines) for scope in shown)
+    others = [s for s, p in parts.items() if s not in shown and len(p.lines) > 1]
+    for scope in sorted(others, key=lambda one: -parts[one].depth):
+        left -= len(parts[scope].lines)
+        if left >= 0:
+            shown.add(scope)
+    return shown
+
+
+def _text(finding: Finding, part: _Part, number: int) -> str:
+    """Return a line with its indentation; empty if its text was not recorded."""
+    function = part.function
+    if function is not None and 0 < number <= len(function.file.lines):
+        return function.file.lines[number - 1].expandtabs(4).rstrip()[:_LONGEST]
+    site = f"{part.path}:{number}"
+    known = next((line.text for line in finding.sources if line.site == site), "")
+    decided = (one.text for one in finding.decisions or () if one.site == site)
+    return known.rstrip() or next(decided, "")
+
+
+def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
+    """Return lines without the indentation that all of them have."""
+    indents = [len(one.text) - len(one.text.lstrip()) for one in lines if one.text]
+    least = min(indents, default=0)
+    return tuple(replace(one, text=one.text[least:]) for one in lines)
+
+
+def _callers(
+    program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
+) -> tuple[str, ...]:
+    """Return the callers of a function, up to one that is shown, outermost first."""
+    for mark in found:
+        scopes = [_scope(program, mark, frame) for frame in mark.stack]
+        if scope not in scopes:
+            continue
+        first = scopes.index(scope) + 1
+        hidden: list[Frame] = []
+        for frame, outer in zip(mark.stack[first:], scopes[first:], strict=True):
+            if outer in shown:
+                break
+            hidden.append(frame)
+        if hidden or mark.what != "decision":
+            return tuple(f"{one.path}:{one.line} {one.function}" for one in reversed(hidden))
+    return ()

@@ -65,8 +65,9 @@ def uneven(situation: Situation) -> Inputs | None:
     gone = {rank for left in lefts for rank in left.gone.ranks}
     gone |= {rank for side, call in situation.called if is_shadow(call.role) for rank in side.ranks}
     gone |= {rank for rank in logs if case.standings[rank].state == "finished"}
-    if len(logs) < 2:
-        return None
+    places = {(call.role, call.site, side.stack) for side, call in situation.called}
+    if len(logs) < 2 or (len(situation.called) > 1 and len(places) == 1):
+        return None  # all reached one line: the sizes differ, not the number of calls
     for found in (
         _by_join(logs),
         _by_loader(logs, lefts, _moments(situation)),

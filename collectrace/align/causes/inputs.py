@@ -57,7 +57,19 @@ class Inputs:
 
 
 def uneven(situation: Situation) -> Inputs | None:
-    """Return the inputs of the ranks of a finding if they were uneven, which explains it."""
+    """Return the inputs of the ranks of a finding if they were uneven, which explains it.
+
+    Not if all reached one line with tensors of other sizes.
+    """
+    places = {(call.role, call.site, side.stack) for side, call in situation.called}
+    is_one = len(situation.called) > 1 and len(places) == 1
+    if is_one and situation.kind in ("shape_mismatch", "dtype_mismatch"):
+        return None
+    return counted(situation)
+
+
+def counted(situation: Situation) -> Inputs | None:
+    """Return the inputs of the ranks of a finding if they were uneven."""
     case = situation.case
     lefts = [one for one in apart.left_loops(situation) if not control.is_fixed(one.loop)]
     members = situation.candidate.group.ranks if situation.candidate.group else ()
@@ -65,9 +77,8 @@ def uneven(situation: Situation) -> Inputs | None:
     gone = {rank for left in lefts for rank in left.gone.ranks}
     gone |= {rank for side, call in situation.called if is_shadow(call.role) for rank in side.ranks}
     gone |= {rank for rank in logs if case.standings[rank].state == "finished"}
-    places = {(call.role, call.site, side.stack) for side, call in situation.called}
-    if len(logs) < 2 or (len(situation.called) > 1 and len(places) == 1):
-        return None  # all reached one line: the sizes differ, not the number of calls
+    if len(logs) < 2:
+        return None
     for found in (
         _by_join(logs),
         _by_loader(logs, lefts, _moments(situation)),

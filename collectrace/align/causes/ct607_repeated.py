@@ -37,7 +37,7 @@ def find(situation: Situation) -> Candidate | None:
     return cause if is_repeat else None
 
 
-def words(situation: Situation, found: Candidate) -> Words:
+def words(situation: Situation, _: Candidate) -> Words:
     """Return the words for an error once more."""
     candidate = situation.candidate
     who = words_.ranks(candidate.ranks or (candidate.group.ranks if candidate.group else ()))

@@ -57,13 +57,14 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if found.recv is not None:
         here, peer, call, lacks = peer, here, found.recv, "send"
     other = f"rank {peer}" if peer >= 0 else "any rank"
-    site = dict((s.ranks[0], c.site) for s, c in situation.called).get(here)
+    site = {s.ranks[0]: c.site for s, c in situation.called}.get(here)
     made = phrases.call(call, site) if call is not None else f"message {found.seq}"
     n = found.seq - 1 + (found.taken if found.recv is not None else 0)
     counts = channel_counts.of_channel(situation.case, found.channel)
     if not counts:
         issued = f"only {words_.counted(n, lacks)}" if n else f"no {lacks} at all"
-        counts = f"{words_.upper(other)} made {issued} {'to' if lacks == 'send' else 'from'} rank {here}."
+        way = "to" if lacks == "send" else "from"
+        counts = f"{words_.upper(other)} made {issued} {way} rank {here}."
     elsewhere = ""
     if call is not None:
         elsewhere = channel_counts.met_elsewhere(situation.case, found.channel, call, here)
@@ -74,8 +75,8 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     raised = [r for r in guilty if situation.case.standings[r].state == "raised"]
     if raised:
         fixes.append(
-            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the rank "
-            "is to go on after such an error, catch it, and send a message that says so."
+            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the "
+            "rank is to go on after such an error, catch it, and send a message that says so."
         )
     decision = departed_words.decider(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
@@ -123,19 +124,19 @@ def _ended(situation: Situation, rank: int) -> list[str]:
     last = standing.last_call
     if last is not None and len(waits) > 1:
         told.append(
-            f"Its last call was {phrases.call(last)}; {words_.ranks(waits)} wait for a message of it."
+            f"Its last call was {phrases.call(last)}; {words_.ranks(waits)} wait for a message of "
+            "it."
         )
     return told
 
 
 def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
-    told = words_.lower(uneven[0].removesuffix("."))
     decision = departed_words.decider(situation)
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
     fixes = deciders.fixes(situation, decision)[:1] if decision is not None else ()
     return Words(
-        f"{who} disagree on the number of messages: {told}",
+        f"{who} disagree on the number of messages that they exchange",
         (wait_cycle.waits(situation), *uneven, *why)[:3],
         (COUNT, *fixes),
     )

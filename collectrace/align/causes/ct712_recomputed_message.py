@@ -54,18 +54,23 @@ def words(situation: Situation, found: Found) -> Words:
     """Return the words for a message that was made again."""
     rank, line = found
     call = wait_cycle.calls(situation)[rank]
-    did = f"rank {rank} made {phrases.call(call)} again within backward(){phrases.line(line)}"
+    did = f"rank {rank} made {phrases.call(call)} again within backward()"
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
     return Words(
         did if situation.suspects else f"{who} disagree: {did}",
         (
-            "The message is in a forward() that ran again within backward(), as a checkpointed "
-            "part's does: torch.utils.checkpoint recomputes it.",
+            (
+                "The message is in a forward() that ran again within "
+                f"backward(){phrases.line(line)}, as a checkpointed part's does: "
+                "torch.utils.checkpoint recomputes it."
+            ),
             wait_cycle.waits(situation),
         ),
         (
-            "Keep messages out of what is recomputed: receive before the checkpointed part, and "
-            "send after it.",
+            (
+                "Keep messages out of what is recomputed: receive before the checkpointed part, "
+                "and send after it."
+            ),
             "Or run that part without checkpoint().",
         ),
     )

@@ -70,7 +70,7 @@ def _of_suspects(
     stuck = waited_for(case, mine.elsewhere) if mine is not None else None
     due = _due(case, mine) if mine is not None else None
     likes = tuple(sorted(odd.likes)) if isinstance(odd, Odd) else ()
-    others = tuple(r for r in case.evidence.logs if r not in suspects) if not likes else likes
+    others = likes or tuple(r for r in case.evidence.logs if r not in suspects)
     if "led_by_its_rank" in facts and stuck is not None:
         yield Departed(What.EXTRA, suspects, stuck, others=others)
     if "answered_unasked" in facts and stuck is not None:

@@ -22,7 +22,7 @@ def told(situation: Situation, found: Departed) -> Words:
         who = words.ranges({*(edge.waiting.rank for edge in cycle), *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = decider(situation)
-    why = [_autograd(situation, found), _usually(situation, found)]
+    why = [_autograd(situation, found), _usually(found)]
     raised = _raised(situation)
     if raised and first is not None and deciders.form(first) == "handler":
         why += [caught.sentence(raised), f"It was handled at {deciders.quoted(first)}."]
@@ -61,13 +61,15 @@ def together(situation: Situation, first: Decision) -> tuple[str, ...]:
     if deciders.form(first) != "condition":
         return deciders.fixes(situation, first)[:1]
     return (
-        f"Decide together before {deciders.quoted(first)}: all_reduce the condition with MIN or "
-        "MAX, then let every rank take the same branch.",
+        (
+            f"Decide together before {deciders.quoted(first)}: all_reduce the condition with MIN "
+            "or MAX, then let every rank take the same branch."
+        ),
     )
 
 
 def call(situation: Situation, found: Departed) -> str:
-    """Return ``send to rank 1 (a.py:3)``, at the line that tells it from the usual call."""
+    """Return ``send to rank 1 (a.py:3)``, at the line where the rank parted from its usual way."""
     case, rank = situation.case, found.ranks[0]
     stack = case.stack(rank, found.call) if found.call.site is not None else ()
     own = found.usual if found.what is not What.SKIPPED else None
@@ -75,11 +77,7 @@ def call(situation: Situation, found: Departed) -> str:
         (one.stack for one in reversed(calls_of(case, rank)) if one.stack != stack), ()
     )  # fmt: skip
     frame = chains.outermost_apart(stack, made)[0] if stack and made else ""
-    outer = words.site(chains.site(frame))
-    whole = wait_cycle.of_group(case, found.call)
-    if not outer or chains.site(frame) == found.call.site:
-        return whole
-    return f"{whole.removesuffix(')')}, called at {outer})"
+    return wait_cycle.of_group(case, found.call, chains.site(frame) or None)
 
 
 def _did(situation: Situation, found: Departed) -> str:
@@ -91,7 +89,7 @@ def _did(situation: Situation, found: Departed) -> str:
         case What.SKIPPED:
             verb = words.verb(waits, "waits", "wait")
             more = f" and {words.counted(found.count - 1, 'more call')}" if found.count > 1 else ""
-            rest = f"; {words.ranks(waits)} {verb}" if waits else ""
+            rest = f"; {words.ranks(waits)} {verb}" if waits and situation.suspects else ""
             return f"{who} skipped {made}{more}{rest}"
         case What.SWAPPED:
             return f"{who} called {made} before {usual}"
@@ -105,7 +103,7 @@ def _did(situation: Situation, found: Departed) -> str:
     return f"{who} called {made}{others}" if others else f"{who} made an extra call, {made}"
 
 
-def _usually(situation: Situation, found: Departed) -> str:
+def _usually(found: Departed) -> str:
     """Return what a rank did in the iterations before; empty: it is not known."""
     who = words.ranks(found.ranks)
     if found.served is not None:
@@ -146,7 +144,8 @@ def _others(situation: Situation, found: Departed) -> str:
         return f"The others kept their usual pattern; {who} alone did not." if found.rounds else ""
     others = words.upper(words.ranks(found.others))
     if found.what is What.SKIPPED:
-        return f"{others} made that call{_elsewhere(situation, found)}; {who} alone did not."
+        line = _elsewhere(situation, found) or phrases.line(found.call.site)
+        return f"{others} made that call{line}; {who} alone did not."
     if found.what is What.EXTRA:
         return f"{others} did not call it; {who} alone did."
     return ""
@@ -169,8 +168,11 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     own = _make_it(situation, found)
     if found.served is not None:
         return (
-            f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
-            "broadcast the list. If each rank draws the list, use the same seed and a generator from which nothing else draws.",
+            (
+                f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
+                "broadcast the list. If each rank draws the list, use the same seed and a "
+                "generator from which nothing else draws."
+            ),
         )
     if first is None:
         return (own,)
@@ -184,24 +186,30 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if _is_backward(situation, found):
         op = "send" if found.call.op == "recv" else "recv"
         return (
-            "Let the input of that forward need a gradient in every iteration (requires_grad_()), "
-            "or make the exchange outside of autograd.",
-            f"Or, if it is meant, let the {op} of rank {found.call.peer} do so, too.",
+            (
+                "Let the input of that forward need a gradient in every iteration "
+                "(requires_grad_()), or make the exchange outside of autograd."
+            ),
+            f"Or if it is meant, let the {op} of rank {found.call.peer} do so, too.",
         )
     is_message = found.call.peer is not None
     best = deciders.fixes(situation, first)[:2]
     if form == "condition" and is_message:
         best = (
-            f"Let both ends of the message decide alike at {said}: decide together (all_reduce of "
-            "the flag), or send the decision first.",
+            (
+                f"Let both ends of the message decide alike at {said}: decide together (all_reduce "
+                "of the flag), or send the decision first."
+            ),
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
         # It let the rank make the same calls as the others before, so it is not the rank alone.
         best = together(situation, first)
     elif form == "loop" and is_message:
         best = (
-            f"{best[0]} If a batch is cut into microbatches, bring every batch to the same number "
-            "of them by cutting or padding the last one, or send the number first.",
+            (
+                f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
+                "number of them by cutting or padding the last one, or send the number first."
+            ),
         )
     return (*best, f"Or {words.lower(own)}")[:3]
 
@@ -255,7 +263,10 @@ def _make_it(situation: Situation, found: Departed) -> str:
         )
     usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
     if found.what is What.SWAPPED or (found.what is What.OTHER_CALL and found.call.peer is None):
-        return f"Keep one order: let {who} call {usual} before {made}, as the others expect."
+        group = " or make it in a group of those who reach it." if found.call.peer is None else "."
+        return f"Let {who} call {usual} before {made}, as the others expect,{group}".replace(
+            ",.", "."
+        )
     if found.call.peer is not None and found.call.peer >= 0:
         end = "send" if found.call.op == "recv" else "recv"
         return (

@@ -224,7 +224,7 @@ class _Sides:
         nexts = (_at(made[n + 1]) for n in alike(made, at)) if at >= 0 else ()
         here = _at(made[at + 1]) if at >= 0 else None
         usual = next(
-            (one for one in nexts if here is None or one and one.where != here.where), None
+            (one for one in nexts if here is None or (one and one.where != here.where)), None
         )
         yield from _pair((rank, rank), (made, made), (at, at), [here, usual])
 

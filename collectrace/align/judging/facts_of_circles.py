@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
@@ -27,7 +28,7 @@ from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
-_ROUNDS = 2
+_ROUNDS: Final = 2
 """Equal rounds before, after which a rank that leaves them alone is seen to do so."""
 
 
@@ -94,9 +95,12 @@ def _was_asked(case: Case, left: LeftRound) -> bool:
     key = left.key
     if left.made.peer is None or isinstance(key, StreamKey):
         return left.made.peer is None or left.row == 1
-    keys = [one.key for one in calls_of(case, left.rank)[:-1]]
-    back = key._replace(source=key.destination, destination=key.source)
-    return key.source == left.rank and keys.count(back) > keys.count(key)
+    back, ahead = key._replace(source=key.destination, destination=key.source), 0
+    for one in calls_of(case, left.rank)[:-1]:
+        ahead += (one.key == back) - (one.key == key)
+        if ahead < 0:
+            return False
+    return key.source == left.rank and ahead > 0
 
 
 def _is_in_round(case: Case, rank: int) -> bool:
@@ -134,7 +138,8 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
         return False
     if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
         return False
-    ended = [one for one in answer.decisions if led.may_have_ended(one)]
+    made = case.stack(left[0].rank, left[0].made)
+    ended = [one for one in answer.decisions if led.may_have_ended(one, made)]
     scopes = {(one.site.path, one.function) for one in ended}
     theirs = [
         {chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others
@@ -229,13 +234,8 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if not all(calls_of(case, rank) for rank in others):
             continue
-        last = stream, row - 1
-        is_turn = _is_turn(case, at, others)
-        if (
-            is_turn
-            or _is_own_news(case, at.rank, others)
-            or _is_news(case, common, at.rank, others, last)
-        ):
+        is_news = _is_news(case, common, at.rank, others, (stream, row - 1))
+        if is_news or _is_turn(case, at, others) or _is_own_news(case, at.rank, others):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
@@ -291,43 +291,39 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     All others of a group wait for it in a collective, at least two.
     """
     for at in awaited(case, candidate):
-        place, here, there = (
-            (at.wait.stream, at.wait.seq),
-            entry_of(case, at.elsewhere),
-            entry_of(case, at.wait),
-        )
-        if at.wait.stream is None or here is None or there is None:
+        here, there, stream = entry_of(case, at.elsewhere), entry_of(case, at.wait), at.wait.stream
+        if here is None or there is None or stream is None:
             continue
-        others = {*case.comparison.groups[at.wait.stream.group].ranks} - {at.rank}
-        waits = {r: [(w.stream, w.seq) for w in case.standings[r].waiting] for r in others}
-        if len(others) + 1 < CAN_OUTVOTE or not all(place in those for those in waits.values()):
+        others = {*case.comparison.groups[stream.group].ranks} - {at.rank}
+        waits = [entry_of(case, wait) for r in others for wait in case.standings[r].waiting[:1]]
+        row = [one for one in waits if one and (one.key, one.seq) == (there.key, there.seq)]
+        if len(others) + 1 < CAN_OUTVOTE or len(row) < len(others):
             continue
-        known = {
-            f
-            for one in case.evidence.logs
-            if one != at.rank
-            for s in stacks_of(case, one)
-            for f in s
-        }
-        line = next((frame for frame in reversed(here.stack) if frame not in known), "")
+        line = _line_of_its_own(case, at.rank, here.stack)
         made = calls_of(case, at.rank)
         first = next((n for n, one in enumerate(made) if line in one.stack), 0)
-        if not line or not first:
+        if not line or not first or not _was_met_by_one_line(case, at, line):
             continue
         before, new = (At(*made[n].place) for n in (first - 1, first))
         answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
-        scope = chains.scope(line)
         asks = [
             one
             for one in answer.decisions
-            if one.origins == (Origin.RANK,) and (one.site.path, one.function) == scope
+            if one.origins == (Origin.RANK,) and (one.site.path, one.function) == chains.scope(line)
         ]
-        is_met = _was_met_by_one_line(case, at, line)
-        is_open = at.elsewhere.channel is not None and any(
-            led.has_another_way(case, at.rank, one) for one in asks
-        )
-        if asks and is_met and not is_open and all(map(led.lets_one, asks)):
+        is_message = at.elsewhere.channel is not None
+        if asks and all(
+            led.lets_one(one) and not (is_message and led.has_another_way(case, at.rank, one))
+            for one in asks
+        ):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
+
+
+def _line_of_its_own(case: Case, rank: int, stack: Sequence[str]) -> str:
+    """Return the outermost line of a stack by which no other rank ever came; empty: none."""
+    ranks = [one for one in case.evidence.logs if one != rank]
+    known = {frame for one in ranks for frames in stacks_of(case, one) for frame in frames}
+    return next((frame for frame in reversed(stack) if frame not in known), "")
 
 
 def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:
@@ -335,21 +331,14 @@ def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:
 
     So who is in that function by a line of its own meets nobody there.
     """
-    wait = at.elsewhere
-    if wait.channel is None or wait.seq is None:
+    key, here = at.elsewhere.channel, entry_of(case, at.elsewhere)
+    if key is None or here is None:
         return True
-    ends = wait.channel.source, wait.channel.destination
+    function = chains.scope(here.stack[here.stack.index(line) - 1])
     callers: dict[int, set[str]] = {}
-    here = entry_of(case, wait)
-    inner = here.stack[here.stack.index(line) - 1] if here is not None else ""
-    for rank in ends:
+    for rank in (key.source, key.destination):
         for one in calls_of(case, rank):
-            if one.key == wait.channel and one.seq < wait.seq:
-                scopes = [chains.scope(frame) for frame in one.stack]
-                n = scopes.index(chains.scope(inner)) if chains.scope(inner) in scopes else -1
-                callers.setdefault(one.seq, set()).add(
-                    one.stack[n + 1] if 0 <= n < len(scopes) - 1 else ""
-                )
-    return wait.seq > habit.ENOUGH and all(
-        len(one) == 1 and "" not in one for one in callers.values()
-    )
+            if one.key == key and one.seq < here.seq:
+                around = dict(zip(map(chains.scope, one.stack), one.stack[1:], strict=False))
+                callers.setdefault(one.seq, set()).add(around.get(function, ""))
+    return here.seq > habit.ENOUGH and all(len(those) == 1 for those in callers.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from collectrace.align.code import decide
@@ -81,11 +81,19 @@ def lets_one(decision: Decision) -> bool:
     )
 
 
-def may_have_ended(decision: Decision) -> bool:
-    """Whether it is a loop that the first of two sides may have come out of."""
+def may_have_ended(decision: Decision, stack: Sequence[str]) -> bool:
+    """Whether it is a loop that a rank may have come out of: its call stands behind the head."""
     is_loop = any(isinstance(one, ast.For | ast.While) for one in ast.walk(_parsed(decision)))
     did = decision.outcomes[0]
-    return is_loop and (did is None or did.way not in (Way.ITERATES, Way.TAKEN))
+    if not is_loop or (did is not None and did.way in (Way.ITERATES, Way.TAKEN)):
+        return False
+    at = [Frame.parse(frame) for frame in stack]
+    lines = [one.line for one in at if (one.path, one.function) == _scope(decision)]
+    return not lines or max(lines) > decision.site.line
+
+
+def _scope(decision: Decision) -> tuple[str, str]:
+    return decision.site.path, decision.function
 
 
 def has_another_way(case: Case, rank: int, decision: Decision) -> bool:

@@ -85,6 +85,12 @@ def entry_of(case: Case, wait: Waiting) -> Entry | None:
 
 def rounds(case: Case, rank: int, end: CallPlace) -> Rounds:
     """Return what a rank called in each round. The call from one place ends a round."""
+    return _rounds(case, (rank, end))
+
+
+@once_of
+def _rounds(case: Case, of: tuple[int, CallPlace]) -> Rounds:
+    rank, end = of
     found = [Counter[CallPlace]()]
     for one in calls_of(case, rank):
         if one.place == end:

@@ -257,10 +257,10 @@ def _by_forwards(
 ) -> Inputs | None:
     """Count the forwards of the one DDP model that is trained in a loop which some have left.
 
-    Only if the loop is what decided: a condition may have led out of it, too.
+    Only if that loop is what decided: a condition, or a loop around it, may have led out of it.
     """
     first = deciders.ranked(situation)[:1]
-    left = next((one for one in lefts if [one.loop] == first), None)
+    left = next((one for one in lefts if [one.loop] == first and len(lefts) == 1), None)
     if left is None or not of_one_model(situation.case, logs):
         return None
     inside = left.inside.call

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import explain, rank_words
+from collectrace.align.causes import explain
 from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
@@ -20,6 +20,7 @@ from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations import lost_lines
 from collectrace.align.observations.collect import information
 from collectrace.align.overview import build as overview
+from collectrace.align.ranks.detail import detail
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog, RunEvidence
@@ -231,7 +232,7 @@ def _rank_state(case: Case, standing: Standing) -> RankState:
         state=standing.state,
         ended=standing.ended,
         last_call=standing.last_call,
-        detail=case.faults.attempt("overview", "", rank_words.detail, standing),
+        detail=case.faults.attempt("overview", "", detail, standing),
         held=_held(standing),
     )
 

@@ -14,6 +14,7 @@ from collectrace.commands import (
     diff,
     docs,
     doctor,
+    explain,
     gather,
     import_,
     run,
@@ -54,6 +55,7 @@ class Command(Protocol):
 COMMANDS: Final[dict[str, Command]] = {
     "run": run,
     "align": align,
+    "explain": explain,
     "runs": runs,
     "show": show,
     "diff": diff,

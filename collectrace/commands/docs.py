@@ -23,6 +23,7 @@ CHAPTERS: Final = {
     "launchers": "torchrun, Slurm, Kubernetes, Accelerate, Lightning, DeepSpeed, Ray; logs of many "
     "machines",
     "options": "of `enable()`, of `collectrace run`, as variables",
+    "causes": "every cause that a finding can have, by its code",
     "records": "what a rank file holds, and what it calls the parts of frameworks",
     "decides": "how a verdict comes about, and how often it is right beside torch's own tools",
     "compare": "Flight Recorder, DETAIL, the debug server, NCCL RAS: what each can tell",
@@ -51,7 +52,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
 
     """
     text = _list() if arguments.chapter is None else read(arguments.chapter)
-    output.write_to(output.STDOUT, stdout, lambda out: _show(text, out))
+    output.write_to(output.STDOUT, stdout, lambda out: show(text, out))
     return 0
 
 
@@ -73,7 +74,8 @@ def _list() -> str:
     return "\n".join(["python -m collectrace docs CHAPTER", "", *lines, ""])
 
 
-def _show(text: str, out: TextIO) -> None:
+def show(text: str, out: TextIO) -> None:
+    """Write a text; Markdown is laid out if it goes to a terminal."""
     if not out.isatty() or not text.startswith("#"):
         out.write(text)
         return

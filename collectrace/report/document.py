@@ -5,13 +5,13 @@ Everything in a document is safe to show: whatever comes from a log has been thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from collectrace import words
 from collectrace.findings import (
-    KINDS,
     Alignment,
     Excerpt,
     Finding,
@@ -22,15 +22,13 @@ from collectrace.findings import (
     is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
-from collectrace.records import Call
-from collectrace.report import decisions, sidebyside, text
+from collectrace.report import tables, text
+from collectrace.report.tables import Grid
 
-_MOST_ROWS: Final = 6
-_MOST_NAMES: Final = 6
 _MOST_FIXES: Final = 3
 _MOST_SIDES: Final = 6
-_MOST_COLUMNS: Final = 4
 _LONGEST_HEADLINE: Final = 300
+_NUMBER: Final = re.compile(r"\d+")
 _LONGEST_REASON: Final = 70
 """Characters of an exception's text."""
 
@@ -52,19 +50,6 @@ class Listing:
 
     heading: str
     rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table; its first row is the head."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marks: tuple[str, ...] = ()
-    """Of each row: as ``TableRow.mark``."""
-    rest: str = ""
-    """What is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +89,10 @@ def document(alignment: Alignment, n: int) -> Document:
     """Return what is said of a finding: where, values, what met what, why, fix, what followed."""
     finding = alignment.findings[n]
     blocks: list[Block] = [*listings(finding), *_open(finding), *_absent(alignment, finding)]
-    blocks += [one for one in (_values(finding), _meetings(finding)) if one is not None]
+    suspects = words.ranks(finding.suspects) if finding.suspects else ""
+    if suspects not in finding.headline.lower():
+        blocks.append(Remark(f"suspect: {suspects}"))
+    blocks += [one for one in (tables.values(finding), tables.meetings(finding)) if one is not None]
     blocks += explanation(finding)
     blocks += [Prose("then", told) for told in _followed(alignment, n)]
     return titled(finding, tuple(blocks))
@@ -122,26 +110,20 @@ def titled(finding: Finding, blocks: tuple[Block, ...] = ()) -> Document:
 def listings(finding: Finding) -> list[Listing]:
     """Return the lines of the program; without an excerpt the lines of the calls."""
     if finding.excerpt:
-        known: set[str] = set()
-        found = []
-        for one in finding.excerpt:
-            found.append(
-                _listing(one, (text.short_site if one.path in known else text.site)(one.path))
-            )
-            known.add(one.path)
-        return found
+        paths = [one.path for one in finding.excerpt]
+        return [
+            _listing(one, (text.short_site if one.path in paths[:n] else text.site)(one.path))
+            for n, one in enumerate(finding.excerpt)
+        ]
     sources = {line.site: line.text for line in finding.sources}
     by_file: dict[str, list[Row]] = {}
     for side in (*(finding.parted or ()), *finding.sides)[:_MOST_SIDES]:
-        site = side.call.site if side.call is not None else side.site
-        path, _, number = (site or "").rpartition(":")
+        site = (side.call.site if side.call is not None else side.site) or ""
+        path, _, number = site.rpartition(":")
         note = f"{words.ranks(side.ranks)}: {_called(side)}"
-        if path:
-            row = Row(text.clean(number), text.clean(sources.get(site or "", "").strip()), "call",
-                      (note,))  # fmt: skip
+        row = Row(text.clean(number), text.clean(sources.get(site, "").strip()), "call", (note,))
+        if path or side.call is not None:
             by_file.setdefault(text.site(path), []).append(row)
-        elif side.call is not None:
-            by_file.setdefault("", []).append(Row("", "", "call", (note,)))
     return [Listing(file, tuple(rows)) for file, rows in by_file.items()]
 
 
@@ -166,7 +148,7 @@ def _listing(excerpt: Excerpt, file: str) -> Listing:
     if excerpt.library is not None:
         heading = f"in {text.clean(excerpt.library)}: {heading}"
     if excerpt.callers:
-        callers = [_caller(one, excerpt.path) for one in reversed(excerpt.callers[-_MOST_ROWS:])]
+        callers = [_caller(one, excerpt.path) for one in reversed(excerpt.callers[-_MOST_SIDES:])]
         heading += f", called from {', '.join(callers)}"
     rows = (
         Row(
@@ -186,9 +168,8 @@ def _caller(frame: str, path: str) -> str:
     """Return ``main() at line 40`` of a frame in the same file, else ``main() at train.py:40``."""
     site, _, function = frame.partition(" ")
     file, _, number = site.rpartition(":")
-    name = f"{text.clean(function)}() " if _is_function(function) else ""
     place = f"line {text.clean(number)}" if file == path else text.short_site(site)
-    return f"{name}at {place}"
+    return f"{text.clean(function)}() at {place}" if _is_function(function) else place
 
 
 def _called(side: Side) -> str:
@@ -206,139 +187,24 @@ _GONE: Final = ("finished", "died", "missing", "silent", "raised")
 def _absent(alignment: Alignment, finding: Finding) -> Iterator[Remark]:
     """Return how the ranks ended that did not call what the others called."""
     states = {rank.rank: rank for rank in alignment.ranks}
+    lines = [line for part in finding.excerpt or () for line in part.lines]
+    is_shown = any(line.what == "place" for line in lines)
+    found: dict[str, list[int]] = {}
     for side in finding.sides:
-        if side.call is not None or side.state not in _GONE or finding.kind == "evidence_gap":
-            continue
         first = states.get(side.ranks[0]) if side.ranks else None
-        if first is None:
+        if side.call is not None or side.site is not None or first is None:
             continue
-        told = f"{words.ranks(side.ranks)} {text.STATES[side.state]}"
-        last = first.last_call
+        if side.state not in _GONE or (side.state == "raised" and is_shown):
+            continue
+        told = text.STATES[side.state]
         if side.state == "raised" and first.detail:
-            told = f"{words.ranks(side.ranks)} raised {_reason(first)}"
-        elif last is not None:
+            told = f"raised {_reason(first)}"
+        elif first.last_call is not None:
+            last = first.last_call
             told += f"; last call: {text.name(last)}{text.at(last)}, call {last.seq}"
-        yield Remark(told)
-
-
-# -- values and meetings ---------------------------------------------------------------------
-
-
-def _values(finding: Finding) -> Grid | None:
-    """Return the values of names that differ between two ranks."""
-    rows: dict[str, tuple[str, ...]] = {}
-    ranks: tuple[int, ...] = ()
-    for decision in finding.decisions or ():
-        if len(decision.sides) < 2 or decision.sides[0].rank == decision.sides[1].rank:
-            continue
-        one, two = decision.sides[:2]
-        ranks = ranks or (one.rank, two.rank)
-        if (one.rank, two.rank) != ranks:
-            continue
-        for name in (one.values or {}).keys() & (two.values or {}).keys():
-            both = _unlike((one.values or {})[name], (two.values or {})[name])
-            if both is not None:
-                rows.setdefault(text.clean(name), both)
-    if not rows:
-        return None
-    order = sorted(range(2), key=lambda n: ranks[n])
-    cells = tuple((name, *(rows[name][n] for n in order)) for name in sorted(rows)[:_MOST_NAMES])
-    return Grid("values", ("", *(f"rank {ranks[n]}" for n in order)), cells)
-
-
-def _unlike(one: Any, two: Any) -> tuple[str, str] | None:
-    """Return two values that differ, as short as shows it; None: they do not."""
-    brief = [
-        decisions.value(v.get("value", v) if isinstance(v, Mapping) else v) for v in (one, two)
-    ]
-    if brief[0] != brief[1]:
-        return brief[0], brief[1]
-    whole = [decisions.value(v) for v in (one, two)]
-    return (whole[0], whole[1]) if whole[0] != whole[1] else None
-
-
-_OUTCOMES: Final[Mapping[str, str]] = {
-    "parted": "other lines from here on", "root": "first difference", "fatal": "fails here", "": "",
-}  # fmt: skip
-
-
-def _meetings(finding: Finding) -> Grid | None:
-    """Return which calls met, where ranks got past the first difference."""
-    table = finding.table
-    if table is None:
-        return None
-    marks = [row.mark for row in table.rows]
-    first = next((n for n, mark in enumerate(marks) if mark), None)
-    is_told = KINDS[finding.kind].family == "message" or finding.kind == "role_mismatch"
-    if first is None or not (
-        is_told or "parted" in marks or ("root" in marks and "fatal" in marks)
-    ):
-        return None
-    is_apart = {n for n, row in enumerate(table.rows) if len(set(map(_meaning, row.cells))) > 1}
-    chosen = [max(0, first - 1)] + [
-        n for n in range(first, len(marks)) if n == first or marks[n] or n in is_apart
-    ]
-    if sum(n in is_apart and None not in table.rows[n].cells for n in chosen) < 2:
-        return None
-    marked = [n for n in chosen if marks[n]]
-    chosen = sorted({*marked, *chosen[:_MOST_ROWS]})[:_MOST_ROWS]
-    last = marked[-1]
-    full = full_table(finding, where=True)
-    assert full is not None
-    by_row = {row[0]: row for row in full.rows}
-    rows = []
-    for n in chosen:
-        told = "ok" if n < first else _OUTCOMES[marks[n]]
-        if n == first and n != last and marks[n] == "root":
-            told = "same bytes, different calls"
-        rows.append((*by_row[str(table.rows[n].seq)], told))
-    head = (*full.head, "")
-    return Grid("what met what", head, tuple(rows), tuple(marks[n] for n in chosen), full.rest)
-
-
-def _meaning(call: Call | None) -> tuple[object, ...] | None:
-    """Return by what a call is another one in a table of meetings."""
-    if call is None:
-        return None
-    return (
-        call.op,
-        call.site,
-        call.role,
-        str(call.dtype),
-        str(call.shape),
-        call.reduce_op,
-        call.root,
-    )
-
-
-def full_table(finding: Finding, *, where: bool = False) -> Grid | None:
-    """Return the calls around the difference, side by side.
-
-    ``where``: each cell names the op, too.
-    """
-    table = finding.table
-    if table is None:
-        return None
-    order = by_blame(table.columns, finding.suspects)
-    chosen = sorted(order[:_MOST_COLUMNS])
-    rest = [rank for n in order[_MOST_COLUMNS:] for rank in table.columns[n]]
-    rows, marks = [], []
-    file = "" if where else sidebyside.only_file(table)
-    for row in sidebyside.rows(table, without=file):
-        cells = [row.cells[n] for n in chosen] if row.cells else []
-        shared = [] if where else [row.shared]
-        rows.append((row.seq, *shared, *(cell.told(row.shared if where else "") for cell in cells)))
-        marks.append(row.mark)
-    head = ("call", *([] if where else [""]), *(words.ranks(table.columns[n]) for n in chosen))
-    title = "calls side by side" + (f" (lines of {file})" if file else "")
-    left = f"not shown: {words.ranks(rest)} (see --json)" if rest else ""
-    return Grid(title, head, tuple(rows), tuple(marks), left)
-
-
-def by_blame(columns: Sequence[tuple[int, ...]], suspects: Sequence[int]) -> list[int]:
-    """Return the indices of columns, those to keep first: one with suspects in it is never cut."""
-    guilty = [n for n, column in enumerate(columns) if set(column) & set(suspects)][:1]
-    return guilty + [n for n in range(len(columns)) if n not in guilty]
+        found.setdefault(told, []).extend(side.ranks)
+    for told, ranks in found.items():
+        yield Remark(f"{words.ranks(ranks)} {told}")
 
 
 # -- why, fix, and what followed -------------------------------------------------------------
@@ -373,17 +239,17 @@ def _followed(alignment: Alignment, n: int) -> Iterator[str]:
             by_type.setdefault(rank.detail.partition(":")[0], []).append(rank)
     told = []
     for those in by_type.values():
-        reason = _reason(those[0])
         who = words.ranks(rank.rank for rank in those)
-        told.append(f"{who} raised {reason}" if reason else f"{who} raised an exception")
+        reasons = {_NUMBER.sub("#", _reason(rank)) for rank in those}
+        first = f"rank {those[0].rank}: " if len(reasons) > 1 else ""
+        told.append(f"{who} raised {_reason(those[0], first) or 'an exception'}")
     if told:
         yield words.listed(told[:_MOST_FIXES])
 
 
-def _reason(rank: RankState) -> str:
-    """Return ``RuntimeError (timed out)`` for what a rank raised."""
+def _reason(rank: RankState, before: str = "") -> str:
+    """Return ``RuntimeError (timed out)`` for what a rank raised; ``before``: begins the text."""
     error, _, message = text.clean(rank.detail).partition(": ")
-    before, _, place = message.rpartition(" at ")
-    message = before if ":" in place else message
-    message = words.brief(message, _LONGEST_REASON)
-    return f"{error} ({message})" if message else error
+    text_, _, place = message.rpartition(" at ")
+    message = words.brief(text_ if ":" in place else message, _LONGEST_REASON)
+    return f"{error} ({before}{message})" if message else error

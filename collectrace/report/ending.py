@@ -1,10 +1,10 @@
-"""How the report ends: what every rank was doing, what the logs cannot tell, and the verdict."""
+"""How the report ends: what every rank was doing, what the logs do not show, and the verdict."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.text import Text
 
@@ -15,19 +15,20 @@ from collectrace.findings import (
     Ended,
     Finding,
     RankState,
+    State,
     cause_of,
     is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.report import text
-from collectrace.report.layout import INDENT, LABEL, SEPARATOR, Page
+from collectrace.report.layout import INDENT, SEPARATOR, Page
 from collectrace.report.opening import STATUS_STYLE
+from collectrace.report.tables import Grid
 
 _MOST_STATES: Final = 8
 _MOST_LINES: Final = 3
 _MOST_RUNS: Final = 2
 _MOST_GAPS: Final = 3
-_WIDEST_LABEL: Final = 20
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
@@ -35,10 +36,15 @@ _LONGEST_DETAIL: Final = 200
 NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
 
+_TELLING: Final[tuple[State, ...]] = (
+    "died", "raised", "silent", "missing", "busy", "blocked", "running", "finished",
+)  # fmt: skip
+"""The states, what tells most of an end first."""
+
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
     "signal": "killed by a signal",
-    "gone": "its process is gone",
+    "gone": "killed before the log ended",
     "alive": "still alive",
 }
 
@@ -49,13 +55,14 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
     ``findings``: those that are shown in full.
     """
     found = [alignment.findings[n] for n in findings]
-    if not any(one.severity == "error" for one in found):
+    is_error = any(one.severity == "error" for one in found)
+    if not is_error:
         page.prose(verdict(alignment), hang=INDENT)
     elif told := agreed(alignment, found[0]):
         page.prose(told, hang=INDENT)
     if sum(one.severity == "error" for one in found) > 1:
         page.prose(_summary(alignment), hang=INDENT)
-    missing = gaps(alignment)
+    missing = [*(_unrecorded(alignment) if is_error else ()), *gaps(alignment, short=bool(found))]
     for gap in missing[:_MOST_GAPS]:
         page.prose(f"note: {gap}", hang=INDENT)
     if len(missing) > _MOST_GAPS:
@@ -63,6 +70,8 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
     internal_errors(page, alignment)
     if alignment.evidence.other_runs:
         page.prose(run(alignment), hang=INDENT)
+    if not found:
+        return
     codes = dict.fromkeys(text.clean(one.code) for one in found if one.code)
     explained = [f"collectrace explain {' '.join(codes)}"] if codes else []
     more = "more: --verbose, --html report.html, --json -"
@@ -104,31 +113,48 @@ def run(alignment: Alignment) -> str:
     return f"{told}; {words.counted(len(others), 'other run')} in this folder (--run): {named}"
 
 
-def states(page: Page, alignment: Alignment) -> None:
-    """Write what every rank was doing."""
-    if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
-        return
-    page.heading("ranks")
-    groups: dict[tuple[str, ...], list[RankState]] = {}
+class Alike(NamedTuple):
+    """Ranks that were doing the same when their evidence ends."""
+
+    ranks: tuple[int, ...]
+    state: State
+    told: str
+    """Their state and end, in words."""
+    detail: str
+    last: str
+    """Their last call."""
+    held: str
+    """For how long, at most."""
+
+
+def alike(alignment: Alignment) -> list[Alike]:
+    """Return what every rank was doing, what tells most of an end first."""
+    found: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
         state, detail, last = rank_told(alignment, rank)
-        groups.setdefault((state, NUMBER.sub("#", detail), last), []).append(rank)
-    alike = list(groups.values())
-    labels = [words.ranges([r.rank for r in one]) for one in alike]
-    indent = min(max(LABEL + INDENT, max(map(len, labels)) + 2 * INDENT), _WIDEST_LABEL)
-    for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
-        if len(label) > indent - 2 * INDENT:
-            page.prose(label, indent=INDENT)
-            label = ""
-        state, detail, last = rank_told(alignment, one[0])
-        if any(rank_told(alignment, other)[1] != detail for other in one):
-            detail += f" (rank {one[0].rank}; the others likewise)"
-        told = "\n".join(line for line in (state, detail, last) if line)
-        page.prose(told, indent=indent, label=label.ljust(indent - 2 * INDENT) if label else "")
-    rest = [r.rank for one in alike[_MOST_STATES:] for r in one]
-    if rest:
-        page.prose(f"{words.ranks(rest)}: in --json", indent=INDENT)
-    page.line()
+        found.setdefault((rank.state, state, NUMBER.sub("#", detail), last), []).append(rank)
+    rows = []
+    for those in sorted(found.values(), key=lambda one: _TELLING.index(one[0].state)):
+        state, detail, last = rank_told(alignment, those[0])
+        if any(rank_told(alignment, other)[1] != detail for other in those):
+            detail += f" (rank {those[0].rank}; the others likewise)"
+        held = max((r.held or 0.0 for r in those if r.state != "finished"), default=0.0)
+        lasted = words.seconds(held * 1e9) if held else ""
+        ranks = tuple(rank.rank for rank in those)
+        rows.append(Alike(ranks, those[0].state, state, detail, last, lasted))
+    return rows
+
+
+def states(alignment: Alignment) -> Grid:
+    """Return what every rank was doing, as a table."""
+    found = alike(alignment)
+    rest = [rank for one in found[_MOST_STATES:] for rank in one.ranks]
+    rows = (
+        (words.ranges(one.ranks), one.told, "\n".join(filter(None, (one.detail, one.last))))
+        for one in found[:_MOST_STATES]
+    )
+    left = f"{words.ranks(rest)}: in --json" if rest else ""
+    return Grid("", ("ranks", "", ""), tuple(rows), rest=left)
 
 
 def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
@@ -151,11 +177,11 @@ def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
     return ", ".join(part for part in (text.STATES[rank.state], ended) if part), detail, last
 
 
-def gaps(alignment: Alignment) -> list[str]:
-    """What the logs cannot tell, in sentences."""
+def gaps(alignment: Alignment, *, short: bool = False) -> list[str]:
+    """Return what the logs do not show, in sentences; ``short``: without what to do about it."""
     evidence = alignment.evidence
     found = []
-    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    told = [_gap(f, short=short) for f in alignment.findings if f.kind == "evidence_gap"]
     if evidence.missing_ranks and not told:
         found.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
     if evidence.damaged_lines:
@@ -166,8 +192,9 @@ def gaps(alignment: Alignment) -> list[str]:
     return found + told
 
 
-def _gap(finding: Finding) -> str:
-    sentences = (text.clean(part).rstrip(".") for part in (finding.headline, finding.fix) if part)
+def _gap(finding: Finding, *, short: bool) -> str:
+    parts = (finding.headline, "" if short else finding.fix)
+    sentences = (text.clean(part).rstrip(".") for part in parts if part)
     return ". ".join(sentences) + "."
 
 
@@ -187,8 +214,15 @@ def _limits(alignment: Alignment) -> str:
     if not spots:
         return ""
     goes = ", as far as torch.distributed goes" if alignment.exit_status != 1 else ""
-    unseen = (f"; {s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded" for s in spots)
-    return goes + text.clean("".join(unseen))
+    return goes + "".join(f"; {one}" for one in _unrecorded(alignment))
+
+
+def _unrecorded(alignment: Alignment) -> list[str]:
+    """Return what communicated, and is not recorded."""
+    spots = alignment.evidence.blind_spots or ()
+    return [
+        text.clean(f"{s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded") for s in spots
+    ]
 
 
 def _summary(alignment: Alignment) -> str:
@@ -220,7 +254,7 @@ def _lines(alignment: Alignment) -> str:
     other = alignment.evidence.other_lines[0]
     places = words.listed(
         [
-            f"{text.site(line.site)} on {words.ranks(line.ranks)}"
+            f"{text.short_site(line.site)} on {words.ranks(line.ranks)}"
             for line in other.lines[:_MOST_LINES]
         ]
     )

@@ -17,7 +17,6 @@ from collectrace.report import ending, opening
 from collectrace.report.document import (
     Block,
     Document,
-    Grid,
     Listing,
     Prose,
     Remark,
@@ -26,6 +25,7 @@ from collectrace.report.document import (
     titled,
 )
 from collectrace.report.layout import ARROW, INDENT, LABEL, SEPARATOR, Page
+from collectrace.report.tables import Grid
 
 _WHOLE: Final = 3
 """Findings of the worst severity that are shown in full; of the others the headline."""
@@ -119,8 +119,8 @@ def blocks(page: Page, told: Sequence[Block]) -> None:
     column = _column(page, [row for one in told if isinstance(one, Listing) for row in one.rows])
     last: Block | None = None
     for block in told:
-        is_more = isinstance(block, Prose) and isinstance(last, Prose)
-        if last is None or (isinstance(block, Grid | Prose) and not is_more):
+        is_apart = isinstance(block, Grid | Prose) or isinstance(last, Grid | Prose)
+        if last is None or (is_apart and not (type(block) is type(last) is Prose)):
             page.line()
         match block:
             case Listing():
@@ -196,12 +196,10 @@ def _notes(row: Row) -> list[Text]:
 
 def grid(page: Page, table: Grid) -> None:
     """Write a table."""
-    page.line(Text(table.title, "bold"), indent=INDENT)
-    marks = ("", *(table.marks or [""] * len(table.rows)))
-    lines = [
-        ([[Text(cell)] for cell in cells], _ROW_STYLE.get(mark, "" if n else "dim"))
-        for n, (cells, mark) in enumerate(zip((table.head, *table.rows), marks, strict=True))
-    ]
-    page.columns(lines, indent=2 * INDENT, fixed=1)
+    if table.title:
+        page.line(Text(table.title, "bold"), indent=INDENT)
+    styles = [_ROW_STYLE.get(mark, "") for mark in table.marks or [""] * len(table.rows)]
+    rows = [(table.head, "dim"), *zip(table.rows, styles, strict=True)]
+    page.columns(rows, indent=2 * INDENT, fixed=2 if table.columns else 1)
     if table.rest:
         page.line(table.rest, indent=2 * INDENT)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from collectrace.align.causes import registry
+from collectrace.align.causes import caught, registry
 from collectrace.align.causes.registry import Cause
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -19,7 +20,9 @@ class Found(NamedTuple):
 
     def words(self, situation: Situation) -> Words:
         """Return what a report says of it."""
-        return self.cause.words(situation, self.data)
+        said = self.cause.words(situation, self.data)
+        raised = caught.notes(situation) if situation.candidate.cause is None else ()
+        return replace(said, notes=(*said.notes, *raised))
 
 
 def applying(situation: Situation) -> Iterator[Found]:

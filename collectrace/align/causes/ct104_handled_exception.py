@@ -23,54 +23,75 @@ How to fix it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from collectrace import words as said
-from collectrace.align.causes import collectives, deciders, handled
-from collectrace.align.causes.handled import Handled
+from collectrace.align.causes import caught, collectives, deciders, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
+from collectrace.records import Raised
 
 
 class Found(NamedTuple):
-    """An exception that was recorded, and the handler that the source shows."""
+    """Exceptions that were recorded, by rank, and the handler that the source shows."""
 
-    handled: Handled | None
+    raised: Mapping[int, Raised]
     handler: Decision | None
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the exception and its handler, if either shows that one decided."""
-    recorded = handled.handled(situation)
-    handlers = [one for one in deciders.ranked(situation) if deciders.form(one) == "handler"]
-    first = next(iter(deciders.ranked(situation)), None)
-    if recorded is None and (first is None or deciders.form(first) != "handler"):
+    """Return the exceptions and their handler, if either shows that one decided."""
+    raised = caught.caught(situation)
+    if situation.kind == "deadlock" and not raised:
         return None
-    return Found(recorded, handlers[0] if handlers else None)
+    ranked = deciders.ranked(situation)
+    handlers = [one for one in ranked if deciders.form(one) == "handler"]
+    if not raised and not (handlers and handlers[0] is ranked[0]):
+        return None
+    return Found(raised, handlers[0] if handlers else None)
 
 
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for an exception that some ranks handled."""
-    one, handler = found
+    raised, handler = found
     place = f" at {deciders.quoted(handler)}" if handler is not None else ""
+    behind = f" behind {deciders.quoted(handler)}" if handler is not None else ""
     flag = (
-        f"If a rank may fail alone, share an error flag with all ranks{_behind(handler)} "
+        f"If a rank may fail alone, share an error flag with all ranks{behind} "
         "(all_reduce with MAX). Then let every rank make the same calls."
     )
-    if one is None and handler is not None:
+    if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
-        return Words(collectives.headline(situation), why, (flag,))
-    if one is None:
-        raise ValueError("neither an exception nor a handler was found")
-    who = said.upper(said.ranks(one.ranks))
-    went = f"{who} handled it{place} and continued; the other ranks had no exception there."
+        look = f"Look for what only some ranks raised{place}. "
+        return Words(collectives.headline(situation), why, (look + flag,))
+    who, first = said.ranks(raised), raised[min(raised)]
+    in_cycle = caught.in_cycle(situation)
+    if in_cycle:
+        call = in_cycle[min(in_cycle)][1]
+        made = phrases.within(situation.case.stack(min(in_cycle), call)) or said.site(
+            call.site or ""
+        )
+        return Words(
+            phrases.fitting(
+                f"{who} called {phrases.call(call)} while it handled {first.error}; the others did "
+                "not",
+                f"{who} called {phrases.call(call)} while it handled {first.error}",
+            ),
+            (
+                caught.sentence(dict(raised)),
+                f"While it handled that{place}, it called {phrases.name(call)} at {made}. No other "
+                "rank raised it, so the others do not make this call.",
+            ),
+            (f"Fix what {who} raised: {first.error}{phrases.line(first.site)}.", flag),
+        )
     return Words(
         collectives.headline(situation),
-        (f"{who} raised {one.error}.", went),
-        (f"Fix the exception that {said.ranks(one.ranks)} raised: {one.error}.", flag),
+        (
+            caught.sentence(dict(raised)),
+            f"{said.upper(who)} handled it{place} and continued.",
+            *collectives.silent(situation),
+        ),
+        (f"Fix what {who} raised: {first.error}{phrases.line(first.site)}.", flag),
     )
-
-
-def _behind(handler: Decision | None) -> str:
-    return f" behind {deciders.quoted(handler)}" if handler is not None else ""

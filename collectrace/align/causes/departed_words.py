@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.causes import channel_counts, deciders, handled, phrases, wait_cycle
+from collectrace.align.causes import caught, channel_counts, deciders, phrases, wait_cycle
 from collectrace.align.causes.departed import Departed
-from collectrace.align.causes.handled import Handled
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
+from collectrace.records import Raised
 
 
 def told(situation: Situation, found: Departed) -> Words:
@@ -24,9 +24,8 @@ def told(situation: Situation, found: Departed) -> Words:
     first = decider(situation)
     why = [_autograd(situation, found), _usually(found)]
     raised = _raised(situation)
-    if raised is not None and first is not None and deciders.form(first) == "handler":
-        who = words.upper(words.ranks(raised.ranks))
-        why.append(f"{who} raised {raised.error}, and handled it at {deciders.quoted(first)}.")
+    if raised and first is not None and deciders.form(first) == "handler":
+        why += [caught.sentence(raised), f"It was handled at {deciders.quoted(first)}."]
     elif first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     if situation.is_tie:
@@ -178,9 +177,11 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if first is None:
         return (own,)
     said, form = deciders.quoted(first), deciders.form(first)
-    raised = _raised(situation) if form == "handler" else None
-    if raised is not None:
-        own = f"Fix the exception that {words.ranks(raised.ranks)} raised: {raised.error}."
+    raised = _raised(situation) if form == "handler" else {}
+    if raised:
+        first_one = raised[min(raised)]
+        error = words.exception(first_one.error, first_one.message)
+        own = f"Fix the exception that {words.ranks(raised)} raised: {error}."
         return (own, *deciders.fixes(situation, first)[:1])
     if _is_backward(situation, found):
         op = "send" if found.call.op == "recv" else "recv"
@@ -218,10 +219,10 @@ def _hub(found: Departed) -> int | None:
     return found.call.peer if found.what is What.EXTRA else found.ranks[0]
 
 
-def _raised(situation: Situation) -> Handled | None:
-    """Return the exception that a suspect handled; None: it handled none."""
-    found = handled.handled(situation)
-    return found if found is not None and {*found.ranks} & {*situation.suspects} else None
+def _raised(situation: Situation) -> dict[int, Raised]:
+    """Return the exceptions that suspects handled, by rank; empty: they handled none."""
+    found = caught.caught(situation)
+    return found if found.keys() & {*situation.suspects} else {}
 
 
 def _is_backward(situation: Situation, found: Departed) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collectrace.align.causes.situation import Situation
-from collectrace.align.judging.facts_of_messages import Sent, ends_of
+from collectrace.align.judging.facts_of_misfits import Sent, ends_of
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.records import Call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
@@ -10,6 +11,9 @@ from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
+
+HEADLINE: Final = 100
+"""Characters that a headline may have."""
 
 _LONGEST: Final = 60
 """Characters of a statement that is quoted."""
@@ -41,6 +45,11 @@ def calls(made: Sequence[tuple[str, str]]) -> str:
     return f"{len(made)} calls from {name}{line(site)} on"
 
 
+def did(one: Call) -> str:
+    """Return the verb for a call: the user called it, a framework was in it."""
+    return "called" if is_user(one) else "was in"
+
+
 def made(members: Sequence[int], one: Call) -> str:
     """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
     verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
@@ -58,6 +67,29 @@ def statement(text: str, site: str) -> str:
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
 
 
+def either(parts: Sequence[str]) -> str:
+    """Return ``a``; ``a or b``; ``a, b or c``."""
+    return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def within(stack: Sequence[str]) -> str:
+    """Return ``comm.py:13 in total(), called at train.py:34``: a line, with who called it.
+
+    ``stack`` is of frames, innermost first. A line of a module has no caller that tells more.
+    """
+    if not stack:
+        return ""
+    name, at = chains.function(stack[0]), words.site(chains.site(stack[0]))
+    inside = f" in {name}()" if name else ""
+    return at + inside + (f", called at {words.site(chains.site(stack[1]))}" if stack[1:] else "")
+
+
+def fitting(*headlines: str) -> str:
+    """Return the first headline that is not too long, else the last, cut."""
+    short = (one for one in headlines if len(one) <= HEADLINE)
+    return next(short, words.brief(headlines[-1], HEADLINE))
+
+
 def apart(stacks: Sequence[Sequence[str]]) -> int:
     """Return how far out, from 0, the innermost frames lie that differ between some stacks.
 
@@ -70,3 +102,16 @@ def apart(stacks: Sequence[Sequence[str]]) -> int:
         if len({chains.site(stack[depth]) for stack in stacks}) > 1:
             return depth
     return 0
+
+
+def function(frame: str) -> str:
+    """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
+    name = chains.method(frame)
+    return f"{name}()" if name else ""
+
+
+def at_depth(one: Call, stack: Sequence[str], depth: int) -> Call:
+    """Return a call with the line of one of its callers, so many frames out."""
+    if not depth or depth >= len(stack):
+        return one
+    return replace(one, site=chains.site(stack[depth]))

@@ -48,6 +48,9 @@ class Cause:
     since: str = "0.1.0"
     """The version that had it first."""
 
+    shared: str = ""
+    """The module, if it has not one of its own name: several codes share it."""
+
     status: Status = "stable"
 
     reason: str = ""
@@ -56,7 +59,17 @@ class Cause:
     @property
     def module(self) -> str:
         """Name of the module that finds it and words it."""
-        return f"{self.code.lower()}_{self.name.replace('-', '_')}"
+        return self.shared or f"{self.code.lower()}_{self.name.replace('-', '_')}"
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether an observation finds it and words it: its module only holds the documentation."""
+        return self.kinds <= INFORMATION
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it says why, not only that nothing says why."""
+        return self.shared != "not_found"
 
     def load(self) -> ModuleType:
         """Return its module."""
@@ -82,6 +95,14 @@ ROWS: Final[frozenset[Kind]] = MISMATCHES - {"lost_mismatch"}
 
 MESSAGES: Final[frozenset[Kind]] = frozenset({"p2p_unmatched", "p2p_mismatch"})
 
+ABSENCE: Final[frozenset[Kind]] = frozenset({"missing_call", "p2p_unmatched"})
+"""Kinds of ranks that are waited for."""
+
+INFORMATION: Final[frozenset[Kind]] = frozenset(k for k, v in KINDS.items() if v.status is None)
+"""Kinds that are observed beside the errors, and never judged."""
+
+ERRORS: Final[frozenset[Kind]] = frozenset(KINDS) - INFORMATION
+
 ALL: Final[frozenset[Kind]] = frozenset(KINDS)
 
 
@@ -89,52 +110,457 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
+STATES: Final = (
+    "CT2",
+    "CT5",
+    "CT8",
+    "CT30",
+    "CT312",
+    "CT313",
+    "CT314",
+    "CT315",
+    "CT317",
+    "CT319",
+    "CT4",
+)
+"""Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
+
+CAUGHT: Final = (
+    "CT2", "CT306", "CT319", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
+    "CT512", "CT513", "CT515",
+)  # fmt: skip
+"""Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
+
+_FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
+"""All causes that explain a finding."""
+
+_UNEXPLAINED: Final[tuple[Kind, ...]] = (
+    "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
+    "split_mismatch", "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched",
+    "p2p_mismatch", "deadlock", "stall",
+)  # fmt: skip
+"""The kinds whose cause may not be found, from CT951 on: the order is for ever."""
+
+HANDLED: Final = (
+    "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
+)  # fmt: skip
+"""Causes that win over an exception that some ranks handled."""
+
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT101", "rank-condition",
         "A condition on the rank let only some ranks make a call.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT104", "CT108"),
+        yields_to=(*STATES, "CT104", "CT108"),
         example="matching/missing", counter_example="healthy/leader_and_followers",
     ),
     Cause(
         "CT102", "decided-by-data",
         "A condition that can differ between ranks decided which calls they made.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT101", "CT104", "CT107", "CT108"),
+        yields_to=("CT101", "CT104", "CT107", "CT108", *STATES),
     ),
     Cause(
         "CT103", "loop-length",
         "A loop had more iterations on some ranks than on others.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT104", "CT108"),
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT108"),
     ),
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root",),
+        ROWS | _kinds("missing_call", "deadlock"), ("root",), yields_to=HANDLED,
     ),
     Cause(
         "CT105", "other-function",
         "One line called different functions on different ranks.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT104", "CT107", "CT108"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108"),
     ),
     Cause(
         "CT106", "other-value",
         "One line computed different values, and the calls after it differ.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT104", "CT107", "CT108"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108"),
     ),
     Cause(
         "CT107", "iteration-order",
         "A loop gave the ranks other items, or the same items in another order.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=STATES,
     ),
     Cause(
         "CT108", "other-order",
         "A rank made the same calls as the others, in another order.",
-        ROWS, ("root",), yields_to=("CT104", "CT107"),
+        ROWS, ("root",), yields_to=(*STATES, "CT104", "CT107"),
+    ),
+    Cause(
+        "CT301", "busy-elsewhere",
+        "A rank is busy with something else and did not reach a call.",
+        ABSENCE, ("root", "busy"), yields_to=("CT302", "CT303", "CT304", "CT305", "CT314"),
+        example="stopped/slow_loader", counter_example="stopped/sigkill",
+    ),
+    Cause(
+        "CT302", "raised-exception",
+        "A rank raised an exception and ended, and the others wait for it.",
+        _kinds("missing_call"), ("root", "raised"),
+        yields_to=("CT2", "CT306", "CT315", "CT317", "CT501", "CT505"),
+        example="stopped/exception", counter_example="healthy/raises_and_takes_part",
+    ),
+    Cause(
+        "CT303", "died",
+        "A rank's process ended without a last line, and the others wait for it.",
+        _kinds("missing_call"), ("root", "died"), yields_to=("CT302",),
+        example="stopped/sigkill", counter_example="healthy/killed_when_done",
+    ),
+    Cause(
+        "CT304", "never-started",
+        "A rank left no file, and the others wait for it.",
+        _kinds("missing_call"), ("root", "missing"), yields_to=("CT302", "CT303"),
+        example="stopped/before_init", counter_example="stopped/before_new_group",
+    ),
+    Cause(
+        "CT305", "stopped-process",
+        "A rank's process exists but gives no sign of life, and the others wait for it.",
+        ABSENCE | _kinds("stall"), ("root", "silent"), yields_to=("CT302", "CT303", "CT304"),
+        example="stopped/gil_held", counter_example="stopped/endless_loop",
+    ),
+    Cause(
+        "CT306", "refused-call",
+        "A call was refused on some ranks over its own arguments.",
+        ROWS | _kinds("missing_call", "deadlock"), ("root",),
+    ),
+    Cause(
+        "CT307", "threads-share-group",
+        "Several threads make calls on one group, and nothing orders them.",
+        ROWS, ("root", "several"), yields_to=("CT306",),
+        example="threads/two_threads_one_group", counter_example="healthy/threads_in_order",
+    ),
+    Cause(
+        "CT308", "came-late",
+        "A rank reached a call when the others had given up waiting.",
+        _kinds("stall"), ("root",),
+        example="stopped/late_after_timeout", counter_example="stopped/sigstop_inside_the_call",
+    ),
+    Cause(
+        "CT309", "never-completes",
+        "Every rank reached a call, and it never completes.",
+        _kinds("stall"), ("root",), yields_to=("CT305", "CT308", "CT316"),
+    ),
+    Cause(
+        "CT310", "finished-without",
+        "A rank finished without a call that the others wait in.",
+        _kinds("missing_call"), ("root", "finished"),
+        yields_to=("CT1", "CT2", "CT30", "CT311", "CT312", "CT313"),
+    ),
+    Cause(
+        "CT311", "waits-elsewhere",
+        "A rank waits in another call and did not reach this one.",
+        _kinds("missing_call"), ("root", "absent"), yields_to=("CT1", "CT2", "CT30", "CT315"),
+        example="threads/future_of_a_waiting_thread", counter_example="stopped/exception",
+    ),
+    Cause(
+        "CT312", "left-job",
+        "A rank destroyed its process groups to form the job anew, and the others did not.",
+        _kinds("missing_call"), ("root", "finished"),
+        example="stopped/formed_anew_by_one", counter_example="stopped/functional_wait_of_absent",
+    ),
+    Cause(
+        "CT313", "left-by-exit",
+        "A rank left by sys.exit() in the middle of its program.",
+        _kinds("missing_call"), ("root", "finished"),
+        example="stopped/handler_exits_as_if_done",
+        counter_example="stopped/functional_wait_of_absent",
+    ),
+    Cause(
+        "CT314", "thread-ended",
+        "An exception ended a thread of a rank, and the rank waits for it.",
+        ABSENCE, ("root", "busy"), yields_to=("CT302", "CT303", "CT304", "CT305"),
+        example="stopped/helper_thread_raises", counter_example="stopped/lock",
+    ),
+    Cause(
+        "CT315", "gave-up-outside",
+        "A rank gave up waiting for something outside of all collectives.",
+        _kinds("missing_call"), ("root", "raised"),
+        example="stopped/restart_count_of_one_agent", counter_example="stopped/exception",
+    ),
+    Cause(
+        "CT316", "callbacks-wait",
+        "Callbacks of gloo wait for calls that no thread of gloo is left to run.",
+        _kinds("stall"), ("root",),
+    ),
+    Cause(
+        "CT317", "returned-early",
+        "A rank returned before a call, and raised an exception later.",
+        _kinds("missing_call"), ("root", "raised", "decisions"), yields_to=("CT306", "CT315"),
+    ),
+    Cause(
+        "CT318", "too-early",
+        "Ranks had not reached a call when the logs end, and that proves nothing.",
+        ERRORS, ("early",),
+        example="healthy/killed_everywhere", counter_example="stopped/interrupted",
+    ),
+    Cause(
+        "CT319", "caught-error",
+        "A function of torch raised on some ranks only, and the program went on.",
+        ROWS, ("root", "several"), yields_to=("CT306", "CT307"),
+        example="matching/plan_that_never_came", counter_example="matching/errors_of_both_plans",
+    ),
+    Cause(
+        "CT401", "other-dtype",
+        "One call got tensors of different dtypes.",
+        _kinds("dtype_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT402", "CT413"),
+        example="matching/dtype_differs", counter_example="matching/dtype_autocast",
+    ),
+    Cause(
+        "CT402", "half-precision",
+        "One call got tensors of half precision on some ranks only.",
+        _kinds("dtype_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413"),
+        example="matching/dtype_autocast", counter_example="matching/dtype_differs",
+    ),
+    Cause(
+        "CT403", "other-size",
+        "One call got tensors of different sizes.",
+        _kinds("shape_mismatch"), ("root", "several"),
+        yields_to=(*CAUGHT, "CT404", "CT409", "CT410", "CT411", "CT412", "CT413"),
+        example="matching/one_loss_less", counter_example="matching/last_batch_of_one",
+    ),
+    Cause(
+        "CT404", "ragged-batch",
+        "The last batch of a rank is smaller, and so is what it passed to a call.",
+        _kinds("shape_mismatch"), ("root", "several"),
+        yields_to=(*CAUGHT, "CT409", "CT410", "CT411", "CT412", "CT413"),
+        example="matching/last_batch_of_one", counter_example="matching/classes_behind_the_loader",
+    ),
+    Cause(
+        "CT405", "other-reduce-op",
+        "The ranks combined one tensor by different reductions.",
+        _kinds("reduce_op_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413"),
+        example="matching/reduce_op_differs", counter_example="matching/names_in_a_set",
+    ),
+    Cause(
+        "CT406", "other-root",
+        "The ranks named different roots for one call.",
+        _kinds("root_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413", "CT415"),
+        example="matching/root_differs", counter_example="matching/root_is_own_rank",
+    ),
+    Cause(
+        "CT407", "other-splits",
+        "The sizes of an all_to_all do not fit pair by pair.",
+        _kinds("split_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT408"),
+        example="matching/all_to_all_pairs",
+        counter_example="matching/duplicates_dropped_after_counts",
+    ),
+    Cause(
+        "CT408", "splits-changed",
+        "The ranks exchanged the sizes of an all_to_all, and one then used others.",
+        _kinds("split_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/duplicates_dropped_after_counts",
+        counter_example="matching/all_to_all_pairs",
+    ),
+    Cause(
+        "CT409", "other-batching",
+        "The ranks batched their calls differently.",
+        _kinds("op_mismatch", "shape_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/coalesced_grouping", counter_example="healthy/coalesced",
+    ),
+    Cause(
+        "CT410", "object-lists",
+        "Lists of objects have different lengths.",
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/names_grow_on_the_source", counter_example="matching/count_differs",
+    ),
+    Cause(
+        "CT411", "other-shape",
+        "One call got as many elements in different shapes.",
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT409", "CT413"),
+        example="matching/shape_differs_count_agrees", counter_example="matching/count_differs",
+    ),
+    Cause(
+        "CT412", "input-misfits-output",
+        "What goes into a call and what comes out do not fit the group.",
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT409"),
+    ),
+    Cause(
+        "CT413", "other-element",
+        "One line goes through several tensors, and the ranks are at different ones.",
+        _kinds("dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch"),
+        ("root", "several"), yields_to=(*CAUGHT, "CT409", "CT410", "CT412", "CT415"),
+        example="matching/one_mask_fewer", counter_example="matching/masked_out_metric",
+    ),
+    Cause(
+        "CT414", "swapped-lines",
+        "The ranks made two calls in swapped order, and the bytes agree.",
+        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307", "CT604"),
+        example="matching/metrics_swapped", counter_example="threads/reporter_a_step_early",
+    ),
+    Cause(
+        "CT415", "root-of-own-number",
+        "Every rank worked out the root of a call from its own number.",
+        _kinds("root_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/root_is_own_rank", counter_example="matching/root_differs",
+    ),
+    Cause(
+        "CT416", "decided-at-root",
+        "The ranks decided by a result that only the root got.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*CAUGHT, "CT30"),
+        example="matching/reduced_to_the_root", counter_example="groups/unused_in_one_node",
+    ),
+    Cause(
+        "CT201", "join-own-call",
+        "The script made a call of its own inside join(), which does not answer it.",
+        ROWS, ("root", "join"), yields_to=("CT206",),
+        example="join/barrier_inside", counter_example="join/zero_left_out",
+    ),
+    Cause(
+        "CT202", "join-unanswered",
+        "A model or an optimizer made a call that join() does not answer.",
+        ROWS, ("root", "join"),
+        example="join/one_model_of_two", counter_example="join/two_models",
+    ),
+    Cause(
+        "CT203", "join-on-some-ranks",
+        "Some ranks ran a DDP model inside join(), and others outside of it.",
+        ROWS, ("root", "ddp"),
+        example="join/enabled_on_one_rank", counter_example="join/barrier_inside",
+    ),
+    Cause(
+        "CT204", "uneven-inputs",
+        "Some ranks had fewer batches than others, and nothing takes care of that.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT201", "CT202", "CT203", "CT205"),
+        example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
+    ),
+    Cause(
+        "CT205", "join-around-loops",
+        "A join() is around several loops: a rank that has left one is still inside.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=("CT201",),
+        example="join/join_around_the_epochs", counter_example="join/inputs_uneven",
+    ),
+    Cause(
+        "CT206", "own-join-hook",
+        "A join hook of the script's own made another call than what it is to answer.",
+        ROWS, ("root", "join"),
+        example="join/own_joinable", counter_example="join/barrier_inside",
+    ),
+    Cause(
+        "CT501", "models-differ",
+        "The models that ranks gave to DDP differ.",
+        ROWS | _kinds("missing_call"), ("root", "ddp"),
+        example="ddp/model_sizes_differ",
+    ),
+    Cause(
+        "CT502", "ddp-settings-differ",
+        "DDP was constructed with other arguments, or has another communication hook.",
+        ROWS, ("root", "ddp"), yields_to=("CT506", "CT508"),
+        example="ddp/find_unused_on_one_rank", counter_example="ddp/head_left_out_of_the_loss",
+    ),
+    Cause(
+        "CT503", "forward-on-some-ranks",
+        "Only some ranks ran a forward of a wrapped model.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
+        example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
+    ),
+    Cause(
+        "CT504", "no-sync-boundaries",
+        "no_sync() was entered for other micro-batches on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        example="ddp/no_sync_boundaries", counter_example="ddp/accumulating_step_skipped",
+    ),
+    Cause(
+        "CT505", "unused-parameters",
+        "Parameters took no part in the loss on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "ddp"), yields_to=("CT204", "CT502", "CT508"),
+        example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
+    ),
+    Cause(
+        "CT506", "other-model",
+        "Ranks used several DDP models in another order, or each another one.",
+        ROWS, ("root", "ddp"),
+        example="ddp/two_models_swapped", counter_example="ddp/critic_held_back",
+    ),
+    Cause(
+        "CT507", "call-among-frameworks",
+        "Only some ranks made a call that stands among those of a framework.",
+        ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
+        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802", "CT803"),
+        example="ddp/call_between_forward_and_backward",
+        counter_example="ddp/skipped_step",
+    ),
+    Cause(
+        "CT508", "backward-skipped",
+        "A rank skipped a whole iteration: it ran no backward() where the others did.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT204", "CT504"),
+        example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
+    ),
+    Cause(
+        "CT509", "cut-out-of-the-graph",
+        "The backward of an autograd function did not run on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        example="ddp/regulariser_cut_out_of_the_graph",
+        counter_example="ddp/head_left_out_of_the_loss",
+    ),
+    Cause(
+        "CT510", "recomputed",
+        "A forward ran again within backward() on some ranks only.",
+        ROWS | _kinds("missing_call"), ("root",),
+        example="sharded/recomputed_on_one_rank", counter_example="sharded/block_run_by_itself",
+    ),
+    Cause(
+        "CT511", "module-left-out",
+        "Some ranks left out a module of a sharded model.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT204", "CT510", "CT512"),
+        example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
+    ),
+    Cause(
+        "CT512", "resharding-differs",
+        "A sharded module kept its parameters after the forward on some ranks only.",
+        ROWS, ("root",),
+        example="sharded/kept_gathered_where_there_is_room",
+        counter_example="sharded/module_cut_out_of_the_loss",
+    ),
+    Cause(
+        "CT513", "framework-arguments",
+        "A framework made the same call on all ranks, with other sizes, types or roots.",
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root",),
+        yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
+        example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
+    ),
+    Cause(
+        "CT514", "wrapped-on-some-ranks",
+        "Only some ranks constructed a wrapper such as DistributedDataParallel.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT104", "CT501", "CT204"),
+        example="ddp/wrapped_anew_by_one", counter_example="ddp/model_sizes_differ",
+    ),
+    Cause(
+        "CT515", "gradients-left-out",
+        "The gradients of a module of a sharded model did not come on some ranks.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT204", "CT510", "CT512"),
+        example="sharded/module_cut_out_of_the_loss",
+        counter_example="sharded/layer_dropped_at_random",
+    ),
+    Cause(
+        "CT801", "one-rank-hook",
+        "A collective stands in a function that a framework calls on one rank alone.",
+        ALL, ("root",),
+    ),
+    Cause(
+        "CT803", "computed-once",
+        "A function that keeps its result makes a collective the first time it is used.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT801", "CT802"),
+    ),
+    Cause(
+        "CT804", "decided-in-a-library",
+        "A library decided, by something that is not the same on all ranks.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT2", "CT5", "CT801", "CT802", "CT803"),
+    ),
+    Cause(
+        "CT802", "others-held-at-entry",
+        "A context manager lets one rank go first, and a collective stands in its body.",
+        ROWS | _kinds("deadlock"), ("root",),
+        example="matching/collective_while_one_goes_first",
     ),
     Cause(
         "CT601", "other-group",
@@ -145,7 +571,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT602", "group-skipped",
         "Some ranks did not create a group that the others created.",
-        _kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT603",),
+        _kinds("group_mismatch", "missing_call"), ("root",),
+        yields_to=("CT301", "CT302", "CT303", "CT304", "CT305", "CT603"),
         example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
     ),
     Cause(
@@ -163,14 +590,13 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT605", "opposite-group-order",
         "Ranks entered two groups in opposite order, and wait for each other.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604", "CT606"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT606"),
         example="groups/barrier_among_leaders", counter_example="groups/opposite_order",
     ),
     Cause(
         "CT606", "skipped-in-group",
-        "A rank departed from its usual calls, and waits in one group while others wait in another."
-        "",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604"),
+        "A rank departed from its usual calls, and waits in one group while others wait in another.",
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
     ),
     Cause(
@@ -201,7 +627,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT704", "message-without-other-end",
         "A send has no receive, or a receive has no send.",
         _kinds("deadlock", "p2p_unmatched"), ("root",),
-        yields_to=("CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
+        yields_to=("CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
         example="p2p/five_sends_four_recvs", counter_example="p2p/wrong_tag",
     ),
     Cause(
@@ -258,10 +684,79 @@ CAUSES: Final[tuple[Cause, ...]] = (
         _kinds("p2p_mismatch"), ("root",),
         example="p2p/score_of_whoever", counter_example="p2p/size_differs",
     ),
+    Cause(
+        "CT901", "consequence",
+        "It follows from another finding of the run.",
+        ERRORS, ("consequence",),
+        example="groups/mesh", counter_example="stopped/exception",
+    ),
+    Cause(
+        "CT902", "lost-calls",
+        "The ranks differ in calls of which a log has lost the lines.",
+        _kinds("lost_mismatch"), ("root",),
+    ),
+    Cause(
+        "CT911", "crashed-alike",
+        "Ranks ended with an exception though their collectives agree.",
+        _kinds("raised"),
+        example="healthy/crashed_everywhere",
+    ),
+    Cause(
+        "CT912", "uneven-inputs",
+        "The ranks had different numbers of batches, and nothing failed because of it.",
+        _kinds("uneven_inputs"),
+    ),
+    Cause(
+        "CT913", "straggler",
+        "One rank kept the others waiting, in most of its calls.",
+        _kinds("straggler"),
+        example="healthy/straggler",
+    ),
+    Cause(
+        "CT914", "config-skew",
+        "The ranks were not started alike: versions, environment, code or devices differ.",
+        _kinds("config_skew"),
+    ),
+    Cause(
+        "CT915", "sampler-epoch",
+        "A shuffling sampler was never told the epoch.",
+        _kinds("sampler_epoch"),
+    ),
+    Cause(
+        "CT916", "unwaited-work",
+        "Nobody waited for the work of an asynchronous call, or its tensor was written before.",
+        _kinds("unwaited_work"),
+        example="stopped/unwaited_work",
+    ),
+    Cause(
+        "CT917", "early-termination",
+        "join() ended the job when the first rank ran out of inputs, as it was asked to.",
+        _kinds("early_termination"),
+        example="healthy/join_throws",
+    ),
+    Cause(
+        "CT918", "evidence-gap",
+        "Evidence that would be needed to judge is not there.",
+        _kinds("evidence_gap"),
+        example="stopped/enable_forgotten",
+    ),
+    *(
+        Cause(
+            f"CT{number}", f"unexplained-{kind.replace('_', '-')}",
+            f"The cause was not found: {KINDS[kind].meaning}.",
+            _kinds(kind), ("root",), yields_to=_FOUND, shared="not_found",
+        )
+        for number, kind in enumerate(_UNEXPLAINED, 951)
+    ),
 )  # fmt: skip
 """THE table of causes, by code."""
 
 BY_CODE: Final[Mapping[str, Cause]] = {cause.code: cause for cause in CAUSES}
+
+
+def observed(kind: Kind) -> str:
+    """Return the code of what is observed beside the errors."""
+    return next(one.code for one in CAUSES if one.is_observed and kind in one.kinds)
 
 
 @cache

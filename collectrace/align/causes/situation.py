@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
@@ -15,8 +15,9 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, Kind, Side
+from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.standing import Standing
+from collectrace.findings import KINDS, Decision, Kind, Side, State
 from collectrace.records import Call
 
 
@@ -56,7 +57,7 @@ class Situation:
         found = [(side, side.call) for side in self.candidate.sides if side.call is not None]
         found.sort(key=lambda one: not set(one[0].ranks) & set(self.suspects))
         depth = phrases.apart([side.stack or () for side, _ in found])
-        return [(side, _at(call, side.stack or (), depth)) for side, call in found]
+        return [(side, phrases.at_depth(call, side.stack or (), depth)) for side, call in found]
 
     @cached_property
     def departure(self) -> Departure | None:
@@ -92,6 +93,13 @@ class Situation:
         suspects = set(self.suspects)
         return tuple(sorted(r for s in self.candidate.sides for r in s.ranks if r not in suspects))
 
+    @cached_property
+    def culprits(self) -> tuple[Standing, ...]:
+        """The ranks at the end of all waiting: the suspects, or where the wait-for graph leads."""
+        case = self.case
+        ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
+        return tuple(case.standings[rank] for rank in sorted(ends))
+
     @property
     def is_absence(self) -> bool:
         """Whether ranks did not make a call that others wait in."""
@@ -103,12 +111,10 @@ class Situation:
         return len(self.candidate.group.ranks) if self.candidate.group is not None else 0
 
 
-def _at(call: Call, stack: Sequence[str], depth: int) -> Call:
-    """Return a call with the line of one of its callers."""
-    return replace(call, site=chains.site(stack[depth])) if depth < len(stack) and depth else call
-
-
-Need = Literal["root", "decisions", "row", "absent", "suspects", "join", "ddp"]
+Need = Literal[
+    "root", "early", "consequence", "decisions", "row", "absent", "suspects", "join", "ddp",
+    "raised", "died", "missing", "silent", "busy", "finished", "several",
+]  # fmt: skip
 """A fact without which a cause is not tried."""
 
 
@@ -116,13 +122,27 @@ def _roles(situation: Situation, *prefixes: str) -> bool:
     return any(call.role.startswith(prefixes) for _, call in situation.called)
 
 
+def _any_is(*states: State) -> Callable[[Situation], bool]:
+    """Return whether a rank that others wait for is in one of some states."""
+    return lambda situation: any(one.state in states for one in situation.culprits)
+
+
 NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "root": lambda s: s.candidate.cause is None and s.candidate.severity != "info",
+    "early": lambda s: s.candidate.cause is None and s.candidate.severity == "info",
+    "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
     "row": lambda s: isinstance(s.candidate.source, Divergence),
     "absent": lambda s: bool(s.candidate.absent),
     "suspects": lambda s: bool(s.suspects),
     "join": lambda s: _roles(s, "join."),
     "ddp": lambda s: _roles(s, "ddp.", "join."),
+    "raised": _any_is("raised"),
+    "died": _any_is("died"),
+    "missing": _any_is("missing"),
+    "silent": _any_is("silent"),
+    "busy": _any_is("busy", "running"),
+    "finished": _any_is("finished"),
+    "several": lambda s: len(s.called) > 1,
 }
 """How each fact is found out; all are cheap."""

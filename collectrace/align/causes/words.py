@@ -22,3 +22,6 @@ class Words:
 
     notes: tuple[str, ...] = ()
     """Observations that only a detailed report shows."""
+
+    undecided: bool = False
+    """No statement decided: those that were found only led to lines that belong together."""

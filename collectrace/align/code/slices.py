@@ -106,11 +106,7 @@ class _Trace:
         if found:
             origins_found = {one.origin for one in found}
             unknown = origins_found <= {Origin.UNKNOWN, Origin.AGREED}
-            if (
-                unknown
-                and origins.is_rank(name)
-                and name not in names.parameters(place.function.tree)
-            ):
+            if unknown and origins.is_rank(name):
                 yield Source(place, Origin.RANK)
             else:
                 yield from found

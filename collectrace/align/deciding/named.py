@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
-from collectrace.align.code.graph import Outcome
+from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
@@ -98,10 +98,9 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     def order(one: _Found) -> tuple[bool, bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
-        is_agreed = is_row and not _is_telling(one)
-        is_own = one[0].is_of_one_rank
+        is_own, is_vague = one[0].is_of_one_rank, not _is_telling(one)
         by_own = led_by_rank and is_own
-        return is_agreed, is_other, by_own or not _is_telling(one), by_rank and not is_own
+        return is_row and is_vague, is_other, by_own or is_vague, by_rank and not is_own
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -112,8 +111,18 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
 
 
 def _is_telling(one: _Found) -> bool:
-    """Whether a statement depends on something that ranks need not agree on."""
-    return any(decision.origins != (Origin.AGREED,) for decision in one[1].decisions)
+    """Whether a statement decided that is no loop of a length that ranks agree on."""
+    return any(
+        decision.origins != (Origin.AGREED,) or not {*map(_way, decision.outcomes)} & _OF_LOOPS
+        for decision in one[1].decisions
+    )
+
+
+def _way(outcome: Outcome | None) -> Way | None:
+    return outcome.way if outcome is not None else None
+
+
+_OF_LOOPS: Final = frozenset({Way.ITERATES, Way.ENDED})
 
 
 def _sites(one: _Found) -> set[Site]:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from collectrace import words
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations
-from collectrace.align.excerpts.marks import Mark, marks, who
+from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, who
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -23,9 +24,6 @@ _MOST_LINES: Final = 16
 """Lines of one finding that are shown."""
 
 _MOST_NOTES: Final = 4
-
-_MOST_NAMES: Final = 3
-"""Functions of a library that a heading names."""
 
 _LONGEST: Final = 200
 """Characters of a line."""
@@ -42,7 +40,8 @@ class _Line:
     """A line that is shown."""
 
     what: str
-    notes: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, tuple[set[int], float]] = field(default_factory=dict)
+    """As marks have them, with the ranks and the time."""
     callers: set[int] = field(default_factory=set)
     """Ranks that called a function of the program there, on the way to another line."""
 
@@ -85,7 +84,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
     found = marks(case, finding)
     parts = _parts(program, found)
     for part in parts.values():
-        _note_callers(case, part)
+        _note_callers(part)
         _add_loops(case, program, part, found)
     shown = _shown(parts)
     owners = libraries.owners(case.evidence.source_files, {mark.ranks[0] for mark in found})
@@ -97,11 +96,11 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
                 line=number,
                 text=_text(finding, part, number),
                 what=one.what,  # type: ignore[arg-type]  # one of its literals
-                notes=tuple(one.notes)[:_MOST_NOTES],
+                notes=_told(case, one),
             )
             for number, one in sorted(part.lines.items())
         )
-        callers = _callers(program, found, scope, shown)
+        callers = _callers(case, program, found, scope, shown)
         made.append(
             Excerpt(
                 path=scope[0], function=scope[1], lines=_dedented(lines),
@@ -129,18 +128,31 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
                 part.depth = max(part.depth, depth)
                 continue
             line = part.at(frame.line, mark.what)
+            if not line.notes:  # so far it is only on the way to another line
+                line.what = mark.what
             if mark.note:
-                line.notes[mark.note] = None
+                ranks, held = line.notes.get(mark.note, (set(), 0.0))
+                line.notes[mark.note] = {*ranks, *mark.ranks}, max(held, mark.held)
     return parts
 
 
-def _note_callers(case: Case, part: _Part) -> None:
+def _note_callers(part: _Part) -> None:
     """Say who called at which line, if ranks came by different ones."""
     calls = [one for one in part.lines.values() if one.callers]
-    if len({frozenset(one.callers) for one in calls}) > 1:
-        for one in calls:
-            if not one.notes:
-                one.notes[f"{who(case, one.callers)}"] = None
+    everyone = set().union(*(one.callers for one in calls))
+    for one in calls:
+        if one.callers != everyone and not one.notes:
+            one.notes[f"only {WHO}"] = one.callers, 0.0
+
+
+def _told(case: Case, line: _Line) -> tuple[str, ...]:
+    """Return the notes of a line, with the ranks and times."""
+    told = []
+    for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
+        lasted = f" ({words.seconds(held * 1e9)})" if held else ""
+        ending = "s" if len(ranks) == 1 or who(case, ranks) == EVERY else ""
+        told.append(note.replace(WHO, who(case, ranks)).replace(S, ending).replace(HELD, lasted))
+    return tuple(told)
 
 
 def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
@@ -163,7 +175,7 @@ def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark])
                 line = part.at(loop.line, "loop")
                 tree = loop.head if isinstance(loop.head, ast.AST) else loop.tree
                 if tree is not None and (told := iterations.note(case, function, tree, found)):
-                    line.notes[told] = None
+                    line.notes[told] = set(), 0.0
 
 
 def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
@@ -197,19 +209,37 @@ def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
 
 
 def _callers(
-    program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
+    case: Case, program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
 ) -> tuple[str, ...]:
     """Return the callers of a function, up to one that is shown, outermost first."""
     for mark in found:
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
-        if scope not in scopes:
+        if scope not in scopes or mark.what == "decision":
             continue
         first = scopes.index(scope) + 1
-        hidden: list[Frame] = []
-        for frame, outer in zip(mark.stack[first:], scopes[first:], strict=True):
-            if outer in shown:
+        hidden: list[str] = []
+        for n in range(first, len(scopes) + 1):
+            hidden += _libraries(case, mark, n)
+            if n == len(scopes) or scopes[n] in shown:
                 break
-            hidden.append(frame)
-        if hidden or mark.what != "decision":
-            return tuple(f"{one.path}:{one.line} {one.function}" for one in reversed(hidden))
+            hidden.append(_text_of(mark.stack[n]))
+        return tuple(reversed(hidden))
     return ()
+
+
+def _libraries(case: Case, mark: Mark, inside: int) -> list[str]:
+    """Return the first and the last frame of libraries between two frames of a stack.
+
+    ``inside``: how many of the user's frames they called.
+    """
+    own = tuple(map(_text_of, mark.stack))
+    variants = case.evidence.source_files.libraries(mark.ranks[0]).get(own, ())
+    if inside == len(own) or len(variants) != 1:
+        return []
+    [lines] = variants
+    between = [line.partition(" ")[2] for line in lines if line.startswith(f"{inside} ")]
+    return list(dict.fromkeys([*between[:1], *between[-1:]]))
+
+
+def _text_of(frame: Frame) -> str:
+    return f"{frame.path}:{frame.line} {frame.function}"

@@ -6,15 +6,11 @@ fact weighs and which facts forbid it to count. ``weighing.weigh`` decides by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from collectrace.findings import EvidenceRow
-
-if TYPE_CHECKING:
-    from collectrace.align.judging.candidate import Candidate
-    from collectrace.align.judging.case import Case
 
 Speaks = Literal["for", "against"]
 
@@ -55,29 +51,6 @@ class Evidence:
     """The typed data behind it, such as a departure: causes read it, words never decide by it."""
 
 
-Find = Callable[["Case", "Candidate"], Iterator[Evidence]]
-"""Looks at one candidate, and returns what it finds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finder:
-    """A function that finds evidence, and the facts that it can find."""
-
-    find: Find
-    facts: tuple[str, ...]
-    """Keys of ``FACTS``; all of them for, or all of them against."""
-
-    @property
-    def most(self) -> int:
-        """What its heaviest fact weighs."""
-        return max(FACTS[fact].weight for fact in self.facts)
-
-    @property
-    def speaks(self) -> Speaks:
-        """Whether it finds what speaks for blame, or against."""
-        return FACTS[self.facts[0]].speaks
-
-
 _AGAINST: Final = 100
 
 
@@ -92,8 +65,8 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
-_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow", "told_the_waiter")
 _OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
+_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow", "told_the_waiter")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------

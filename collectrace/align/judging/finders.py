@@ -14,7 +14,7 @@ from collectrace.align.judging import facts_of_messages as messages
 from collectrace.align.judging import facts_of_misfits as misfits
 from collectrace.align.judging import facts_of_states as states
 from collectrace.align.judging.candidate import IncompleteRow
-from collectrace.align.judging.evidence import Finder
+from collectrace.align.judging.weighing import Finder
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict
 

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, Finder
+from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, Speaks
+
+Find = Callable[[Case, Candidate], Iterator[Evidence]]
+"""Looks at one candidate, and returns what it finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """A function that finds evidence, and the facts that it can find."""
+
+    find: Find
+    facts: tuple[str, ...]
+    """Keys of ``FACTS``; all of them for, or all of them against."""
+
+    @property
+    def most(self) -> int:
+        """What its heaviest fact weighs."""
+        return max(FACTS[fact].weight for fact in self.facts)
+
+    @property
+    def speaks(self) -> Speaks:
+        """Whether it finds what speaks for blame, or against."""
+        return FACTS[self.facts[0]].speaks
 
 
 @dataclass(frozen=True, slots=True)

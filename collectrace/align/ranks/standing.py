@@ -51,7 +51,7 @@ class Waiting:
 class Standing:
     """What a rank was doing when its evidence ends, and how it ended: facts, no words.
 
-    ``diagnosis.rank_words`` puts them into words.
+    ``ranks.detail`` puts them into words.
     """
 
     rank: int

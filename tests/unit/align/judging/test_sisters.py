@@ -105,9 +105,9 @@ def test_on_the_screen_it_is_one_error(tmp_path: Path) -> None:
     out, written = io.StringIO(), io.StringIO()
     alignment = aligned(run, tmp_path)
     terminal.render(alignment, Console(file=out, width=200))
-    assert "in 4 of 4 groups of mesh_tp" in out.getvalue().splitlines()[4]
+    assert "in 4 of 4 groups of mesh_tp" in " ".join(out.getvalue().split("\n\n")[1].split())
     assert "led to" not in out.getvalue()
-    assert "diverged: 1 error on 8 ranks." in out.getvalue()
+    assert out.getvalue().count("\nerror: ") == 1
     markdown.write(alignment, written)
     assert "led to" not in written.getvalue()
 

@@ -10,9 +10,9 @@ import pytest
 from collectrace.align.judging import finders, weighing
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, Finder, told
+from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, told
 from collectrace.align.judging.judge import judge
-from collectrace.align.judging.weighing import Weighed, weigh
+from collectrace.align.judging.weighing import Finder, Weighed, weigh
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 

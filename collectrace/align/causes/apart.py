@@ -1,0 +1,180 @@
+"""What each side of a finding called next, after the last call that both had made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collectrace import words
+from collectrace.align.causes import deciders
+from collectrace.align.causes.situation import Situation
+from collectrace.align.deciding import timeline
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.findings import Decision
+from collectrace.records import Call
+
+
+class Step(NamedTuple):
+    """One side, and its next call."""
+
+    ranks: tuple[int, ...]
+    rank: int
+    """The rank that stands for it."""
+    call: Call | None
+    """None: it made no further call."""
+    stack: tuple[str, ...] = ()
+
+    @property
+    def who(self) -> str:
+        """The ranks in words."""
+        return words.ranks(self.ranks)
+
+
+def call_of(log: RankLog, entry: Entry) -> Call | None:
+    """Return the call of an entry of a rank's timeline."""
+    if isinstance(entry.key, StreamKey):
+        found = log.calls(entry.key, entry.seq, entry.seq + 1)
+        return found[0] if found else None
+    return log.channel_call(entry.key, entry.seq)
+
+
+def steps(situation: Situation) -> tuple[Step, Step] | None:
+    """Return the next call of either side, the suspects' first.
+
+    Where the last common call is not known these are the calls of the finding itself.
+    """
+    pair, case = situation.pair, situation.case
+    found: list[Step] = []
+    if pair is not None and not pair.is_of_one_rank:
+        for rank, t in zip(pair.ranks, pair.times, strict=True):
+            log = case.log(rank)
+            entries = timeline.before(log, t + 1) if log is not None and t is not None else []
+            call = call_of(log, entries[-1]) if log is not None and entries else None
+            if t is not None and call is None:
+                found = []
+                break
+            stack = case.stack(rank, call) if call is not None else ()
+            found.append(Step(_ranks(situation, rank), rank, call, stack))
+    return _first_suspects(situation, found or at_finding(situation))
+
+
+def at_finding(situation: Situation) -> list[Step]:
+    """Return what each side called at the finding itself, the suspects' first."""
+    suspects = set(situation.suspects)
+    found = [
+        Step(tuple(sorted(side.ranks)), side.ranks[0], side.call, side.stack or ())
+        for side in situation.candidate.sides
+        if side.ranks
+    ]
+    return sorted(found, key=lambda one: not set(one.ranks) & suspects)
+
+
+def _first_suspects(situation: Situation, found: Sequence[Step]) -> tuple[Step, Step] | None:
+    if len(found) < 2:
+        return None
+    suspects = set(situation.suspects)
+    one, two = sorted(found, key=lambda step: not set(step.ranks) & suspects)[:2]
+    return one, two
+
+
+def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
+    sides = (side.ranks for side in situation.candidate.sides if rank in side.ranks)
+    return tuple(sorted(next(sides, (rank,))))
+
+
+def meets_others(situation: Situation) -> tuple[str, ...]:
+    """Return a sentence on the first call that met another one, if it is before the finding's."""
+    stream, seq = situation.candidate.stream, situation.candidate.seq
+    numbers = [
+        step.call.seq
+        for step in steps(situation) or ()
+        if step.call is not None and stream == (step.call.group, step.call.device)
+    ]
+    if not numbers or seq is None or min(numbers) >= seq:
+        return ()
+    return (f"Since call {min(numbers)} the calls of the ranks do not belong together.",)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A loop that one side has left, and that the other is in."""
+
+    loop: Decision
+    gone: Step
+    inside: Step
+
+
+def left_loops(situation: Situation) -> list[Left]:
+    """Return the loops among the decisions that one side has left and the other is in."""
+    both = steps(situation)
+    found: list[Left] = []
+    for one in deciders.ranked(situation):
+        if both is None or deciders.form(one) != "loop" or one.library is not None:
+            continue
+        inside = [is_inside(situation.case, one, step.stack) for step in both]
+        if inside.count(True) == 1:
+            within, gone = both if inside[0] else both[::-1]
+            if _came_to(situation, one, gone):
+                found.append(Left(one, gone, within))
+    return found
+
+
+def _came_to(situation: Situation, loop: Decision, gone: Step) -> bool:
+    """Whether a side was in a loop before its next call, or is in the function around it."""
+    file, pair = chains.split(loop.site)[0], situation.pair
+    function = loop.function.rpartition(".")[2]
+    if any(chains.file(f) == file and _name(f) == function for f in gone.stack):
+        return True
+    if pair is None:
+        return False
+    made = pair.made[pair.ranks.index(gone.rank)] if gone.rank in pair.ranks else ()
+    return bool(made) and is_inside(situation.case, loop, made[-1].stack)
+
+
+def _name(frame: str) -> str:
+    return frame.partition(" ")[2].rpartition(".")[2]
+
+
+def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
+    """Whether a call was made in the body of a loop, given by the user's frames above it."""
+    file, number = chains.split(loop.site)
+    last = _end_of_body(case, file, number)
+    return any(
+        chains.file(frame) == file and number < chains.line(frame) <= last for frame in stack
+    )
+
+
+def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
+    """Whether a loop is the innermost around a call, but for loops of a fixed length within it."""
+    file, number = chains.split(loop.site)
+    last = _end_of_body(case, file, number)
+    for frame in stack:
+        line, tree = chains.line(frame), case.code.parsed(chains.file(frame))
+        is_it = chains.file(frame) == file and number < line <= last
+        for node in ast.walk(tree) if tree is not None else ():
+            if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
+                continue
+            around = node.lineno < line <= (node.body[-1].end_lineno or 0)
+            if around and (not is_it or node.lineno > number) and not _is_written(node):
+                return False
+        if is_it:
+            return True
+    return False
+
+
+def _is_written(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a loop runs over what is written there: ``for view in (batch, -batch):``."""
+    return isinstance(node, ast.For) and isinstance(node.iter, ast.List | ast.Tuple)
+
+
+def _end_of_body(case: Case, file: str, number: int) -> int:
+    tree = case.code.parsed(file)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While) and node.lineno == number:
+            return node.body[-1].end_lineno or 0
+    return 0

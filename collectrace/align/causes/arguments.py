@@ -1,0 +1,272 @@
+"""One call that the ranks made with different arguments: what they passed, now and before."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes import deciders, phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.align.matching import habit
+from collectrace.align.matching.comparison import Divergence
+from collectrace.findings import Decision, Side
+from collectrace.ops import canonical_op
+from collectrace.records import Call
+from collectrace.signature import is_asked, is_user, stands_at_its_line
+
+_LOOK_BACK: Final = 400
+"""Calls before the first difference that are looked at."""
+
+_LONGEST: Final = 34
+"""Characters of an argument in a headline."""
+
+_MOST: Final = 3
+"""Sides, and statements, that a sentence lists."""
+
+Place = tuple[str, tuple[str, ...]]
+Kind = Hashable
+Show = Callable[[Call], str]
+
+
+def kind(call: Call) -> Kind:
+    """Return all arguments of a call that must fit those of the others."""
+    return str((call.dtype, call.shape, call.out_shape, call.reduce_op, call.root, call.splits))
+
+
+def are_one_call(situation: Situation) -> bool:
+    """Return whether all sides made the same call, so that only its arguments differ.
+
+    They made it from the same lines, or from lines whose calls have met before. What a framework
+    passes to its own calls follows from the model, and is no argument.
+    """
+    made = situation.called
+    if len(made) < 2 or not all(is_asked(call) for _, call in made):
+        return False
+    is_row = isinstance(situation.candidate.source, Divergence)
+    if not is_row or len({(canonical_op(call.op), call.role) for _, call in made}) > 1:
+        return False
+    return are_at_one_place(situation) or _have_met(situation)
+
+
+def are_at_one_place(situation: Situation) -> bool:
+    """Return whether all sides made their call from the same lines."""
+    return len({_place(situation, side) for side, _ in situation.called}) == 1
+
+
+def _place(situation: Situation, side: Side) -> Place:
+    call = side.call
+    stack = side.stack or situation.case.stack(side.ranks[0], call) if call is not None else ()
+    return (canonical_op(call.op), tuple(stack or (call.site or "",))) if call else ("", ())
+
+
+def _have_met(situation: Situation) -> bool:
+    case, candidate = situation.case, situation.candidate
+    ranks = [side.ranks[0] for side, _ in situation.called]
+    here = [_place(situation, side)[1] for side, _ in situation.called]
+    for row in case.met(ranks, candidate.stream, candidate.seq):
+        if [stack or (call.site or "",) for call, stack in row] == here:
+            return True
+    return False
+
+
+def history(situation: Situation, side: Side) -> list[Kind]:
+    """Return what a side's first rank passed at the place of its call before."""
+    case, candidate, rank = situation.case, situation.candidate, side.ranks[0]
+    calls = case.before(rank, candidate.stream, candidate.seq, _LOOK_BACK)
+    here = _place(situation, side)
+    found = [one for one in calls if one is not None and canonical_op(one.op) == here[0]]
+    if side.call is not None and side.call.api not in (None, side.call.op):
+        # A function that makes several collectives makes this one with this dtype.
+        found = [one for one in found if one.dtype == side.call.dtype]
+    return [kind(one) for one in found
+            if (case.stack(rank, one) or (one.site or "",)) == here[1]]  # fmt: skip
+
+
+def following(situation: Situation, side: Side) -> list[Kind]:
+    """Return what a side's first rank passed in its call, and in its later calls of the stream."""
+    case, candidate, rank = situation.case, situation.candidate, side.ranks[0]
+    log, stream, seq = case.log(rank), candidate.stream, candidate.seq
+    if log is None or stream is None or seq is None:
+        return []
+    last = min(log.last_seq.get(stream, 0), seq + _LOOK_BACK)
+    calls = log.calls(stream, seq, last + 1)
+    here = _place(situation, side)[1]
+    return [kind(one) for one in calls
+            if one is not None and (case.stack(rank, one) or (one.site or "",)) == here]  # fmt: skip
+
+
+def all_usual(situation: Situation) -> bool:
+    """Return whether every rank has passed what each side passes now at this place before."""
+    kinds = {kind(side.call) for side, _ in situation.called if side.call is not None}
+    return all(kinds <= {*history(situation, side)} for side, _ in situation.called)
+
+
+def is_permuted(situation: Situation) -> bool:
+    """Return whether the sides pass the same things from here on, in another order."""
+    made = [following(situation, side) for side, _ in situation.called]
+    shortest = min(map(len, made), default=0)
+    return any(
+        len({frozenset(Counter(one[:n]).items()) for one in made}) == 1
+        for n in range(2, shortest + 1)
+    )
+
+
+# -- sentences -------------------------------------------------------------------------------
+
+
+def headline(situation: Situation, show: Show) -> str:
+    """Return who passed what, and the others what."""
+    made = situation.called
+    call = made[0][1]
+    parts = [(side.ranks, words.brief(show(one), _LONGEST)) for side, one in made]
+    name, at = phrases.call(call), f"{words.name(call)}{phrases.line(call.site)}"
+    if not situation.suspects:
+        who = words.listed([words.ranks(ranks) for ranks, _ in parts])
+        given = " or ".join(dict.fromkeys(what for _, what in parts[:_MOST]))
+        return phrases.fitting(
+            f"{who} disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
+        )
+    (ranks, what), *others = parts
+    did = phrases.did(call) if is_user(call) or len(ranks) == 1 else "were in"
+    rest = ", ".join(f"{words.ranks(those)} with {given}" for those, given in others)
+    return phrases.fitting(
+        f"{words.ranks(ranks)} {did} {name} with {what}, {rest}",
+        f"{words.ranks(ranks)} {did} {at} with {what}",
+        f"{words.ranks(ranks)} {did} {at}",
+    )
+
+
+def place(situation: Situation) -> str:
+    """Return the call, with the lines that made it if they are the same on all ranks."""
+    side, call = situation.called[0]
+    name = words.name(call)
+    if not is_user(call) and stands_at_its_line(call):
+        name += f" ({call.op})"
+    stack = side.stack or ()
+    return (
+        f"{name} at {phrases.within(stack)}," if stack[1:] and are_at_one_place(situation) else name
+    )
+
+
+def listed(situation: Situation, show: Show) -> str:
+    """Return ``float32[4] on ranks 0-1 and float32[6] on rank 2``."""
+    return words.listed([f"{show(call)} on {words.ranks(side.ranks)}"
+                         for side, call in situation.called])  # fmt: skip
+
+
+def before(situation: Situation, show: Show) -> tuple[str, ...]:
+    """Return a sentence on what every rank had passed before; nothing if that differed."""
+    past = [history(situation, side) for side, _ in situation.called]
+    usual = {one for those in past for one in those}
+    times = min(map(len, past))
+    if len(usual) != 1 or times < habit.ENOUGH:
+        return ()
+    other = [side for side, _ in situation.called if side.call and kind(side.call) not in usual]
+    same = [call for side, call in situation.called if side.call and kind(side.call) in usual]
+    if not other or not same:
+        return ()
+    who = words.ranks(rank for side in other for rank in side.ranks)
+    return (
+        f"In the {times:,} calls before from that line it was {show(same[0])} on every rank: {who} "
+        f"{'is' if who.startswith('rank ') else 'are'} the first to pass anything else.",
+    )
+
+
+def silent(situation: Situation) -> str:
+    """Return since when the results are wrong, where no backend notices."""
+    return (
+        "No backend checks this, so nothing failed: the results are wrong since call "
+        f"{situation.candidate.seq}."
+    )
+
+
+def is_undecided(situation: Situation) -> bool:
+    """Return whether the statements that were found led to lines that belong together by right."""
+    pair = situation.pair
+    return pair is not None and not (are_at_one_place(situation) or pair.is_of_one_rank)
+
+
+def deciding(situation: Situation) -> list[Decision]:
+    """Return the statements that can have decided what was passed, the most telling first.
+
+    Of calls from different lines, the statement that led to these lines did not decide it.
+    """
+    if situation.pair is None or is_undecided(situation):
+        return []
+    found = deciders.ranked(situation)
+    certain = [one for one in found if one.strength in ("only", "confirmed")]
+    return certain[:1] or [one for one in found if deciders.origin(one) != "agreed"][:_MOST]
+
+
+def why(situation: Situation) -> tuple[str, ...]:
+    """Return one sentence on what decided it; nothing if that is not known."""
+    found = deciding(situation)
+    if not found:
+        return ()
+    quoted = phrases.either([deciders.quoted(one) for one in found])
+    if len(found) > 1:
+        loops = [deciders.quoted(one) for one in found if is_over_names(one)]
+        order = (
+            f", or the ranks are at different iterations of {loops[0]}, in another order"
+            if loops
+            else ""
+        )
+        others = [one for one in (deciders.quoted(one) for one in found) if one not in loops[:1]]
+        return (f"It can have been decided by {phrases.either(others)}{order}.",)
+    if is_over_names(found[0]):
+        return (
+            f"If {quoted} goes over a set or a dict, the ranks may be at different iterations of it, "
+            "in another order.",
+        )
+    if deciders.form(found[0]) != "value":
+        return (deciders.what_it_did(situation, found[0]),)
+    reason = deciders.ORIGINS[deciders.origin(found[0])]
+    clause = f", which {reason[3:].rstrip('.')}" if reason.startswith("It ") else ""
+    return (f"It comes from {quoted}{clause}.",)
+
+
+def fixes(situation: Situation) -> tuple[str, ...]:
+    """Return what to change if ranks are at different iterations, not the argument."""
+    return (
+        tuple(
+            f"If the ranks are at different iterations: {words.lower(deciders.fix(situation, one))}"
+            for one in deciding(situation)
+            if deciders.form(one) in ("condition", "handler")
+        )[:1]
+        + tuple(
+            f"If {deciders.quoted(one)} goes over a set or a dict: use the same order on every rank, "
+            "sorted(...)."
+            for one in deciding(situation)
+            if is_over_names(one)
+        )[:1]
+    )
+
+
+def is_over_names(decision: Decision) -> bool:
+    """Return whether a ``for`` goes over what may have another order, or length, on each rank."""
+    head = decision.text.partition("  #")[0]
+    if not head.startswith("for "):
+        return False
+    try:
+        loop = ast.parse(f"{head}\n    pass").body[0]
+    except SyntaxError:
+        return False
+    over = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(over, ast.Call):
+        return not isinstance(over, ast.List | ast.Tuple | ast.Constant)
+    name = over.func.id if isinstance(over.func, ast.Name) else ""
+    return name not in _ORDERED
+
+
+_ORDERED: Final = ("range", "enumerate", "reversed", "sorted", "zip", "DataLoader")
+
+
+def differ_in_first_only(calls: Sequence[Call]) -> bool:
+    """Return whether tensors differ in their first dimension, and in nothing else."""
+    shapes = [call.shape for call in calls]
+    if any(not shape or isinstance(shape[0], list) for shape in shapes):
+        return False
+    return len({tuple(map(str, (shape or [])[1:])) for shape in shapes}) == 1

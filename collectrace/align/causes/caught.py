@@ -1,0 +1,125 @@
+"""Exceptions that some ranks caught just before they differ from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from collectrace import exceptions, words
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.records import HANDLED, Call, Raised
+
+_CONTROL: Final = frozenset(
+    {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
+     "SystemExit"}
+)  # fmt: skip
+"""Exceptions by which programs find their way, or a person ends them."""
+
+_MOST: Final = 3
+"""Ranks that a sentence lists."""
+
+
+def caught(situation: Situation) -> dict[int, Raised]:
+    """Return by rank what ranks raised since the last common call; the others raised no such thing.
+
+    Not what says that other ranks let them down, and not what they have lived with before.
+    """
+    if situation.candidate.cycle:
+        return {rank: one for rank, (one, _) in in_cycle(situation).items()}
+    verdict = situation.candidate.verdict
+    for row in verdict.evidence if verdict is not None else ():
+        if row.fact == "caught_exception" and isinstance(row.shown_by, list):
+            return dict(zip(row.ranks, row.shown_by, strict=False))
+    found = dict(_latest(situation))
+    sides = [set(side.ranks) for side in situation.candidate.sides]
+    raising = [side for side in sides if side & found.keys()]
+    if len(raising) != 1 or len(sides) < 2:
+        return {}
+    others = [rank for side in sides if side is not raising[0] for rank in side]
+    logs = [log for rank in others if (log := situation.case.log(rank)) is not None]
+    known = {_what(one) for log in logs for one in log.caught}
+    return {rank: one for rank, one in found.items() if _what(one) not in known}
+
+
+def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
+    """Return the one rank of a cycle that waits in a call which it made in a handler, with both.
+
+    Empty if other ranks of the cycle raised the same: then the exception parted nobody. Nor of a
+    message: who handles a miss in a cache may ask for its part by arrangement.
+    """
+    case, found = situation.case, dict[int, tuple[Raised, Call]]()
+    ranks = {edge.waiting.rank for edge in situation.candidate.cycle}
+    for edge in situation.candidate.cycle:
+        w = edge.waiting
+        log = case.log(w.rank)
+        call = case.call(w.rank, w.stream, w.seq) if w.stream is not None and w.seq else None
+        for one in log.caught if log is not None and call is not None else ():
+            if is_handled(one) and call is not None and one.t == call.t and _is_own(one):
+                found[w.rank] = one, call
+    if len(found) != 1:
+        return {}
+    ((rank, (raised, _)),) = found.items()
+    logs = [log for other in ranks - {rank} if (log := case.log(other)) is not None]
+    return {} if any(_what(one) == _what(raised) for log in logs for one in log.caught) else found
+
+
+def _is_own(one: Raised) -> bool:
+    return one.error not in _CONTROL and not exceptions.blames_peers(one.error, one.message)
+
+
+def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:
+    for rank, begin, end in _intervals(situation):
+        log = situation.case.log(rank)
+        those = log.caught if log is not None else ()
+        here = [one for one in those if begin < one.t and (end is None or one.t <= end)]
+        before = {_what(one) for one in those if one.t <= begin}
+        for one in reversed(here):
+            if _is_own(one) and _what(one) not in before:
+                yield rank, one
+                break
+
+
+def _intervals(situation: Situation) -> Iterator[tuple[int, int, int | None]]:
+    """Return ranks, with the times of their last common call and of the next one."""
+    case, candidate, pair = situation.case, situation.candidate, situation.pair
+    known = set()
+    if pair is not None:
+        for rank, made, end in zip(pair.ranks, pair.made, pair.times, strict=True):
+            if rank not in known:
+                known.add(rank)
+                yield rank, made[-1].t if made else 0, end
+    if candidate.stream is None or candidate.seq is None:
+        return
+    for rank in candidate.ranks:
+        if rank not in known:
+            last = case.last_before(rank, candidate.stream, candidate.seq)
+            here = case.call(rank, candidate.stream, candidate.seq)
+            yield rank, last.t if last is not None else 0, here.t if here is not None else None
+
+
+def _what(one: Raised) -> tuple[str, str | None, str]:
+    """Return what makes two exceptions the same, whatever their texts."""
+    return one.error, one.site, one.what
+
+
+def is_handled(one: Raised) -> bool:
+    """Return whether the rank made its next call while it handled the exception."""
+    return one.what == HANDLED
+
+
+def sentence(found: dict[int, Raised]) -> str:
+    """Return ``Rank 1 raised ValueError: bad size in broadcast (serve.py:51).``."""
+    said: dict[str, list[int]] = {}
+    for rank, one in sorted(found.items()):
+        inside = "" if is_handled(one) else f" in {one.what}"
+        error = words.exception(one.error, one.message)
+        said.setdefault(f"{error}{inside}{phrases.line(one.site)}", []).append(rank)
+    parts = [f"{words.ranks(ranks)} raised {what}" for what, ranks in said.items()]
+    return f"{words.upper('; '.join(parts[:_MOST]))}."
+
+
+def notes(situation: Situation) -> tuple[str, ...]:
+    """Return a note on exceptions that ranks caught just before, and went on."""
+    found = caught(situation)
+    return (f"Just before, {words.lower(sentence(found)[:-1])}, and went on.",) if found else ()

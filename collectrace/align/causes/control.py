@@ -1,0 +1,127 @@
+"""What decided that ranks ran other parts of a framework, as causes of frameworks tell it."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes import deciders, phrases
+from collectrace.align.causes.apart import Step
+from collectrace.align.causes.situation import Situation
+from collectrace.align.reading import chains
+from collectrace.findings import Decision
+
+_TELLING: Final = ("condition", "loop", "handler")
+_CERTAIN: Final = ("rank", "exception", "random", "clock")
+"""Origins beside which other statements that can have decided are not named."""
+_MOST: Final = 2
+
+
+def telling(situation: Situation) -> list[Decision]:
+    """Return the conditions, loops and handlers that can have decided, the most telling first.
+
+    No loops whose length is written in the source.
+    """
+    return [
+        one
+        for one in deciders.ranked(situation)
+        if (deciders.form(one) in _TELLING and not is_fixed(one) and not _is_plain(one))
+        or _chooses_by_rank(one)
+    ]
+
+
+def is_condition(decision: Decision | None) -> bool:
+    """Whether a condition decided, be it inside an expression."""
+    if decision is None:
+        return False
+    return deciders.form(decision) == "condition" or _chooses_by_rank(decision)
+
+
+def _chooses_by_rank(decision: Decision) -> bool:
+    """Whether an expression depends on the rank in its condition: ``f() if rank == 0 else 0``."""
+    return deciders.origin(decision) == "rank" and " if " in decision.text.partition("#")[0]
+
+
+def _is_plain(decision: Decision) -> bool:
+    """Whether a ``return`` returns what a call gives, and chooses nothing."""
+    return decision.text.startswith("return") and " if " not in decision.text
+
+
+def first(situation: Situation) -> Decision | None:
+    """Return the condition, loop or handler that most probably decided; None: none is known."""
+    return next(iter(telling(situation)), None)
+
+
+def is_fixed(decision: Decision) -> bool:
+    """Whether a loop runs over what is written there: ``range(3)``, ``torch.ones(2, 4)``."""
+    if deciders.form(decision) != "loop":
+        return False
+    try:
+        node = ast.parse(f"{decision.text.partition('  #')[0].rstrip()} pass").body[0]
+    except SyntaxError:
+        return False
+    items = node.iter if isinstance(node, ast.For) else None
+    if isinstance(items, ast.Call):
+        return bool(items.args) and all(isinstance(one, ast.Constant) for one in items.args)
+    return isinstance(items, ast.List | ast.Tuple)
+
+
+def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> bool:
+    """Whether a condition let only the one side make its call: inside it, or behind its return."""
+    if decision.library is not None:
+        return False
+    file, number = chains.split(decision.site)
+    tree = situation.case.code.parsed(file)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.If) and node.lineno == number:
+            within = [_within(node, file, step) for step in (mine, other)]
+            return bool(within[0]) and not within[1] if any(within) else _returns(node)
+    return any(chains.site(frame) == decision.site for frame in mine.stack)
+
+
+def _within(node: ast.If, file: str, step: Step) -> str:
+    """Return the line of a call inside a condition, as ``path:line``; or nothing."""
+    lines = range(node.lineno + 1, (node.end_lineno or 0) + 1)
+    sites = [chains.site(f) for f in step.stack if chains.file(f) == file]
+    return next((one for one in sites if chains.split(one)[1] in lines), "")
+
+
+def _returns(node: ast.If) -> bool:
+    return isinstance(node.body[-1], ast.Return | ast.Raise)
+
+
+def moved(situation: Situation, mine: Step) -> str:
+    """Return ``Move X out of `if ...`.``: the line inside the condition that led to a call."""
+    decision = first(situation)
+    if decision is None or mine.call is None:
+        return ""
+    file, number = chains.split(decision.site)
+    tree = situation.case.code.parsed(file)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
+    site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
+    call = phrases.call(mine.call)
+    what = call if site in ("", mine.call.site) else f"{words.site(site)}, which leads to {call},"
+    return f"ove {what} out of {deciders.quoted(decision)}: run it on every rank, or on none."
+
+
+def why(situation: Situation) -> tuple[str, ...]:
+    """Return what decided, in at most two sentences; nothing if it is not known."""
+    decision = first(situation)
+    if decision is None:
+        return ()
+    told = [deciders.what_it_did(situation, decision)]
+    others = [one for one in telling(situation)[1 : 1 + _MOST] if one.strength != "equal"]
+    is_certain = decision.strength in ("confirmed", "only")
+    if deciders.origin(decision) in _CERTAIN or is_certain or not others:
+        return (*told, *filter(None, [deciders.depends(decision)]))
+    named = words.listed([deciders.quoted(one) for one in others])
+    return (*told, f"Or {named} decided: the logs do not show which did.")
+
+
+def fixes(situation: Situation) -> tuple[str, ...]:
+    """Return what to change about what decided; nothing if it is not known."""
+    decision = first(situation)
+    if decision is None:
+        return ()
+    return tuple(f"Or {words.lower(one)}" for one in deciders.fixes(situation, decision)[:1])

@@ -1,0 +1,60 @@
+"""Some ranks had fewer batches than others, and nothing takes care of that.
+
+What it means
+    The ranks loop over batches and make collectives for each. A rank that has no more batches
+    leaves the loop, and the others wait for it, or meet the calls behind the loop.
+
+Example:
+    ::
+
+        for batch in loader:        # 5 batches on rank 0, 6 on rank 1
+            model(batch).sum().backward()
+
+Not to be confused with
+    CT103, if the loop is not over inputs. CT102, if a condition left the loop before its end.
+
+How to fix it
+    Give every rank the same number of batches, or train inside ``with model.join():``.
+"""
+
+from __future__ import annotations
+
+from collectrace import words as text
+from collectrace.align.causes import collectives, deciders, inputs, phrases
+from collectrace.align.causes.inputs import Inputs
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+
+
+def find(situation: Situation) -> Inputs | None:
+    """Return the inputs of the ranks, if some ran out first."""
+    return inputs.uneven(situation)
+
+
+def words(situation: Situation, found: Inputs) -> Words:
+    """Return the words for uneven inputs."""
+    counted = " A DataLoader counted them." if found.counted_by == "loader" else ""
+    why = [f"Uneven inputs: {found.phrase}.{counted}"]
+    if found.left is not None:
+        gone, count = found.left.gone, found.counts[found.left.gone.rank]
+        after = (
+            f"after {count} forward passes" if found.counted_by == "forwards" else f"after {count}"
+        )
+        why.append(
+            f"The loop {deciders.quoted(found.left.loop)} ended earlier on {gone.who}, {after}; "
+            f"{found.left.inside.who} {text.verb(found.left.inside.ranks, 'is', 'are')} still in "
+            "it."
+        )
+    if not situation.suspects and found.counted_by == "forwards":
+        why.append("The logs do not show which number is right.")
+    return Words(_headline(situation, found), tuple(why), inputs.fixes(situation, found))
+
+
+def _headline(situation: Situation, found: Inputs) -> str:
+    left = found.left
+    if left is None or left.inside.call is None:
+        return collectives.headline(situation)
+    call = phrases.call(left.inside.call)
+    if situation.suspects and set(situation.suspects) == set(left.inside.ranks):
+        return f"{left.inside.who} had more inputs than {left.gone.who}, and is in {call}"
+    return f"{left.gone.who} ran out of inputs; {left.inside.who} went on to {call}"

@@ -1,0 +1,104 @@
+"""A forward ran again within backward() on some ranks only, as a checkpointed module's does.
+
+What it means
+    ``torch.utils.checkpoint`` keeps a module's inputs and runs its forward a second time during
+    backward(). So its collectives are made twice. That must be so on every rank.
+
+Example:
+    ::
+
+        if len(rows) > 8:                       # long inputs on rank 1 only
+            return checkpoint(self.mixer, rows)
+        return self.mixer(rows)
+
+Not to be confused with
+    CT503, if a rank ran another forward by itself.
+
+How to fix it
+    Checkpoint a module that makes collectives on every rank, or on none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectrace.align.causes import apart, backwards, control, phrases
+from collectrace.align.causes.apart import Step
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.reading import chains
+
+Found = tuple[Step, str]
+
+
+def find(situation: Situation) -> Found | None:
+    """Return who ran a forward again, and the line of the backward() that did."""
+    sides = [*(apart.steps(situation) or ()), *apart.at_finding(situation)]
+    found = [(step, _within(situation, step)) for step in sides if step.call is not None]
+    ran = [(step, line) for step, line in found if line]
+    ranks = {step.rank for step, _ in ran}
+    return ran[0] if len(ranks) == 1 else None
+
+
+def _within(situation: Situation, step: Step) -> str:
+    """Return the line of the backward() that ran the forward of a call; or nothing."""
+    stack, case = step.stack, situation.case
+    at = next((n for n, f in enumerate(stack) if n and backwards.runs_backward(case, f)), 0)
+    methods = [chains.method(frame) for frame in stack[:at]]
+    if "forward" not in methods or methods[-1] == "backward":
+        return ""
+    if _is_only_backward(situation, stack[at]) or _ran_before(situation, step, stack[:at]):
+        return chains.site(stack[at])
+    return ""
+
+
+def _is_only_backward(situation: Situation, frame: str) -> bool:
+    """Whether a statement runs nothing but a backward: ``loss.backward()``."""
+    lines = situation.case.code.lines(chains.file(frame))
+    number = chains.line(frame)
+    line = lines[number - 1].partition("#")[0].strip() if 0 < number <= len(lines) else ""
+    return line.endswith(".backward()") and line.count("(") == 1
+
+
+def _ran_before(situation: Situation, step: Step, inner: Sequence[str]) -> bool:
+    """Whether the same forward ran before by way of other lines, and through a checkpoint."""
+    log, call = situation.case.log(step.rank), step.call
+    if log is None or call is None:
+        return False
+    stream = situation.candidate.stream
+    for one in situation.case.before(step.rank, stream, call.seq):
+        stack = situation.case.stack(step.rank, one) if one is not None else ()
+        through = stack[: len(inner)] == tuple(inner) and len(stack) > len(step.stack)
+        if through and any("checkpoint" in _line(situation, f).lower() for f in stack):
+            return True
+    return False
+
+
+def _line(situation: Situation, frame: str) -> str:
+    lines = situation.case.code.lines(chains.file(frame))
+    number = chains.line(frame)
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def words(situation: Situation, found: Found) -> Words:
+    """Return the words for a forward that ran again."""
+    step, line = found
+    call = phrases.call(step.call) if step.call is not None else "the call"
+    return Words(
+        f"{step.who} called {call} in a forward() that ran again",
+        (
+            (
+                "A checkpointed module runs its forward a second time in backward() "
+                "(torch.utils.checkpoint): this one ran again within "
+                f"backward(){phrases.line(line)}."
+            ),
+            *control.why(situation)[:1],
+        ),
+        (
+            (
+                "Checkpoint a module that makes collectives on every rank or on none, for the same "
+                "inputs. Or keep its collectives out of what is recomputed."
+            ),
+            *control.fixes(situation),
+        ),
+    )

@@ -1,0 +1,49 @@
+"""Some ranks left out a module of a sharded model.
+
+What it means
+    A sharded model gathers the parameters of each module before it runs it. A rank that does not
+    run a module makes fewer calls, and what it gathers for the next one meets that module on the
+    others.
+
+Example:
+    ::
+
+        for layer in self.layers:
+            if torch.rand(()) > 0.1:        # another number on each rank
+                x = layer(x)
+
+Not to be confused with
+    CT503, if only some ranks ran the whole forward. CT515, if all ran the module, and its gradients
+    did not come.
+
+How to fix it
+    Let every rank run the same modules, times zero where one is not wanted.
+"""
+
+from __future__ import annotations
+
+from collectrace.align.causes import collectives, control, sharded
+from collectrace.align.causes.sharded import Apart
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+
+
+def find(situation: Situation) -> Apart | None:
+    """Return the sides that gather different modules in one statement, in the forward."""
+    found = sharded.apart(situation)
+    return found if found is not None and not found.in_backward else None
+
+
+def words(situation: Situation, found: Apart) -> Words:
+    """Return the words for a module that was left out."""
+    return Words(
+        collectives.headline(situation),
+        (
+            (
+                f"The ranks run other modules: {sharded.told(found.mine)} and "
+                f"{sharded.told(found.other)}."
+            ),
+            *control.why(situation),
+        ),
+        ("Let every rank run the same modules in the same order.", *control.fixes(situation)),
+    )

@@ -1,0 +1,84 @@
+"""It follows from another finding of the run.
+
+What it means
+    After a first difference, calls meet the wrong partners, ranks wait for ranks that left, and
+    connections break. All that is shown, so that nobody takes it for a fault of its own.
+
+Example
+    ::
+
+        finding 1: rank 1 skipped all_reduce (train.py:13)
+        finding 2: ranks 0 and 2 then did not reach barrier (train.py:40)   # CT901
+
+Not to be confused with
+    A second, independent fault: that is a finding without ``caused_by``.
+
+How to fix it
+    Fix the finding that it follows from.
+"""
+
+from __future__ import annotations
+
+from collectrace import words as text
+from collectrace.align.causes import phrases, waited_for
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.judging import sisters
+from collectrace.align.judging.candidate import Candidate
+
+FIX = "Nothing to change here: fix the finding that it follows from."
+
+
+def find(situation: Situation) -> Candidate | None:
+    """Return what it follows from."""
+    return situation.candidate.cause
+
+
+def words(situation: Situation, found: Candidate) -> Words:
+    """Return the words for a consequence."""
+    candidate = situation.candidate
+    if sisters.repeats(situation.case, found, candidate):
+        where = text.group(candidate.group) if candidate.group is not None else "other ranks"
+        return Words(
+            phrases.fitting(
+                f"the same error in {where}: {_what(situation)}", f"the same in {where}"
+            ),
+            (f"It is the same error as at {place(found)}, on other ranks.",),
+            (FIX,),
+        )
+    return Words(
+        phrases.fitting(f"then {_what(situation)}", f"then {_brief(situation)}"),
+        (f"It follows from the difference at {place(found)}.",),
+        (FIX,),
+    )
+
+
+def place(candidate: Candidate) -> str:
+    """Return ``call 29 of the default group``."""
+    what = f"call {candidate.seq}" if candidate.seq is not None else "a call"
+    if candidate.kind == "group_mismatch":
+        what = "the creation"
+    return what + (f" of {text.group(candidate.group)}" if candidate.group is not None else "")
+
+
+def _what(situation: Situation) -> str:
+    candidate = situation.candidate
+    match candidate.kind:
+        case "missing_call":
+            return f"{text.ranks(candidate.absent)} did not reach {waited_for.call(situation)}"
+        case "stall":
+            return f"{waited_for.call(situation)} never completed"
+        case "deadlock":
+            return f"{text.ranks(candidate.ranks)} waited for each other"
+        case "group_mismatch":
+            return "the ranks disagreed about a process group"
+        case "p2p_unmatched" if situation.called:
+            side, call = situation.called[0]
+            return f"{phrases.call(call)} of {text.ranks(side.ranks)} met no message"
+    those = [f"{text.ranks(s.ranks)} in {phrases.call(c)}" for s, c in situation.called[:2]]
+    return f"the wrong calls met: {', '.join(those)}"
+
+
+def _brief(situation: Situation) -> str:
+    is_absence = situation.is_absence
+    return "ranks waited in vain" if is_absence else f"calls did not match ({situation.kind})"

@@ -1,0 +1,16 @@
+"""The ranks were not started alike: versions, environment, code or devices differ.
+
+What it means
+    Different settings may lead to different calls. By itself it is no error.
+
+Example
+    ::
+
+        NCCL_ALGO=Ring on node1, Tree on node2
+
+Not to be confused with
+    A cause that depends on the environment (CT102).
+
+How to fix it
+    Start all ranks from one image, with one environment.
+"""

@@ -1,0 +1,17 @@
+"""Evidence that would be needed to judge is not there.
+
+What it means
+    A rank left no file, lost lines, or its record ends early. What it did cannot be known, so
+    nobody is blamed for it.
+
+Example
+    ::
+
+        collectrace.enable()        # was not called on rank 1
+
+Not to be confused with
+    CT304, if the others show that the rank never started.
+
+How to fix it
+    Collect the files of every rank, and trace all of them.
+"""

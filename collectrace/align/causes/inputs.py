@@ -1,0 +1,314 @@
+"""How many inputs each rank had: by ``join()``, a DataLoader, or forwards of one DDP model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from collectrace import words
+from collectrace.align.causes import apart, control, deciders, phrases
+from collectrace.align.causes.apart import Left
+from collectrace.align.causes.situation import Situation
+from collectrace.align.deciding import timeline
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.models import of_one_model
+from collectrace.align.reading.evidence import RankLog
+from collectrace.records import DDP_FORWARD, Batch, Call, Join
+from collectrace.roles import is_shadow, pairing_class
+from collectrace.signature import is_user
+
+NOTICE: Final = pairing_class("ddp.forward.notify_join")
+_LOOK_BACK: Final = 4000
+"""Calls of a stream among which forwards and notices are looked for."""
+_MOST: Final = 2
+"""Calls of the script's own that are named."""
+_RECENT: Final = 64
+"""Calls of a rank among which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Inputs that ranks had; some ran out of them while others had got further."""
+
+    counts: Mapping[int, int]
+    ended: frozenset[int]
+    """The ranks that had no more."""
+    counted_by: Literal["join", "loader", "forwards"]
+    left: Left | None = None
+    """The loop that they left, if it is known."""
+
+    @property
+    def phrase(self) -> str:
+        """``rank 0 had 5 batches and rank 1 got to its 6th``."""
+        passes = self.counted_by == "forwards"
+        noun = ("forward pass", "forward passes") if passes else ("batch", "batches")
+        ran, began = ("ran", "got to") if passes else ("had", "got to")
+        by_count: dict[tuple[int, bool], list[int]] = {}
+        for rank, count in sorted(self.counts.items()):
+            by_count.setdefault((count, rank in self.ended), []).append(rank)
+        return words.listed([
+            f"{words.ranks(those)} {ran} {words.counted(count, *noun)}"
+            if is_over
+            else f"{words.ranks(those)} {began} {words.verb(those, 'its', 'their')} "
+            f"{words.ordinal(count)}"
+            for (count, is_over), those in sorted(by_count.items())
+        ])  # fmt: skip
+
+
+def uneven(situation: Situation) -> Inputs | None:
+    """Return the inputs of the ranks of a finding if they were uneven, which explains it."""
+    case = situation.case
+    lefts = [one for one in apart.left_loops(situation) if not control.is_fixed(one.loop)]
+    members = situation.candidate.group.ranks if situation.candidate.group else ()
+    logs = {rank: log for rank in members if (log := case.log(rank)) is not None}
+    gone = {rank for left in lefts for rank in left.gone.ranks}
+    gone |= {rank for side, call in situation.called if is_shadow(call.role) for rank in side.ranks}
+    gone |= {rank for rank in logs if case.standings[rank].state == "finished"}
+    if len(logs) < 2:
+        return None
+    for found in (
+        _by_join(logs),
+        _by_loader(logs, lefts, _moments(situation)),
+        _by_forwards(situation, logs, lefts),
+    ):
+        if found is not None:
+            over = found.ended & gone if found.counted_by == "loader" else found.ended
+            if not over or min(found.counts[r] for r in over) >= max(found.counts.values()):
+                continue
+            return found
+    return None
+
+
+def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
+    """Return the inputs of some ranks of a run, by join() or by a DataLoader; None: not known."""
+    logs = {rank: log for rank in sorted(ranks) if (log := case.log(rank)) is not None}
+    if len(logs) < 2:
+        return None
+    return _by_join(logs) or _by_loader(logs, (), {})
+
+
+def _moments(situation: Situation) -> dict[int, int]:
+    """Return when each side made the call at which they diverged, by its rank."""
+    both = apart.steps(situation) or ()
+    return {step.rank: step.call.t for step in both if step.call is not None}
+
+
+# -- by join() ---------------------------------------------------------------------------------
+
+
+class _Pass(NamedTuple):
+    """One ``join()`` of one rank."""
+
+    entered: Join
+    over: Join | None = None
+    """That it ran out of inputs, or left; None: neither."""
+
+
+def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
+    """Count the inputs of the latest ``join()`` that all ranks have entered."""
+    passes = {rank: _passes(log) for rank, log in logs.items()}
+    common = min(len(found) for found in passes.values())
+    if not common or all(log.joins[-1].phase == "left" for log in logs.values()):
+        return None
+    latest = {rank: found[common - 1] for rank, found in passes.items()}
+    ended = frozenset(r for r, one in latest.items() if one.over and one.over.phase == "joined")
+    fetched = {rank: _fetched(logs[rank], one) for rank, one in latest.items()}
+    if all(n is not None for n in fetched.values()):
+        return Inputs({r: n or 0 for r, n in fetched.items()}, ended, "join")
+    counts = {rank: _noticed(logs[rank], one) for rank, one in latest.items()}
+    return Inputs(counts, ended, "join")
+
+
+def _passes(log: RankLog) -> list[_Pass]:
+    found: list[_Pass] = []
+    for join in log.joins:
+        if join.phase == "entered":
+            found.append(_Pass(join))
+        elif found and found[-1].over is None:
+            found[-1] = found[-1]._replace(over=join)
+    return found
+
+
+def _fetched(log: RankLog, one: _Pass) -> int | None:
+    """Return the batches of the one DataLoader that was used inside a ``join()``; None: no one."""
+    end = one.over.t if one.over is not None else max(log.last_t, one.entered.t)
+    inside = [batch for batch in log.batches if one.entered.t <= batch.t <= end]
+    is_one = len({batch.loader for batch in inside}) == 1 and log.scanned
+    return sum(not batch.end for batch in inside) if is_one else None
+
+
+def _noticed(log: RankLog, one: _Pass) -> int:
+    """Return how many inputs a rank announced to ``join()``.
+
+    A model that is called from several lines for one input announces it as often from each.
+    """
+    rounds: Iterable[int] = (one.over.rounds or ()) if one.over is not None else ()
+    if one.over is None:
+        by_line: dict[str | None, int] = {}
+        for call in calls_of(log, one.entered.t):
+            if pairing_class(call.role) == NOTICE and not is_shadow(call.role):
+                by_line[call.site] = by_line.get(call.site, 0) + 1
+        rounds = by_line.values()
+    told = list(rounds)
+    if len(told) > 1 and max(told) - min(told) <= 1 and not log.no_syncs:
+        return max(told)
+    return sum(told)
+
+
+def calls_of(log: RankLog, since: int = 0) -> list[Call]:
+    """Return the latest calls of a rank of its streams, in their order."""
+    found: list[Call] = []
+    for stream, seq in log.last_seq.items():
+        calls = log.calls(stream, max(1, seq - _LOOK_BACK), seq + 1)
+        found += [call for call in calls if call is not None and call.t >= since]
+    return sorted(found, key=lambda call: call.t)
+
+
+# -- by a DataLoader ---------------------------------------------------------------------------
+
+
+def _by_loader(
+    logs: Mapping[int, RankLog], lefts: Sequence[Left], until: Mapping[int, int]
+) -> Inputs | None:
+    """Count the batches of the DataLoader of a loop that only some ranks have left.
+
+    ``until``: when ranks made the call at which they diverged, ns.
+    """
+    latest = {
+        rank: {
+            b.loader: b for b in log.batches if rank not in until or b.t <= until[rank]
+        }
+        for rank, log in logs.items()
+    }  # fmt: skip
+    shared = set.intersection(*(set(found) for found in latest.values()))
+    sites = {left.loop.site: left for left in lefts}
+    # A rank that stands for no side may be further on by now: its later passes tell nothing.
+    for loader in sorted(shared, key=lambda n: -max(f[n].t for f in latest.values())):
+        passes = {rank: found[loader] for rank, found in latest.items()}
+        firsts = {rank: _first(logs[rank], one) for rank, one in passes.items()}
+        site = next((one.site for one in firsts.values() if one.site), None)
+        left = sites.get(site or "")
+        if sites and left is None:
+            continue
+        out = set(left.gone.ranks) if left is not None else set[int]()
+        ended = frozenset(
+            rank
+            for rank, one in passes.items()
+            if one.end or (rank in out and one.batch == firsts[rank].length)
+        )
+        found = Inputs({r: one.batch for r, one in passes.items()}, ended, "loader", left)
+        if ended and min(found.counts[r] for r in ended) < max(found.counts.values()):
+            return found
+    return None
+
+
+def _first(log: RankLog, latest: Batch) -> Batch:
+    """Return the first batch of a pass, which bears its length and line."""
+    own = (b for b in reversed(log.batches) if b.loader == latest.loader and b.t <= latest.t)
+    return next((b for b in own if b.length is not None or b.site is not None), latest)
+
+
+def left_over(situation: Situation) -> str:
+    """Return a sentence on batches that ranks had not used when they left a loop; or nothing."""
+    absent = situation.candidate.absent
+    gone = [(rank, rank, 1 << 62) for rank in absent]
+    for left in apart.left_loops(situation) if not absent else ():
+        t = left.gone.call.t if left.gone.call is not None else 1 << 62
+        gone = gone or [(left.gone.rank, rank, t) for rank in left.gone.ranks]
+    loops = {one.site for one in situation.decisions if deciders.form(one) == "loop"}
+    told = set()
+    for rank, _, t in gone:
+        log = situation.case.log(rank)
+        before = [b for b in log.batches if b.t <= t] if log is not None else []
+        if log is None or not before or before[-1].end:
+            return ""
+        first = _first(log, before[-1])
+        if first.site not in loops or first.length is None or first.length <= before[-1].batch:
+            return ""
+        told.add((before[-1].batch, first.length, first.site))
+    if len(told) != 1:
+        return ""
+    count, length, site = told.pop()
+    who = words.upper(words.ranks(rank for _, rank, _ in gone))
+    return (
+        f"{who} left the loop after {count:,} of the {length:,} batches of the DataLoader"
+        f"{phrases.line(site)}: the loop had not ended, so it was not the end of the inputs."
+    )
+
+
+# -- by forwards -------------------------------------------------------------------------------
+
+
+def _by_forwards(
+    situation: Situation, logs: Mapping[int, RankLog], lefts: Sequence[Left]
+) -> Inputs | None:
+    """Count the forwards of the one DDP model that is trained in a loop which some have left.
+
+    Only if the loop is what decided: a condition may have led out of it, too.
+    """
+    first = deciders.ranked(situation)[:1]
+    left = next((one for one in lefts if [one.loop] == first), None)
+    if left is None or not of_one_model(situation.case, logs):
+        return None
+    inside = left.inside.call
+    if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:
+        return None
+    if not apart.is_innermost(situation.case, left.loop, left.inside.stack):
+        return None  # its iterations are epochs
+    gone = left.gone.call
+    made = gone.iteration if gone is not None else last_iteration(logs[left.gone.rank])
+    if made is None or made >= inside.iteration:
+        return None
+    counts = dict.fromkeys(left.gone.ranks, made)
+    counts |= dict.fromkeys(left.inside.ranks, inside.iteration)
+    return Inputs(counts, frozenset(left.gone.ranks), "forwards", left)
+
+
+def last_iteration(log: RankLog) -> int | None:
+    """Return the number of the latest DDP forward of a rank; None: it is not known."""
+    if log.unit != DDP_FORWARD:
+        return None
+    found = [call.iteration for call in calls_of(log) if call.iteration is not None]
+    return max(found, default=None)
+
+
+# -- what helps --------------------------------------------------------------------------------
+
+
+def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
+    """Return what to change: even inputs first, then ``join()`` if it answers the loop's calls."""
+    inside = found.left.inside if found.left is not None else None
+    loop = f" to the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
+    loads = any(log.batches for log in situation.case.evidence.logs.values())
+    how = ": use DistributedSampler (pads) and DataLoader(drop_last=True)" if loads else ""
+    even = f"Give every rank the same number of batches{loop}{how}."
+    if inside is None or inside.call is None or not inside.call.role.startswith("ddp."):
+        return (even,)
+    own = own_calls(situation, found.left) if found.left is not None else []
+    move = (
+        f" Move {words.listed(own)} out of the loop first: join() does not answer it."
+        if own
+        else ""
+    )
+    return (
+        even,
+        (
+            "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
+            f"ran out of inputs.{move}"
+        ),
+        (
+            "Or stop all ranks when the first runs out: "
+            "Join([model], throw_on_early_termination=True)."
+        ),
+    )
+
+
+def own_calls(situation: Situation, left: Left) -> list[str]:
+    """Return the script's own collectives inside a loop, as they are named."""
+    log = situation.case.log(left.inside.rank)
+    entries = timeline.before(log)[-_RECENT:] if log is not None else []
+    inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
+    calls = [apart.call_of(log, one) for one in inside if log is not None]
+    own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
+    return list(dict.fromkeys(own))[:_MOST]

@@ -1,0 +1,79 @@
+"""Sides that are in different modules of a sharded model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from collectrace import words
+from collectrace.align.causes import apart as sides_apart
+from collectrace.align.causes.apart import Step
+from collectrace.align.causes.situation import Situation
+
+GATHERS: Final = frozenset({"fsdp.unshard", "fsdp_one.unshard", "deepspeed.fetch"})
+REDUCES: Final = frozenset(
+    {"fsdp.reduce_scatter", "fsdp.all_reduce", "fsdp_one.reduce_scatter", "fsdp_one.all_reduce"}
+)
+
+
+class Apart(NamedTuple):
+    """Two sides in different modules."""
+
+    mine: Step
+    other: Step
+    in_backward: bool
+
+
+def apart(situation: Situation) -> Apart | None:
+    """Return the sides that are in different modules of one statement; None: they are not."""
+    first = sides_apart.steps(situation)
+    if first is None or first[0].stack != first[1].stack:
+        return None
+    for mine, other in (first, sides_apart.at_finding(situation)[:2]):
+        if mine.call is None or other.call is None:
+            continue
+        roles = {mine.call.role, other.call.role}
+        if mine.stack != other.stack:
+            continue
+        if "deepspeed.fetch" in roles and len(roles) > 1 and _are_deepspeeds(roles):
+            return Apart(mine, other, in_backward=False)
+        if not roles <= GATHERS | REDUCES:
+            continue
+        if (mine.call.role, mine.call.part) == (other.call.role, other.call.part):
+            continue
+        runs = [
+            step.call.role in GATHERS
+            and was_run(situation, step.rank, step.call.part, step.call.seq)
+            for step in (mine, other)
+            if step.call is not None
+        ]
+        return Apart(mine, other, bool(roles & REDUCES) or any(runs))
+    return None
+
+
+def _are_deepspeeds(roles: Collection[str]) -> bool:
+    """Whether ZeRO stage 3 made all calls.
+
+    It gathers ahead in the order of modules that it has recorded, and anew if another one comes
+    (deepspeed/runtime/zero/partitioned_param_coordinator.py, 0.19.8). So whoever left out a module
+    has one call more.
+    """
+    return all(role.startswith("deepspeed.") for role in roles)
+
+
+def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool:
+    """Whether a rank has gathered a module since it last reduced its gradients, and no more.
+
+    Then what comes next of the module is its backward.
+    """
+    before = situation.case.before(rank, situation.candidate.stream, seq)
+    own = [one.role for one in before if one is not None and one.part == part][-2:]
+    if not any(one is not None and one.role in REDUCES for one in before):
+        return False
+    return own[-1:] != [] and own[-1] in GATHERS and (len(own) == 1 or own[0] in REDUCES)
+
+
+def told(step: Step) -> str:
+    """Return ``rank 1 is in FSDP unshard of layers.3``."""
+    name = words.name(step.call) if step.call is not None else "no call"
+    return f"{step.who} {words.verb(step.ranks, 'is', 'are')} in {name}"

@@ -1,0 +1,146 @@
+"""Ranks that others wait for: who they are, what they did not reach, and what they did before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.candidate import IncompleteRow
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.matching.habit import ENOUGH
+from collectrace.align.ranks import detail
+from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.findings import State
+
+_SHORTEST: Final = 1_000_000_000
+"""ns: the duration of a shorter wait is not given."""
+
+MOST: Final = 3
+"""Ranks that are described one by one."""
+
+
+def those(situation: Situation, *states: State) -> tuple[Standing, ...]:
+    """Return the ranks that are waited for, of those that are in one of some states."""
+    return tuple(one for one in situation.culprits if one.state in states)
+
+
+def numbers(standings: Iterable[Standing]) -> tuple[int, ...]:
+    """Return the numbers of ranks, sorted."""
+    return tuple(sorted(one.rank for one in standings))
+
+
+def call(situation: Situation) -> str:
+    """Return the call that others wait in: ``all_reduce (train.py:40)``."""
+    source = situation.candidate.source
+    if isinstance(source, GroupConflict):
+        return creation(source)
+    if isinstance(source, IncompleteRow):
+        made = next((one for one in source.calls.values() if one is not None), None)
+        return phrases.call(made) if made is not None else "the call"
+    return phrases.call(situation.called[0][1]) if situation.called else "the call"
+
+
+def creation(source: GroupConflict) -> str:
+    """Return the creation of a group that only some ranks asked for: ``new_group (train.py:9)``."""
+    asked = [group for _, group in source.variants if group is not None]
+    is_default = any(group.description == "default_pg" for group in asked)
+    site = next((group.site for group in asked if group.site), None)
+    return ("init_process_group" if is_default else "new_group") + phrases.line(site)
+
+
+def missed(situation: Situation) -> str:
+    """Return what ranks did not do: ``did not reach all_reduce (train.py:40)``."""
+    if isinstance(situation.candidate.source, ChannelIssue) and situation.called:
+        side, made = situation.called[0]
+        how = "send to" if made.op == "recv" else "receive from"
+        return f"did not {how} {phrases.call(made)} of {words.ranks(side.ranks)}"
+    return f"did not reach {call(situation)}"
+
+
+def waiting(situation: Situation) -> str:
+    """Return ``Ranks 0,2 wait in all_reduce (train.py:40) for 41 s.``; empty if nobody waits."""
+    standings, present = situation.case.standings, situation.candidate.present
+    held = [standings[rank].end - w.since for rank in present for w in standings[rank].waiting]
+    if not present:
+        return ""
+    wait = words.verb(present, "waits", "wait")
+    longest = max(held, default=0)
+    lasted = f" for {words.seconds(longest)}" if longest >= _SHORTEST else ""
+    return f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}."
+
+
+def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
+    """Return which calls were the last of ranks, one sentence; empty if none is known."""
+    groups = situation.case.comparison.groups
+    told = []
+    for one in standings[:MOST]:
+        last = one.last_call
+        if last is not None:
+            info = groups.get(last.group)
+            where = f" of {words.group(info)}" if info is not None else ""
+            told.append(f"of rank {one.rank} was {phrases.call(last)}, call {last.seq}{where}")
+    return f"The last call {'; '.join(told)}." if told else ""
+
+
+def place(standing: Standing) -> str:
+    """Return where a rank was in its last stall, and by which callers; empty: not recorded."""
+    top = detail.top_frame(standing)
+    if not top:
+        return ""
+    return f"{detail.frame(top)}{detail.within(standing)}{detail.reached(standing)}"
+
+
+def site(standing: Standing) -> str:
+    """Return `` (train.py:40)``, where a rank was in its last stall; empty: not recorded."""
+    top = detail.top_frame(standing)
+    return phrases.line(detail.split(top)[0]) if top else ""
+
+
+def interrupted(situation: Situation) -> tuple[str, ...]:
+    """Return a note that a person ended the wait of some ranks."""
+    standings = situation.case.standings
+    by_hand = [
+        rank
+        for rank in situation.candidate.present
+        if (end := standings[rank].exit) is not None and end.error == "KeyboardInterrupt"
+    ]
+    if not by_hand:
+        return ()
+    return (f"Ctrl-C (KeyboardInterrupt) ended the wait of {words.ranks(by_hand)}.",)
+
+
+def chain(situation: Situation) -> tuple[str, ...]:
+    """Return notes on the ranks that are waited for and wait themselves, and for whom."""
+    case, notes = situation.case, []
+    for rank in situation.candidate.absent[:MOST]:
+        standing, edges = case.standings[rank], case.graph.of(rank)
+        if standing.waiting and edges:
+            w, others = standing.waiting[0], words.ranks(edge.target[0] for edge in edges)
+            notes.append(f"Rank {rank} waits for {others} in {w.op}{phrases.line(w.site)}.")
+    return tuple(notes)
+
+
+def usual_next(situation: Situation, rank: int) -> str:
+    """Return the call that always followed the last call of a rank, by the line that tells most.
+
+    Empty if it is not known, or the line at which the others wait.
+    """
+    case, candidate = situation.case, situation.candidate
+    *before, last = case.before(rank, candidate.stream, candidate.seq) or [None]
+    if last is None:
+        return ""
+    line = case.stack(rank, last)
+    made = [one for one in (*before, last) if one is not None]
+    followed = [two for one, two in pairwise(made) if case.stack(rank, one) == line]
+    if len(followed) < ENOUGH or len({case.stack(rank, one) for one in followed}) > 1:
+        return ""
+    usual, here = case.stack(rank, followed[-1]), situation.called[0][0].stack or ()
+    if not usual or usual == here:
+        return ""
+    return phrases.call(followed[-1], chains.site(usual[phrases.apart([usual, here])]))

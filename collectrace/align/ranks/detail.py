@@ -1,0 +1,198 @@
+"""What one rank was doing when its evidence ends, and how it ended, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Final
+
+from collectrace import dumps, words
+from collectrace.align.ranks.standing import Standing, failure
+from collectrace.dumps import MAIN, Dump
+
+DOING: Final = {
+    "batch": "fetching a batch",
+    "backward": "in backward()",
+    "sync": "synchronising its device",
+}
+"""What a busy rank is in, by ``Activity.what``."""
+
+_SHORTEST: Final = 1_000_000
+"""ns: the duration of a shorter wait is not given."""
+
+_MOST_CALLERS: Final = 3
+"""Lines above the innermost that are named."""
+
+
+def detail(standing: Standing) -> str:
+    """Return what the list of ranks says of one; empty if its state says all that is known.
+
+    ``in all_reduce at train.py:43 for 61 s (call 29 of the default group)``.
+    """
+    match standing.state:
+        case "missing":
+            return "left no file"
+        case "finished":
+            return "tracing was switched off" if standing.disabled else rejoins(standing)
+        case "raised":
+            return _exception(standing)
+        case "silent":
+            return _file_ends(standing)
+        case "died":
+            return death(standing)
+        case "blocked":
+            return _wait(standing)
+        case "busy":
+            return _work(standing)
+        case "running":
+            return ""
+
+
+def rejoins(standing: Standing) -> str:
+    """Return that a rank destroyed its process groups and asked for new ones; else nothing."""
+    leaving, log = standing.exit, standing.log
+    if leaving is None or log is None or not any(a.what == "group" for a in leaving.in_):
+        return ""
+    last = log.groups[-1] if log.groups else None
+    if last is None or last.phase != "destroyed":
+        return ""
+    return (
+        f"destroyed its process groups{words.at_site(last.site)} and went on to "
+        "init_process_group()"
+    )
+
+
+def left_by_exit(standing: Standing) -> str:
+    """Return ``sys.exit() at train.py:36, called at train.py:75``; empty if it left otherwise.
+
+    A script that calls ``sys.exit`` in its last line, outside of all functions, has simply ended.
+    """
+    leaving = standing.exit
+    if leaving is None or leaving.reason != "finished" or not leaving.through:
+        return ""
+    return f"sys.exit(){words.at_site(leaving.site)}, called{words.at_site(leaving.through[0])}"
+
+
+def _exception(standing: Standing) -> str:
+    leaving = standing.exit
+    if leaving is None:
+        return ""
+    if leaving.error is None:
+        return f"sys.exit({leaving.code}){words.at_site(leaving.site)}"
+    found = failure(leaving)
+    text = words.exception(found.error, found.text) + words.at_site(found.site)
+    return text + (f", after {words.brief(leaving.causes[0])}" if leaving.causes else "")
+
+
+def _file_ends(standing: Standing) -> str:
+    return f"its file ends {words.seconds(standing.behind)} before the last of its peers'"
+
+
+def death(standing: Standing) -> str:
+    """Return how a rank ended that wrote no last line."""
+    end = standing.log.stack_dumps.end if standing.log is not None else None
+    if end is not None:
+        return _last_stack(end)
+    if standing.lost_by_peer:
+        return "ended without a word; its peers lost the connection"
+    return _file_ends(standing)
+
+
+def _last_stack(end: Dump) -> str:
+    """Return why a process ended, and where its main thread was, by its signal handler."""
+    how = "ended by SIGTERM" if end.fatal is None else f"fatal error: {end.fatal}"
+    named = [frame for frame in end.stacks.get(MAIN, []) if not frame.startswith("<")]
+    frames = dumps.own(named) or named
+    return how + (words.at_site(split(frames[-1])[0]) if frames else "")
+
+
+def _wait(standing: Standing) -> str:
+    w = standing.waiting[0]
+    row = "" if w.seq is None else f" (call {w.seq} of {words.named_group(w.group)})"
+    if w.channel is not None and w.seq is not None:
+        row = f" (message {w.seq})"
+    held = standing.end - w.since
+    # A log that ends with the call itself does not tell for how long.
+    lasted = f" for {words.seconds(held)}" if held >= _SHORTEST else ""
+    if w.started is not None:
+        lasted += ", which the device has " + ("started" if w.started else "not started")
+    return f"in {w.op or 'a collective'}{words.at_site(w.site)}{lasted}{row}"
+
+
+def _work(standing: Standing) -> str:
+    doing = DOING.get(standing.doing, "")
+    if standing.last_issued is None:
+        return doing or "no collective so far"
+    held = standing.end - standing.last_issued
+    since = words.seconds(held) if held >= _SHORTEST else "right"
+    return f"{doing or 'in no collective'} {since} after its last call"
+
+
+# -- stacks ----------------------------------------------------------------------------------
+
+
+def top_frame(standing: Standing) -> str:
+    """Return the innermost frame in the last stall, the user's own if any; empty: not recorded.
+
+    Of the main thread, ``/job/train.py:20 load``. If it runs no code of the user, as in workers
+    that train in another thread, or waits for another thread: the first such frame of the others.
+    """
+    frames = _frames(standing)
+    return words.brief(frames[-1]) if frames else ""
+
+
+def _frames(standing: Standing) -> Sequence[str]:
+    """Return the frames of which :func:`top_frame` is the last, outermost first."""
+    frames = main_frames(standing)
+    if not frames:
+        return ()
+    beside = (one for name, one in _stacks(standing).items() if not name.startswith(MAIN))
+    others = [own for one in beside if (own := dumps.own(one))]
+    if others and (dumps.is_joining(frames) or not dumps.own(frames)):
+        return others[0]
+    return dumps.own(frames) or frames
+
+
+def reached(standing: Standing) -> str:
+    """Return ``, called at train.py:56 (evaluate), at train.py:73 (main)``, nearest first."""
+    callers: list[str] = []
+    innermost_first = dumps.own(_frames(standing))[::-1]
+    for inner, outer in pairwise(innermost_first[: _MOST_CALLERS + 1]):
+        if split(inner)[1] == "<module>":
+            break
+        callers.append(frame(words.brief(outer)))
+    return f", called at {', at '.join(callers)}" if callers else ""
+
+
+def within(standing: Standing) -> str:
+    """Return ``, in get() of queue.py``: what of a library the main thread was in; or nothing."""
+    frames = main_frames(standing)
+    own, inner = dumps.own(frames), dumps.within(frames)
+    if not inner or top_frame(standing) != words.brief(own[-1]):
+        return ""
+    site, function = split(inner)
+    return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
+
+
+def main_frames(standing: Standing) -> Sequence[str]:
+    """Return the frames of the main thread in the last stall, outermost first."""
+    return dumps.of_main(_stacks(standing))
+
+
+def _stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
+    """Return the stacks of the last stall, by thread."""
+    stall = standing.log.stall if standing.log is not None else None
+    return stall.stacks if stall is not None else {}
+
+
+def frame(text: str) -> str:
+    """Return ``train.py:20 (load)`` for ``/job/train.py:20 load``."""
+    site, function = split(text)
+    return f"{words.site(site)} ({function})" if function else words.site(site)
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return ``path:line`` and function of a frame; a path may hold spaces."""
+    site, _, function = text.rpartition(" ")
+    return (site, function) if site else (text, "")

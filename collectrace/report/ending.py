@@ -86,10 +86,8 @@ def agreed(alignment: Alignment, finding: Finding) -> str:
     if group is None or first is None or first < 2 or not _is_row(alignment, finding):
         told = words.compared(alignment.evidence)
         return f"{told} agree" if told else ""
-    members = words.ranks(group.ranks) if group.ranks else ""
-    inside = ", ".join(part for part in (text.backend(group), members) if part)
-    calls = "call 1" if first == 2 else f"calls 1-{first - 1}"
-    return f"{calls} of {text.group(group)} ({inside}) {'agrees' if first == 2 else 'agree'}"
+    calls, agree = ("call 1", "agrees") if first == 2 else (f"calls 1-{first - 1}", "agree")
+    return f"{calls} of {text.whole_group(group)} {agree}"
 
 
 def _is_row(alignment: Alignment, finding: Finding) -> bool:

@@ -49,6 +49,12 @@ def backend(info: GroupInfo) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
+def whole_group(info: GroupInfo) -> str:
+    """``the default group (gloo, ranks 0-2)``."""
+    members = words.ranks(info.ranks) if info.ranks else ""
+    return f"{group(info)} ({', '.join(part for part in (backend(info), members) if part)})"
+
+
 def site(place: str) -> str:
     """``path:line``, relative where it lies below the working directory."""
     place = clean(place)

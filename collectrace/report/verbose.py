@@ -45,8 +45,9 @@ def write(alignment: Alignment, out: TextIO) -> None:
     roots = [n for n in range(len(alignment.findings)) if cause_of(alignment.findings, n) is None]
     for n in roots[:_MOST_FINDINGS]:
         if alignment.findings[n].kind != "evidence_gap":
-            terminal.title(page, document(alignment, n))
-            terminal.blocks(page, document(alignment, n).blocks)
+            told = document(alignment, n)
+            terminal.title(page, told)
+            terminal.blocks(page, told.blocks)
             terminal.blocks(page, list(blocks(alignment, n)))
             page.line()
             _consequences(page, alignment, n, 0)
@@ -124,10 +125,7 @@ def place(finding: Finding) -> str:
         numbered = "message" if KINDS[finding.kind].family == "message" else "call"
         where += f" at {numbered} {finding.seq}"
     if finding.group is not None:
-        group = finding.group
-        members = words.ranks(group.ranks) if group.ranks else ""
-        inside = ", ".join(part for part in (text.backend(group), members) if part)
-        where += f" {'in' if finding.seq is None else 'of'} {text.group(group)} ({inside})"
+        where += f" {'in' if finding.seq is None else 'of'} {text.whole_group(finding.group)}"
     suspects = words.ranks(finding.suspects) if finding.suspects else "none"
     return f"{where}; suspects: {suspects}"
 

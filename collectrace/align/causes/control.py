@@ -91,18 +91,19 @@ def _returns(node: ast.If) -> bool:
     return isinstance(node.body[-1], ast.Return | ast.Raise)
 
 
-def moved(situation: Situation, mine: Step) -> str:
+def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
     """Return ``Move X out of `if ...`.``: the line inside the condition that led to a call."""
     decision = first(situation)
     if decision is None or mine.call is None:
-        return ""
+        return ()
     file, number = chains.split(decision.site)
     tree = situation.case.code.parsed(file)
     nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
     site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
     call = phrases.call(mine.call)
     what = call if site in ("", mine.call.site) else f"{words.site(site)}, which leads to {call},"
-    return f"ove {what} out of {deciders.quoted(decision)}: run it on every rank, or on none."
+    said = deciders.quoted(decision)
+    return (f"Move {what} out of {said}: run it on every rank, or on none.",)
 
 
 def why(situation: Situation) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ How to fix it
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collectrace import words as text
 from collectrace.align.causes import apart, control, phrases
 from collectrace.align.causes.apart import Step
@@ -32,6 +34,13 @@ from collectrace.align.reading import chains
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
 Found = tuple[Step, Step]
+
+
+class Made(NamedTuple):
+    """A call that a side made."""
+
+    stack: tuple[str, ...]
+    part: str | None
 
 
 def find(situation: Situation) -> Found | None:
@@ -48,11 +57,22 @@ def find(situation: Situation) -> Found | None:
     models = {step.call.model for step in both if step.call is not None}
     if is_alike and (other.stack == mine.stack or len(models) > 1):
         return None
-    if not control.is_condition(control.first(situation)):
+    first = control.first(situation)
+    if first is not None and not control.is_condition(first):
         return None
-    log = situation.case.log(other.rank)
-    made = timeline.before(log) if log is not None else []
-    return None if any(one.stack == mine.stack for one in made) else both
+    if any(one.stack == mine.stack for one in _made(situation, other)):
+        return None
+    parts = {one.part for one in _made(situation, mine) if one.stack == mine.stack}
+    is_whole = mine.call.role.startswith("ddp.") or len(parts) > 1
+    return both if is_whole else None
+
+
+def _made(situation: Situation, step: Step) -> list[Made]:
+    """Return the calls of a side, each with its stack and the module that it is of."""
+    log = situation.case.log(step.rank)
+    entries = timeline.before(log) if log is not None else []
+    calls = [(one, apart.call_of(log, one)) for one in entries if log is not None]
+    return [Made(one.stack, call.part) for one, call in calls if call is not None]
 
 
 def words(situation: Situation, found: Found) -> Words:
@@ -75,5 +95,5 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{mine.who} ran a forward{inside}{line} that {other.who} did not run",
         (does, *told[:1], *(then or told[1:])),
-        (fix, f"Or m{control.moved(situation, mine)}"),
+        (fix, *(f"Or {text.lower(one)}" for one in control.moved(situation, mine))),
     )

@@ -60,5 +60,5 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"only {mine.who} called {phrases.call(mine.call)}{by}",
         (*decided[:1], *instead, *apart.meets_others(situation)),
-        (f"M{control.moved(situation, mine)}",),
+        control.moved(situation, mine),
     )

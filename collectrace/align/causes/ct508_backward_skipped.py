@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 from collectrace import roles
 from collectrace import words as text
-from collectrace.align.causes import apart, control, ct104_handled_exception, phrases, slips
+from collectrace.align.causes import apart, control, ct104_handled_exception, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging import departures
 from collectrace.records import Call
 
 
@@ -36,20 +37,17 @@ class Skipped(NamedTuple):
     call: Call
     rank: int
     """One that made it."""
-    iterations: str
-    """Those that were skipped as a whole, in words; empty: only the call was."""
+    iteration: int | None = None
+    """That was skipped as a whole; None: only the call was."""
 
 
 def find(situation: Situation) -> Skipped | None:
     """Return the backward() that the suspects skipped."""
     if situation.decisions and ct104_handled_exception.find(situation) is not None:
         return None
-    found = slips.slip(situation)
+    found = departures.skipped_iterations(situation.case, situation.candidate, situation.suspects)
     if found is not None:
-        numbers = text.listed([str(n) for n in found.skipped[:3]])
-        plural = {"batch": "batches", "iteration": "iterations"}[found.unit]
-        unit = found.unit if len(found.skipped) == 1 else plural
-        return Skipped(found.call, found.behind, f"{unit} {numbers}")
+        return Skipped(found.calls[0], found.others[0], found.iteration)
     both, first = apart.steps(situation), control.first(situation)
     if both is None or first is None or not control.is_condition(first):
         return None
@@ -57,13 +55,14 @@ def find(situation: Situation) -> Skipped | None:
     if call is None or due is None or not control.holds(situation, first, other, mine):
         return None
     in_backward = roles.of(call.role).in_backward and roles.of(due.role).in_backward
-    return Skipped(due, other.rank, "") if in_backward and call.model != due.model else None
+    return Skipped(due, other.rank) if in_backward and call.model != due.model else None
 
 
 def words(situation: Situation, found: Skipped) -> Words:
     """Return the words for a backward() that was skipped."""
     who, call = text.ranks(situation.suspects), phrases.call(found.call)
-    which = f" in {found.iterations}" if found.iterations else text.of_model(found.call)
+    model = text.of_model(found.call)
+    which = f" in iteration {found.iteration}" if found.iteration is not None else model
     return Words(
         f"{who} skipped {call}{which}, rank {found.rank} did not",
         (

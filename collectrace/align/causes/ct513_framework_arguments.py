@@ -20,8 +20,6 @@ How to fix it
 
 from __future__ import annotations
 
-from typing import Final
-
 from collectrace import words as text
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
@@ -31,9 +29,6 @@ from collectrace.records import Call
 from collectrace.signature import is_user
 
 Found = list[tuple[Side, Call]]
-
-_ROOTS: Final = {"zero.consolidate": "to"}
-"""How a framework's function calls its root, by role."""
 
 
 def find(situation: Situation) -> Found | None:
@@ -51,6 +46,7 @@ def words(situation: Situation, sides: Found) -> Words:
     is_root = situation.kind == "root_mismatch"
     what = "roots" if is_root else "sizes or types"
     told = text.listed([f"{_told(c, is_root=is_root)} on {text.ranks(s.ranks)}" for s, c in sides])
+    skipped = _consolidated(sides) if is_root and call.role == "zero.consolidate" else ()
     suspects = situation.suspects
     who = f"{text.ranks(suspects)} gave" if suspects else "ranks disagree: they gave"
     return Words(
@@ -60,12 +56,22 @@ def words(situation: Situation, sides: Found) -> Words:
                 f"{text.upper(text.issuer(call))} made the same {call.op} on every rank, with "
                 f"other {what}: {told}."
             ),
+            *skipped,
         ),
         (f"Give {text.name(call)} the same sizes, types and root on every rank.",),
     )
 
 
 def _told(call: Call, *, is_root: bool) -> str:
-    if not is_root:
-        return text.sized(call)
-    return f"{_ROOTS.get(call.role, text.root(call))}={call.root}"
+    return f"{text.root(call)}={call.root}" if is_root else text.sized(call)
+
+
+def _consolidated(sides: Found) -> tuple[str, ...]:
+    """Return who passed which `to` to ``consolidate_state_dict()``.
+
+    It broadcasts from all ranks but that one, in order: who is ahead has left out its own.
+    """
+    left = min(call.root or 0 for _, call in sides)
+    ahead = [rank for side, call in sides if call.root != left for rank in side.ranks]
+    others = [rank for side, call in sides if call.root == left for rank in side.ranks]
+    return (f"So {text.ranks(ahead)} passed to={left}, and {text.ranks(others)} another one.",)

@@ -73,7 +73,7 @@ def uneven(situation: Situation) -> Inputs | None:
         _by_forwards(situation, logs, lefts),
     ):
         if found is not None:
-            over = found.ended & gone if found.counted_by == "loader" else found.ended
+            over = found.ended & gone if found.counted_by == "loader" and lefts else found.ended
             if not over or min(found.counts[r] for r in over) >= max(found.counts.values()):
                 continue
             return found

@@ -595,7 +595,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         "CT606", "skipped-in-group",
-        "A rank departed from its usual calls, and waits in one group while others wait in another.",
+        "A rank departed from its usual calls, and the ranks wait in different groups.",
         _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
     ),

@@ -15,6 +15,7 @@ from collectrace.align.deciding.endings import ending
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Decision, DecisionSide, Finding, Side, Strength, Way
 from collectrace.records import Call, Group
 from collectrace.signature import is_user
@@ -156,11 +157,9 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
         if side.call is None:
             standing = case.standings[one]
             return standing.state, *(w.site for w in standing.waiting)
-        log, like = case.log(one), side.call
-        calls = log.calls if log is not None and like.peer is None else None
-        streams = (s for s in case.comparison.streams if s == (like.group, like.device))
-        own = calls(next(streams), like.seq, like.seq + 1) if calls is not None else []
-        return case.stack(one, own[0]) if own and own[0] is not None else None
+        stream = StreamKey(side.call.group, side.call.device)
+        own = case.call(one, stream, side.call.seq) if side.call.peer is None else None
+        return case.stack(one, own) if own is not None else None
 
     for side in (*(finding.parted or ()), *finding.sides):
         if rank in side.ranks:

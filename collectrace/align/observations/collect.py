@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import registry
-from collectrace.align.causes import inputs
+from collectrace.align.causes import inputs, registry
 from collectrace.align.judging.blame import Gap, gaps
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case

@@ -240,7 +240,7 @@ def test_rows_that_were_left_out_are_a_gap() -> None:
     lines = seen.splitlines()
     below = lines[next(n for n, line in enumerate(lines) if line.split()[:1] == ["call"]) + 1 :]
     told = [line.split()[0] for line in below[: below.index("")]]
-    shown = [one for one in told if not one.startswith("(")]
+    shown = [one for one in told if one.isdigit() or one == ".."]
     assert shown == ["1", "2", "..", "40"]
 
 

@@ -18,12 +18,12 @@ from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
 
-
 _BY_RANK: Final = "led_by_its_rank"
 _UNEVEN: Final = "uneven_exchange"
 _CHANGING: Final = "hub_serves_as_many"
 _ORDER: Final = "left_own_order"
-FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _ORDER})
+_OTHERS_KEPT: Final = "others_kept_rounds"
+FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _ORDER, _OTHERS_KEPT})
 """Facts that tell how ranks departed, besides those whose data does."""
 
 
@@ -47,6 +47,8 @@ class Departed:
     """How often they called it in this iteration, and how often it is called usually."""
     served: tuple[int, int] | None = None
     """With how many ranks, which change, messages are exchanged per iteration, and in this one."""
+    others_kept: bool = False
+    """Whether all other ranks are seen to have kept to what they usually do."""
     after: Call | None = None
     """The call after which it made the skipped one each time but once."""
 
@@ -59,8 +61,11 @@ def find(situation: Situation) -> Departed | None:
         return _in_tie(situation, waits)
     rows = candidate.verdict.evidence if candidate.verdict is not None else ()
     shown = {type(row.shown_by): row.shown_by for row in rows}
-    found = next(_of_suspects(situation, waits, shown, {row.fact for row in rows}), None)
-    return replace(found, ranks=suspects) if found is not None else None
+    facts = {row.fact for row in rows}
+    found = next(_of_suspects(situation, waits, shown, facts), None)
+    if found is None:
+        return None
+    return replace(found, ranks=suspects, others_kept=_OTHERS_KEPT in facts)
 
 
 def _of_suspects(

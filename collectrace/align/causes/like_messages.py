@@ -46,6 +46,7 @@ def unlike(situation: Situation, issue: ChannelIssue) -> Unlike | None:
     if mine is None:
         return None
     texts = [one.text for one in own if one.place == mine.place]
+    before = [one.text for one in own[: own.index(mine)] if one.place == mine.place]
     theirs = {
         r: same
         for r, made in others.items()
@@ -59,7 +60,7 @@ def unlike(situation: Situation, issue: ChannelIssue) -> Unlike | None:
     if usual is None:
         return None
     return Unlike(
-        "value", rank, tuple(theirs), _call(situation, *usual), texts.count(usual[1].text)
+        "value", rank, tuple(theirs), _call(situation, *usual), before.count(usual[1].text)
     )
 
 

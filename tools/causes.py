@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 from collectrace.align.causes import catalogue, registry  # noqa: E402 - behind the path
 from tests.support import causes  # noqa: E402
 from tests.support.causes import Causes  # noqa: E402
-from tests.zoo import corpus, decided  # noqa: E402
+from tests.zoo import corpus  # noqa: E402
 
 _PROCESSES: Final = 2
 _MOST: Final = 4
@@ -54,11 +54,9 @@ def main() -> int:
 
 def tried(pattern: str = "") -> dict[str, Causes]:
     """Return the causes of recorded runs by their names, tried in two processes."""
-    programs = {decided.archive(shape) for shape in decided.decisions.SHAPES}
+    runs = {run.name for run in corpus.runs()}
     entries = [
-        entry
-        for name, entry in corpus.index().items()
-        if re.search(pattern, name) and name not in programs
+        entry for name, entry in corpus.index().items() if re.search(pattern, name) and name in runs
     ]
     with ProcessPoolExecutor(_PROCESSES) as pool:
         return {one.run: one for one in pool.map(causes.of_run, entries, chunksize=8)}

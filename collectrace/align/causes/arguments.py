@@ -94,8 +94,8 @@ def following(situation: Situation, side: Side) -> list[Kind]:
     last = min(log.last_seq.get(stream, 0), seq + _LOOK_BACK)
     calls = log.calls(stream, seq, last + 1)
     here = _place(situation, side)[1]
-    return [kind(one) for one in calls
-            if one is not None and (case.stack(rank, one) or (one.site or "",)) == here]  # fmt: skip
+    made = [one for one in calls if one is not None]
+    return [kind(one) for one in made if (case.stack(rank, one) or (one.site or "",)) == here]
 
 
 def all_usual(situation: Situation) -> bool:
@@ -218,8 +218,8 @@ def why(situation: Situation) -> tuple[str, ...]:
         return (f"It can have been decided by {phrases.either(others)}{order}.",)
     if is_over_names(found[0]):
         return (
-            f"If {quoted} goes over a set or a dict, the ranks may be at different iterations of it, "
-            "in another order.",
+            f"If {quoted} goes over a set or a dict, the ranks may be at different iterations of "
+            "it, in another order.",
         )
     if deciders.form(found[0]) != "value":
         return (deciders.what_it_did(situation, found[0]),)
@@ -237,8 +237,8 @@ def fixes(situation: Situation) -> tuple[str, ...]:
             if deciders.form(one) in ("condition", "handler")
         )[:1]
         + tuple(
-            f"If {deciders.quoted(one)} goes over a set or a dict: use the same order on every rank, "
-            "sorted(...)."
+            f"If {deciders.quoted(one)} goes over a set or a dict: use the same order on every "
+            "rank, sorted(...)."
             for one in deciding(situation)
             if is_over_names(one)
         )[:1]

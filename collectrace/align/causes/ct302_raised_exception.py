@@ -110,6 +110,7 @@ def _error(one: Standing) -> str:
 
 
 def line(one: Standing) -> str:
+    """Return `` (train.py:19)``, where a rank raised."""
     end = one.exit
     if end is None:
         return ""

@@ -48,8 +48,8 @@ def words(situation: Situation, found: tuple[Standing, ...]) -> Words:
     return Words(
         phrases.fitting(f"{who} {missed}: {they} left no file", f"{who} {missed}"),
         (
-            f"{text.upper(who)} never started, {text.verb(found, 'has', 'have')} not come so far, or "
-            f"{text.verb(found, 'its file was', 'their files were')} lost."
+            f"{text.upper(who)} never started, {text.verb(found, 'has', 'have')} not come so "
+            f"far, or {text.verb(found, 'its file was', 'their files were')} lost."
             f" {waited_for.waiting(situation)}",
         ),
         (early, fix) if isinstance(source, GroupConflict) else (fix, early),

@@ -82,7 +82,8 @@ def words(situation: Situation, found: Refused) -> Words:
     others = text.ranks(rank for rank in members if rank not in found.ranks)
     errors = "; ".join(dict.fromkeys(text.brief(one, _LONGEST).rstrip(".") for one in found.errors))
     is_ = text.verb(found.ranks, "is", "are")
-    ends = f"{text.upper(who)} caught the exception, and {is_} {text.counted(found.behind, 'call')} behind since."
+    behind = text.counted(found.behind, "call")
+    ends = f"{text.upper(who)} caught the exception, and {is_} {behind} behind since."
     return Words(
         phrases.fitting(
             f"{found.call} was refused on {who}, and never reached {others}",

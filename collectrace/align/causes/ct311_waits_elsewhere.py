@@ -40,8 +40,6 @@ def words(situation: Situation, found: tuple[Standing, ...]) -> Words:
     first = found[0].waiting[0]
     there = f"{first.op or 'another call'}{phrases.line(first.site)}"
     waits = text.verb(found, "waits", "wait")
-    thread = situation.called[0][1].thread if situation.called else None
-    beside = f"The call is made in thread {thread}, beside the main thread." if thread else ""
     groups = situation.case.comparison.groups
     of = f" of {text.group(groups[first.group])}" if first.group in groups else ""
     return Words(
@@ -53,7 +51,6 @@ def words(situation: Situation, found: tuple[Standing, ...]) -> Words:
         tuple(filter(None, (
             f"{text.upper(who)} {waits} in {there}{of}, and did not make {call}."
             f" {waited_for.waiting(situation)}",
-            beside,
             "The logs do not show which statement led it there.",
         ))),
         (

@@ -44,8 +44,8 @@ def words(situation: Situation, found: tuple[Standing, ...]) -> Words:
             f"{who} destroyed its process groups to form the job anew, alone",
         ),
         (
-            f"{text.upper(who)} {detail.rejoins(found[0])}, which returns when every rank has called "
-            "it.",
+            f"{text.upper(who)} {detail.rejoins(found[0])}, which returns when every rank has "
+            "called it.",
             f"{text.upper(text.ranks(here))} had not left the job, and "
             f"{text.verb(here, 'waits', 'wait')} in {waited_for.call(situation)}.",
             *(deciders.what_it_did(situation, one) for one in decided),

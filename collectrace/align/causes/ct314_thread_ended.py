@@ -59,11 +59,11 @@ def words(situation: Situation, found: tuple[Ended, ...]) -> Words:
         phrases.fitting(
             f"{who} {missed}: {last.error} ended its thread {last.thread}",
             f"{who} {missed}: its thread {last.thread} had ended",
-            f"{who} {missed}: one of its threads had ended",
+            f"{who} waits for its thread {last.thread}, which {last.error} ended",
         ),
         tuple(filter(None, (
-            f"Thread {last.thread} of rank {first.standing.rank} had ended before, by the exception "
-            f"{error}.",
+            f"Thread {last.thread} of rank {first.standing.rank} had ended before, by the "
+            f"exception {error}.",
             f"Rank {first.standing.rank} was at {place}." if place else "",
             waited_for.last_calls(situation, [one.standing for one in found]),
         ))),

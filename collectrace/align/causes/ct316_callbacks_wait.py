@@ -53,8 +53,8 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
             f"every rank reached {call}, and callbacks of gloo keep it from completing"
         ),
         (
-            f"Threads of gloo itself made the calls after call {found.seq}, in callbacks of earlier "
-            "calls.",
+            f"Threads of gloo itself made the calls after call {found.seq}, in callbacks of "
+            "earlier calls.",
             "gloo has a few threads for all calls of a group (2 by default): once each runs a "
             "callback that waits, none is left to run what they wait for.",
         ),

@@ -69,7 +69,7 @@ def words(situation: Situation, found: dict[int, Raised]) -> Words:
         (
             *(hint.fix for hint in raised.hints(one.message for one in found.values())),
             f"Fix what raised {first.error}{at}.",
-            "If a rank may fail alone, do not go on after the exception there: let it end the rank, "
-            "or share an error flag with all ranks (all_reduce with MAX).",
+            "If a rank may fail alone, do not go on after the exception there: let it end the "
+            "rank, or share an error flag with all ranks (all_reduce with MAX).",
         ),
     )

@@ -70,8 +70,8 @@ def words(situation: Situation, found: bool) -> Words:
     """Return the words for half precision on some ranks."""
     half = _half(situation)
     by = "torch.autocast, or a model that was converted" if found else (
-        "how the tensor was made (torch.set_default_dtype), a conversion, or a file that was stored "
-        "so and loaded"
+        "how the tensor was made (torch.set_default_dtype), a conversion, or a file that was "
+        "stored so and loaded"
     )  # fmt: skip
     return Words(
         arguments.headline(situation, text.tensors),
@@ -82,8 +82,8 @@ def words(situation: Situation, found: bool) -> Words:
             *arguments.why(situation),
         ),
         (
-            "Enter torch.autocast on every rank or on none, or convert to the same dtype before the "
-            "call (tensor.float())."
+            "Enter torch.autocast on every rank or on none, or convert to the same dtype before "
+            "the call (tensor.float())."
             if found
             else "Use the same dtype on every rank: convert the tensor where it is made or loaded, "
             "or before the call (tensor.float()).",

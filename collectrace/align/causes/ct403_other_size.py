@@ -56,8 +56,8 @@ def _fix(situation: Situation, *, padded: bool) -> str:
     call = situation.called[0][1]
     if canonical_op(call.op) == "broadcast" and is_user(call) and call.root is not None:
         return (
-            f"Pass tensors of the same size on every rank: broadcast the size from rank {call.root} "
-            "first, and make the tensors by it."
+            "Pass tensors of the same size on every rank: broadcast the size from rank "
+            f"{call.root} first, and make the tensors by it."
         )
     if padded:
         return "Pass tensors of the same size on every rank: pad them, or exchange the sizes first."

@@ -41,8 +41,8 @@ def find(situation: Situation) -> str | None:
     last = _last_batch(situation, least)
     others = [_last_batch(situation, side) for side, _ in made if side is not least]
     if last and (not any(others) or arguments.before(situation, text.tensors)):
-        had = text.verb(least.ranks, "its", "their")
-        return f"{text.ranks(least.ranks)} {text.verb(least.ranks, 'was', 'were')} at the last of {had} {last:,} batches"
+        was = text.verb(least.ranks, "was at the last of its", "were at the last of their")
+        return f"{text.ranks(least.ranks)} {was} {last:,} batches"
     loads = any(log.batches for log in situation.case.evidence.logs.values())
     is_size = len(calls[0].shape or ()) < _SEVERAL and str(calls[0].dtype).startswith("int")
     return "" if loads and not is_size and not any(call.reduce_op for call in calls) else None
@@ -73,7 +73,8 @@ def words(situation: Situation, found: str) -> Words:
         (
             "Drop the ragged batch: DataLoader(drop_last=True).",
             "Or pad the tensors to the same size.",
-            "Or collect uneven pieces: exchange the sizes first, and use the list form of all_gather.",
+            "Or collect uneven pieces: exchange the sizes first, and use the list form of "
+            "all_gather.",
         ),
         arguments.before(situation, text.tensors),
         undecided=arguments.is_undecided(situation),

@@ -49,8 +49,8 @@ def words(situation: Situation, found: Divergence) -> Words:
 def _why(situation: Situation, source: Divergence) -> tuple[str, tuple[str, ...]]:
     if arguments.all_usual(situation):
         return (
-            "Each rank has made this call with all of these sizes before, so the ranks seem to make "
-            "these calls in another order, or some skipped one.",
+            "Each rank has made this call with all of these sizes before, so the ranks seem to "
+            "make these calls in another order, or some skipped one.",
             ("Make these calls in the same order on every rank: order them by a name or an index "
              "that all ranks share.",),
         )  # fmt: skip
@@ -59,7 +59,7 @@ def _why(situation: Situation, source: Divergence) -> tuple[str, tuple[str, ...]
         listed = text.listed([f"{n} on {text.ranks(ranks)}" for n, ranks in equal.items()])
         return (
             f"Each rank sends, and expects, equal parts: {listed}.",
-            ("Give all ranks tensors of the same size: the same data in the same order, or agree on "
-             "the size first (all_reduce with MAX) and pad to it.",),
+            ("Give all ranks tensors of the same size: the same data in the same order, or agree "
+             "on the size first (all_reduce with MAX) and pad to it.",),
         )  # fmt: skip
     return "The totals may agree all the same, so nothing is noticed before the data moves.", ()

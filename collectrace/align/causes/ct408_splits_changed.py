@@ -43,7 +43,8 @@ def words(situation: Situation, found: Exchanged) -> Words:
         splits.headline(situation, source),
         (
             splits.listed(situation, source),
-            f"The ranks had exchanged the split sizes in the call before, {phrases.call(found.call)}.",
+            "The ranks had exchanged the split sizes in the call before, "
+            f"{phrases.call(found.call)}.",
             _changed(found),
         ),
         (

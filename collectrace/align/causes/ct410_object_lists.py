@@ -57,8 +57,8 @@ def words(situation: Situation, found: str) -> Words:
     return Words(
         arguments.headline(situation, _list),
         (
-            f"The lists of objects that {call} got differ in length: {arguments.listed(situation, _list)} ({found} "
-            "is the source).",
+            f"The lists of objects that {call} got differ in length: "
+            f"{arguments.listed(situation, _list)} ({found} is the source).",
             f"{api} begins with the size of each object: those of the source do not fit a list of "
             "another length.",
             *arguments.why(situation),

@@ -53,7 +53,7 @@ def find(situation: Situation) -> How | None:
 
 
 def _left_round(situation: Situation, side: Side) -> bool:
-    """Return whether a side passes what its own round had at another place, and another side not."""
+    """Return whether a side passes another element than its round leads to, and others not."""
     numbers: dict[object, int] = {}
     steps = [numbers.setdefault(one, len(numbers)) for one in arguments.history(situation, side)]
     place = habit.expected(steps, len(steps))
@@ -97,17 +97,17 @@ def words(situation: Situation, found: How) -> Words:
         "If a rank has fewer of them: agree on their number first, or join them into one tensor "
         "(torch.cat). Let a rank that has nothing for one take part with zeros."
     )
-    skips = (
-        ""
+    how = (
+        "."
         if found == "order"
-        else " A rank skipped an iteration, has one more, or goes through them in another order."
+        else ": a rank skipped an iteration, has one more, or goes through them in another order."
     )
     return Words(
         arguments.headline(situation, _show(situation)),
         (
             known,
             f"So they are at different elements of what {arguments.place(situation)} goes through"
-            f"{through}.{skips}",
+            f"{through}{how}",
             *arguments.why(situation),
         ),
         (*others[:1], same, rest) if found != "order" else (same,),

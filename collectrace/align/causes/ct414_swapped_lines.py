@@ -11,7 +11,8 @@ Example
             dist.all_reduce(metric)
 
 Not to be confused with
-    CT307, if two threads make the calls. CT604, if two lines exchanged their groups. CT413, if one line makes both.
+    CT307, if two threads make the calls. CT604, if two lines exchanged their groups. CT413, if one
+    line makes both.
 
 How to fix it
     Make the calls in the same order on every rank.
@@ -45,8 +46,8 @@ def words(situation: Situation, found: tuple[str, ...]) -> Words:
             f"{who} made two {name} calls in swapped order",
         ),
         (
-            f"The ranks make the calls at {lines} in different orders, so values that do not belong "
-            "together are combined.",
+            f"The ranks make the calls at {lines} in different orders, so values that do not "
+            "belong together are combined.",
             arguments.silent(situation),
             *(deciders.what_it_did(situation, one) for one in decided),
         ),

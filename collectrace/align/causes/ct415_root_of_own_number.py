@@ -57,6 +57,7 @@ def words(situation: Situation, found: Rule) -> Words:
         ),
         (
             f"Pass the same {root} on every rank, as a global rank.",
-            f"If several ranks need it, let all ranks call {text.name(call)} once for each of them.",
+            f"If several ranks need it, let all ranks call {text.name(call)} once for each of "
+            "them.",
         ),
     )

@@ -62,7 +62,7 @@ def words(situation: Situation, found: AtRoot) -> Words:
     """Return the words for a decision by what only the root holds."""
     decides, root = deciders.quoted(found.decision), found.call.root
     return Words(
-        collectives.headline(situation),
+        phrases.fitting(collectives.headline(situation)),
         (
             f"{text.upper(phrases.call(found.call))} gave its result to rank {root} only, the root "
             f"(dst {root}).",

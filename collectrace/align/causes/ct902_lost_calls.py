@@ -42,14 +42,15 @@ def words(situation: Situation, found: Divergence) -> Words:
             f"the ranks differ in {what}, which {text.ranks(lost)} lost",
         ),
         (
-            f"The digests before and after {what} prove that {text.ranks(lost)} made other calls than "
-            "the others.",
-            f"The {text.verb(lost, 'log', 'logs')} of {text.ranks(lost)} lost the lines, so nobody is "
-            "to blame.",
+            f"The digests before and after {what} prove that {text.ranks(lost)} made other calls "
+            "than the others.",
+            f"The {text.verb(lost, 'log', 'logs')} of {text.ranks(lost)} lost the lines, so "
+            "nobody is to blame.",
             "Differences in later calls may follow from this one.",
         ),
         (
             "Look for a copy of the lost lines, such as another copy of the log.",
-            f"Or run the job again, and compare {what}: which ranks make them, with which arguments.",
+            f"Or run the job again, and compare {what}: which ranks make them, with which "
+            "arguments.",
         ),
     )

@@ -32,8 +32,8 @@ _LOOK: Final[dict[Kind, str]] = {
     "missing_call": "Look for a branch or a loop above these lines that depends on the rank or on "
     "its data, and make the call on every rank, or on none.",
     "group_mismatch": "Create the same groups in the same order on every rank, members or not.",
-    "p2p_unmatched": "Look for the send or the receive that belongs to it: peer, tag and group must "
-    "fit.",
+    "p2p_unmatched": "Look for the send or the receive that belongs to it: peer, tag and group "
+    "must fit.",
     "p2p_mismatch": "Pass tensors of the same size and dtype at both ends.",
     "deadlock": "Bring the calls into the same order on all ranks.",
     "stall": "Look at the network between the hosts.",

@@ -111,18 +111,9 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
 
 
 STATES: Final = (
-    "CT2",
-    "CT5",
-    "CT8",
-    "CT30",
-    "CT312",
-    "CT313",
-    "CT314",
-    "CT315",
-    "CT317",
-    "CT319",
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319",
     "CT4",
-)
+)  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = (
@@ -153,7 +144,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "A condition on the rank let only some ranks make a call.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
         yields_to=(*STATES, "CT104", "CT108"),
-        example="matching/missing", counter_example="healthy/leader_and_followers",
+        example="stopped/exception_lived_with", counter_example="healthy/mesh_rank_zero_logs",
     ),
     Cause(
         "CT102", "decided-by-data",
@@ -309,7 +300,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT401", "other-dtype",
         "One call got tensors of different dtypes.",
         _kinds("dtype_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT402", "CT413"),
-        example="matching/dtype_differs", counter_example="matching/dtype_autocast",
+        example="matching/dtype_differs", counter_example="loops/verifier_error_swallowed",
     ),
     Cause(
         "CT402", "half-precision",
@@ -322,7 +313,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "One call got tensors of different sizes.",
         _kinds("shape_mismatch"), ("root", "several"),
         yields_to=(*CAUGHT, "CT404", "CT409", "CT410", "CT411", "CT412", "CT413"),
-        example="matching/one_loss_less", counter_example="matching/last_batch_of_one",
+        example="matching/one_loss_less", counter_example="matching/helper_other_size",
     ),
     Cause(
         "CT404", "ragged-batch",
@@ -335,20 +326,20 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT405", "other-reduce-op",
         "The ranks combined one tensor by different reductions.",
         _kinds("reduce_op_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413"),
-        example="matching/reduce_op_differs", counter_example="matching/names_in_a_set",
+        example="matching/reduce_op_differs", counter_example="matching/one_row_fits",
     ),
     Cause(
         "CT406", "other-root",
         "The ranks named different roots for one call.",
         _kinds("root_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413", "CT415"),
-        example="matching/root_differs", counter_example="matching/root_is_own_rank",
+        example="matching/root_differs", counter_example="healthy/root_rotates",
     ),
     Cause(
         "CT407", "other-splits",
         "The sizes of an all_to_all do not fit pair by pair.",
         _kinds("split_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT408"),
         example="matching/all_to_all_pairs",
-        counter_example="matching/duplicates_dropped_after_counts",
+        counter_example="healthy/uneven_all_to_all",
     ),
     Cause(
         "CT408", "splits-changed",
@@ -391,7 +382,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT414", "swapped-lines",
         "The ranks made two calls in swapped order, and the bytes agree.",
         _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307", "CT604"),
-        example="matching/metrics_swapped", counter_example="threads/reporter_a_step_early",
+        example="matching/metrics_swapped", counter_example="groups/metrics_on_swapped_groups",
     ),
     Cause(
         "CT415", "root-of-own-number",
@@ -627,7 +618,10 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT704", "message-without-other-end",
         "A send has no receive, or a receive has no send.",
         _kinds("deadlock", "p2p_unmatched"), ("root",),
-        yields_to=("CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
+        yields_to=(
+            "CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710",
+            "CT712",
+        ),
         example="p2p/five_sends_four_recvs", counter_example="p2p/wrong_tag",
     ),
     Cause(
@@ -702,7 +696,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="healthy/crashed_everywhere",
     ),
     Cause(
-        "CT912", "uneven-inputs",
+        "CT912", "other-batch-counts",
         "The ranks had different numbers of batches, and nothing failed because of it.",
         _kinds("uneven_inputs"),
     ),
@@ -710,7 +704,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT913", "straggler",
         "One rank kept the others waiting, in most of its calls.",
         _kinds("straggler"),
-        example="healthy/straggler",
+        example="healthy/rotated",
     ),
     Cause(
         "CT914", "config-skew",

@@ -36,8 +36,8 @@ def headline(situation: Situation, source: Divergence) -> str:
     call = situation.called[0][1]
     whom = "itself" if sender == receiver else f"rank {receiver}"
     return phrases.fitting(
-        f"rank {sender} sends {whom} {words.counted(sent, 'element')}, and {whom} expects {awaited}, "
-        f"in {phrases.call(call)}",
+        f"rank {sender} sends {whom} {words.counted(sent, 'element')}, and {whom} expects "
+        f"{awaited}, in {phrases.call(call)}",
         f"rank {sender} sends {whom} {words.counted(sent, 'element')} instead of {awaited}, in "
         f"{phrases.call(call)}",
         f"rank {sender} sends {whom} {words.counted(sent, 'element')} instead of {awaited}",
@@ -55,7 +55,8 @@ def listed(situation: Situation, source: Divergence) -> str:
         )
     more = len(source.bad_pairs) - len(parts)
     rest = f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
-    return f"The split sizes of {arguments.place(situation)} do not fit pair by pair: {'; '.join(parts)}{rest}."
+    where = arguments.place(situation)
+    return f"The split sizes of {where} do not fit pair by pair: {'; '.join(parts)}{rest}."
 
 
 def part_sizes(source: Divergence) -> dict[int, list[int]]:

@@ -1,0 +1,200 @@
+"""The table of causes: its rows, their modules, and what is printed of them."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import inspect
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import collectrace
+from collectrace import cli
+from collectrace.align.causes import catalogue, registry
+from collectrace.align.causes.registry import Cause
+from collectrace.errors import CollectraceError
+from collectrace.findings import KINDS
+from tests.support import causes
+from tests.unit.test_cli import run
+from tests.zoo.case import HERE
+
+MODULES: Final = Path(collectrace.__file__).parent / "align" / "causes"
+DOCS: Final = Path(collectrace.__file__).parent / "docs"
+
+each = pytest.mark.parametrize("cause", causes.in_use(), ids=lambda one: one.code)
+
+
+def test_no_causes_yield_to_each_other_in_a_circle() -> None:
+    assert sorted(registry.order(), key=lambda one: one.code) == sorted(
+        causes.in_use(), key=lambda one: one.code
+    )
+
+
+def test_a_circle_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        Cause("CT998", "one", "One.", registry.ALL, yields_to=("CT999",)),
+        Cause("CT999", "two", "Two.", registry.ALL, yields_to=("CT998",)),
+    ]
+    monkeypatch.setattr(registry, "CAUSES", tuple(rows))
+    monkeypatch.setattr(registry, "BY_CODE", {one.code: one for one in rows})
+    with pytest.raises(graphlib.CycleError):
+        registry.order.__wrapped__()
+
+
+def test_codes_and_names_are_given_once() -> None:
+    for key in ("code", "name"):
+        counts = Counter(getattr(one, key) for one in registry.CAUSES)
+        assert [name for name, n in counts.items() if n > 1] == []
+
+
+@each
+def test_a_row_is_whole(cause: Cause) -> None:
+    assert re.fullmatch(r"CT[1-9]\d\d", cause.code)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cause.name)
+    assert cause.summary.endswith(".")
+    assert len(cause.summary) <= 100
+    assert cause.kinds
+    for prefix in cause.yields_to:
+        assert any(one.code.startswith(prefix) for one in registry.CAUSES), prefix
+
+
+@each
+def test_its_examples_are_scripts_of_the_zoo(cause: Cause) -> None:
+    for name in filter(None, (cause.example, cause.counter_example)):
+        assert (HERE / f"{name}.py").exists(), name
+
+
+@each
+def test_its_module_finds_and_words_it(cause: Cause) -> None:
+    module = cause.load()
+    if cause.is_observed:
+        return  # an observation does
+    counts = [
+        len(inspect.signature(getattr(module, name)).parameters) for name in ("find", "words")
+    ]
+    assert counts == [1, 2]
+
+
+@each
+def test_its_module_is_its_documentation(cause: Cause) -> None:
+    title, sections = catalogue.parts(inspect.getdoc(cause.load()) or "")
+    assert title.endswith(".")
+    assert len(title.splitlines()) == 1
+    assert tuple(sections) == catalogue.SECTIONS
+    assert all(sections.values())
+    assert "::" in sections["Example"]
+
+
+def test_every_module_has_a_row() -> None:
+    known = {one.module for one in registry.CAUSES}
+    assert {path.stem for path in MODULES.glob("ct[0-9]*.py")} <= known
+
+
+def test_causes_import_no_rules_that_are_to_go() -> None:
+    wrong = {}
+    for path in sorted(MODULES.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        names = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module]
+        old = [name for name in names if name.startswith("collectrace.align.diagnosis")]
+        if old:
+            wrong[path.name] = old
+    assert wrong == {}
+
+
+def test_retired_rows_say_why() -> None:
+    assert [
+        one.code
+        for one in registry.CAUSES
+        if (one.status == "retired") != bool(re.search(r"\b\d+\.\d+", one.reason))
+    ] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_finding_has_a_code(kind: str) -> None:
+    assert any(kind in one.kinds for one in causes.in_use() if one.is_found or one.is_observed)
+    unexplained = [one for one in registry.CAUSES if not one.is_found and kind in one.kinds]
+    is_judged = kind in registry.ERRORS and kind != "lost_mismatch"
+    assert len(unexplained) == is_judged
+
+
+# -- what is printed of them -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["CT302", "ct302", "raised-exception"])
+def test_a_cause_is_explained_by_its_code_or_name(name: str) -> None:
+    status, out, err = run("explain", name)
+    assert (status, err) == (0, "")
+    assert out.startswith("# CT302 raised-exception\n")
+    assert all(f"\n## {section}\n" in out for section in catalogue.SECTIONS)
+    assert 'raise ValueError("batch 2 has no labels")' in out
+    assert "- example: tests/zoo/stopped/exception.py" in out
+
+
+@each
+def test_every_cause_is_explained(cause: Cause) -> None:
+    status, out, err = run("explain", cause.code)
+    assert (status, err) == (0, "")
+    assert out.startswith(f"# {cause.code} {cause.name}\n")
+
+
+def test_without_a_code_all_are_listed() -> None:
+    status, out, err = run("explain")
+    assert (status, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == sorted(
+        one.code for one in registry.CAUSES
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("CT32", "CT302"), ("raised-exceptoin", "CT302 (raised-exception)")]
+)
+def test_a_mistyped_code_names_those_alike(name: str, meant: str) -> None:
+    status, out, err = run("explain", name)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert f"no cause {name!r}; did you mean " in err
+    assert meant in err
+
+
+def test_an_unknown_code_is_one_line() -> None:
+    status, out, err = run("explain", "zebra")
+    assert (status, out) == (2, "")
+    assert err == "collectrace: no cause 'zebra' (collectrace explain lists them all)\n"
+
+
+def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Cause(
+        "CT998", "old-rule", "An old rule.", registry.ALL,
+        status="retired", reason="CT102 says the same; gone in 0.2.",
+    )  # fmt: skip
+    monkeypatch.setattr(registry, "CAUSES", (*registry.CAUSES, row))
+    status, out, err = run("explain", "ct998")
+    assert (status, err) == (0, "")
+    assert "Retired: CT102 says the same; gone in 0.2." in out
+    assert "| CT998 | old-rule | Retired: " in catalogue.chapter(registry.CAUSES)
+
+
+def test_on_a_terminal_it_is_laid_out() -> None:
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    assert cli.main(["explain", "CT302"], out, io.StringIO()) == 0
+    assert "What it means" in out.getvalue()
+    assert "## What" not in out.getvalue()
+
+
+def test_the_chapter_lists_all_causes() -> None:
+    assert (DOCS / "causes.md").read_text() == catalogue.chapter(), "run: tools/causes --docs"
+
+
+def test_find_raises_what_a_person_can_read() -> None:
+    with pytest.raises(CollectraceError, match="did you mean"):
+        catalogue.find("CT10")

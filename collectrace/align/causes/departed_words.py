@@ -123,7 +123,8 @@ def _usually(found: Departed) -> str:
         now, usual = found.times
         rounds = f"in each of the {found.rounds} iterations before" if found.rounds else "usually"
         others = f"; {words.ranks(found.others)} made more" if found.others else ""
-        return f"{words.upper(who)} made {words.counted(now, f'{found.call.op} call')} there, {usual} {rounds}{others}."
+        made = words.counted(now, f"{found.call.op} call")
+        return f"{words.upper(who)} made {made} there, {usual} {rounds}{others}."
     if found.after is not None:
         return (
             f"Each of the {found.rounds} times before, {who} made it after "

@@ -53,6 +53,7 @@ ROOMS = {
         {"align.judging", "align.judging.circles"},
         {"align.diagnosis", "align.diagnosis.circles"},
         {"align.deciding"},
+        {"align.causes"},
         {"align.excerpts"},
         {"align.observations"},
         {"align.overview"},

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import explain
+from collectrace.align.causes import explain
 from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build

@@ -14,6 +14,7 @@ from collectrace.report.layout import INDENT, Page
 from collectrace.report.opening import moment
 from collectrace.views import CallRow, CallsOfRank
 
+_NARROW: Final = 70
 _STYLE: Final = {"failed": "red", "pending": "yellow", "done": "", "": ""}
 
 
@@ -36,11 +37,10 @@ def write(calls: CallsOfRank, out: TextIO) -> None:
         file = _only_file(calls)
         if file:
             page.line(Text(f"lines of {file}", "dim"), indent=INDENT)
-        lines, fixed = _table(calls, file), 4
-        if not page.fits(lines, indent=INDENT, fixed=fixed):
+        lines = _table(calls, file)
+        if page.width < _NARROW:
             lines = [([cells[0], *cells[2:]], style) for cells, style in lines]  # without the time
-            fixed = 3
-        page.columns(lines, indent=INDENT, fixed=fixed)
+        page.columns(lines, indent=INDENT, fixed=4 if page.width >= _NARROW else 3)
         if calls.after:
             page.line(
                 Text(f"{words.counted(calls.after, 'call')} after these", "dim"), indent=INDENT
@@ -61,11 +61,10 @@ def _only_file(calls: CallsOfRank) -> str:
     return files.pop() if len(files) == 1 else ""
 
 
-def _table(calls: CallsOfRank, file: str) -> list[tuple[list[list[Text]], str]]:
+def _table(calls: CallsOfRank, file: str) -> list[tuple[list[str], str]]:
     infos = {info.name: info for info in calls.groups}
     is_one = len({row.call.group for row in calls.calls}) == 1
-    header = ["", "time", "call", "", "", "by", *([] if is_one else ["group"])]
-    lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
+    lines = [(["", "time", "call", "", "", "by", *([] if is_one else ["group"])], "bold")]
     for row in calls.calls:
         c = row.call
         mark = "cause >" if row.finding is not None else ""
@@ -75,8 +74,7 @@ def _table(calls: CallsOfRank, file: str) -> list[tuple[list[list[Text]], str]]:
             cells.append(
                 text.named_group(c.group) if info is None else text.clean(words.group(info))
             )
-        style = "bold red" if mark else _STYLE[row.fate]
-        lines.append(([[Text(cell)] for cell in cells], style))
+        lines.append((cells, "bold red" if mark else _STYLE[row.fate]))
     return lines
 
 

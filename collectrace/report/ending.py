@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.text import Text
 
@@ -15,25 +15,31 @@ from collectrace.findings import (
     Ended,
     Finding,
     RankState,
+    State,
     cause_of,
     is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.report import text
-from collectrace.report.layout import INDENT, LABEL, SEPARATOR, Page
+from collectrace.report.layout import INDENT, SEPARATOR, Page
 from collectrace.report.opening import STATUS_STYLE
+from collectrace.report.tables import Grid
 
 _MOST_STATES: Final = 8
 _MOST_LINES: Final = 3
 _MOST_RUNS: Final = 2
 _MOST_GAPS: Final = 3
-_WIDEST_LABEL: Final = 20
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
 
 NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
+
+_TELLING: Final[tuple[State, ...]] = (
+    "died", "raised", "silent", "missing", "busy", "blocked", "running", "finished",
+)  # fmt: skip
+"""The states, what tells most of an end first."""
 
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
@@ -80,10 +86,8 @@ def agreed(alignment: Alignment, finding: Finding) -> str:
     if group is None or first is None or first < 2 or not _is_row(alignment, finding):
         told = words.compared(alignment.evidence)
         return f"{told} agree" if told else ""
-    members = words.ranks(group.ranks) if group.ranks else ""
-    inside = ", ".join(part for part in (text.backend(group), members) if part)
-    calls = "call 1" if first == 2 else f"calls 1-{first - 1}"
-    return f"{calls} of {text.group(group)} ({inside}) {'agrees' if first == 2 else 'agree'}"
+    calls, agree = ("call 1", "agrees") if first == 2 else (f"calls 1-{first - 1}", "agree")
+    return f"{calls} of {text.whole_group(group)} {agree}"
 
 
 def _is_row(alignment: Alignment, finding: Finding) -> bool:
@@ -107,31 +111,48 @@ def run(alignment: Alignment) -> str:
     return f"{told}; {words.counted(len(others), 'other run')} in this folder (--run): {named}"
 
 
-def states(page: Page, alignment: Alignment) -> None:
-    """Write what every rank was doing."""
-    if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
-        return
-    page.heading("ranks")
-    groups: dict[tuple[str, ...], list[RankState]] = {}
+class Alike(NamedTuple):
+    """Ranks that were doing the same when their evidence ends."""
+
+    ranks: tuple[int, ...]
+    state: State
+    told: str
+    """Their state and end, in words."""
+    detail: str
+    last: str
+    """Their last call."""
+    held: str
+    """For how long, at most."""
+
+
+def alike(alignment: Alignment) -> list[Alike]:
+    """Return what every rank was doing, what tells most of an end first."""
+    found: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
         state, detail, last = rank_told(alignment, rank)
-        groups.setdefault((state, NUMBER.sub("#", detail), last), []).append(rank)
-    alike = list(groups.values())
-    labels = [words.ranges([r.rank for r in one]) for one in alike]
-    indent = min(max(LABEL + INDENT, max(map(len, labels)) + 2 * INDENT), _WIDEST_LABEL)
-    for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
-        if len(label) > indent - 2 * INDENT:
-            page.prose(label, indent=INDENT)
-            label = ""
-        state, detail, last = rank_told(alignment, one[0])
-        if any(rank_told(alignment, other)[1] != detail for other in one):
-            detail += f" (rank {one[0].rank}; the others likewise)"
-        told = "\n".join(line for line in (state, detail, last) if line)
-        page.prose(told, indent=indent, label=label.ljust(indent - 2 * INDENT) if label else "")
-    rest = [r.rank for one in alike[_MOST_STATES:] for r in one]
-    if rest:
-        page.prose(f"{words.ranks(rest)}: in --json", indent=INDENT)
-    page.line()
+        found.setdefault((rank.state, state, NUMBER.sub("#", detail), last), []).append(rank)
+    rows = []
+    for those in sorted(found.values(), key=lambda one: _TELLING.index(one[0].state)):
+        state, detail, last = rank_told(alignment, those[0])
+        if any(rank_told(alignment, other)[1] != detail for other in those):
+            detail += f" (rank {those[0].rank}; the others likewise)"
+        held = max((r.held or 0.0 for r in those if r.state != "finished"), default=0.0)
+        lasted = words.seconds(held * 1e9) if held else ""
+        ranks = tuple(rank.rank for rank in those)
+        rows.append(Alike(ranks, those[0].state, state, detail, last, lasted))
+    return rows
+
+
+def states(alignment: Alignment) -> Grid:
+    """Return what every rank was doing, as a table."""
+    found = alike(alignment)
+    rest = [rank for one in found[_MOST_STATES:] for rank in one.ranks]
+    rows = (
+        (words.ranges(one.ranks), one.told, "\n".join(filter(None, (one.detail, one.last))))
+        for one in found[:_MOST_STATES]
+    )
+    left = f"{words.ranks(rest)}: in --json" if rest else ""
+    return Grid("", ("ranks", "", ""), tuple(rows), rest=left)
 
 
 def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
@@ -231,7 +252,7 @@ def _lines(alignment: Alignment) -> str:
     other = alignment.evidence.other_lines[0]
     places = words.listed(
         [
-            f"{text.site(line.site)} on {words.ranks(line.ranks)}"
+            f"{text.short_site(line.site)} on {words.ranks(line.ranks)}"
             for line in other.lines[:_MOST_LINES]
         ]
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
@@ -36,17 +37,10 @@ _DEFAULT_WIDTH: Final = 80
 LABEL: Final = 8
 """Where the text behind a label begins."""
 
-_NARROWEST_CELL: Final = 16
-
-_MOST_BROAD: Final = 3
-"""Columns that need not be narrow, however wide the page."""
+_NARROWEST_CELL: Final = 10
 
 _NARROW: Final = 70
 """Columns below which a table takes what room there is."""
-
-_NARROWEST_OF_NARROW: Final = 10
-
-_SITE: Final = re.compile(r":\d+$")
 
 
 class Page:
@@ -104,17 +98,17 @@ class Page:
                 first = Text(" " * (indent + hang))
 
     def columns(
-        self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], *, indent: int, fixed: int
+        self, rows: Sequence[tuple[Sequence[str], str]], *, indent: int, fixed: int
     ) -> None:
-        """Cells side by side, each a list of lines; the style goes over the whole row.
+        """Cells side by side; the style goes over the whole row.
 
         The first ``fixed`` columns are as wide as they must be, the others share what is left,
         and fold what does not fit.
         """
-        widths = self._widths(rows, indent, fixed)
+        widths = self._widths([cells for cells, _ in rows], indent, fixed)
         for cells, style in rows:
             folded = [
-                [part for line in cell for part in line.wrap(self.console, width)]
+                [part for line in Text(cell).split("\n") for part in line.wrap(self.console, width)]
                 for cell, width in zip(cells, widths, strict=False)
             ]
             for n in range(max(map(len, folded), default=0)):
@@ -126,51 +120,29 @@ class Page:
                 line.stylize(style)
                 self.line(line, indent=indent)
 
-    def _widths(
-        self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], indent: int, fixed: int
-    ) -> list[int]:
-        count = max(len(cells) for cells, _ in rows)
-        lines = [
-            [line for cells, _ in rows if n < len(cells) for line in cells[n]] for n in range(count)
+    def _widths(self, rows: Sequence[Sequence[str]], indent: int, fixed: int) -> list[int]:
+        columns = list(zip_longest(*rows, fillvalue=""))
+        natural = [
+            max(cell_len(part) for c in column for part in c.split("\n")) for column in columns
         ]
-        natural = [max((line.cell_len for line in column), default=0) for column in lines]
         # A word is never broken; on a narrow page only a site is not, which in two pieces can be
         # neither clicked nor found.
-        is_narrow = self.width < _NARROW
+        is_whole = re.compile(r":\d+\)?$" if self.width < _NARROW else "").search
         longest = [
-            max(
-                (
-                    cell_len(word)
-                    for line in column
-                    for word in line.plain.split()
-                    if not is_narrow or _SITE.search(word)
-                ),
-                default=0,
-            )
-            for column in lines
+            max((cell_len(w) for c in column for w in c.split() if is_whole(w)), default=0)
+            for column in columns
         ]
-        room = self.width - indent - 2 * (count - 1) - sum(natural[:fixed])
-        is_tight = is_narrow or count - fixed > _MOST_BROAD
-        least = _NARROWEST_OF_NARROW if is_tight else _NARROWEST_CELL
-        return natural[:fixed] + share(natural[fixed:], longest[fixed:], room, least)
-
-    def fits(
-        self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], *, indent: int, fixed: int
-    ) -> bool:
-        """Whether :meth:`columns` would keep within the page."""
-        widths = self._widths(rows, indent, fixed)
-        return indent + sum(widths) + 2 * (len(widths) - 1) <= self.width
+        room = self.width - indent - 2 * (len(columns) - 1) - sum(natural[:fixed])
+        return natural[:fixed] + share(natural[fixed:], longest[fixed:], room)
 
 
-def share(
-    natural: Sequence[int], least: Sequence[int], room: int, narrowest: int = _NARROWEST_CELL
-) -> list[int]:
+def share(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Widths of columns: their ``natural`` ones where there is ``room``, else the widest give way.
 
     None gets narrower than its ``least``, even if the columns do not fit then.
     """
     widths = list(natural)
-    floors = [max(n, narrowest) for n in least]
+    floors = [max(n, _NARROWEST_CELL) for n in least]
     while sum(widths) > room:
         yielding = [n for n, width in enumerate(widths) if width > floors[n]]
         if not yielding:

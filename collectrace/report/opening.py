@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from collectrace import words
-from collectrace.findings import Alignment, Job, RankState, State
+from collectrace.findings import Alignment, Job
 from collectrace.report import text
 from collectrace.report.layout import INDENT, SEPARATOR, Page
 
@@ -19,11 +19,6 @@ STATUS_STYLE: Final = {
 
 _MOST_HOSTS: Final = 3
 _LONGEST_SCRIPT: Final = 160
-
-TELLING: Final[tuple[State, ...]] = (
-    "died", "raised", "silent", "missing", "busy", "blocked", "running", "finished",
-)  # fmt: skip
-"""The states, what tells most of an end first."""
 
 
 def show(page: Page, alignment: Alignment) -> None:
@@ -78,21 +73,3 @@ def moment(wall: int | None) -> datetime | None:
         return None if wall is None else datetime.fromtimestamp(wall / 1e9, UTC)
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def states(ranks: tuple[RankState, ...]) -> str:
-    """``ranks 3,6 raised an exception; ranks 0-2,4-5,7 blocked, still alive``."""
-    alike: dict[State, list[RankState]] = {}
-    for rank in ranks:
-        alike.setdefault(rank.state, []).append(rank)
-    parts = []
-    for state in TELLING:
-        those = alike.get(state, [])
-        if those:
-            alive = ", still alive" if all(rank.ended == "alive" for rank in those) else ""
-            who = words.ranks(rank.rank for rank in those)
-            parts.append(f"{who} {_PREDICATE.get(state) or text.STATES[state]}{alive}")
-    return "; ".join(parts)
-
-
-_PREDICATE: Final[dict[State, str]] = {"silent": "gave no sign of life"}

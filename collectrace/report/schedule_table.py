@@ -83,14 +83,14 @@ def _counts(page: Page, counts: Sequence[Count]) -> None:
     """Per kind of call how often a rank issued it in each run."""
     page.heading("calls per rank")
     header = ["", "A", "B", "op", "issued by", "group"]
-    lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
+    lines = [(header, "bold")]
     for row in counts[:_MOST_COUNTS]:
         mark = "" if row.a == row.b else "other >"
         cells = [
             mark, _span(row.a), _span(row.b), text.clean(row.op),
             text.clean(roles.short(row.role)), text.clean(row.group),
         ]  # fmt: skip
-        lines.append(([[Text(cell)] for cell in cells], "" if row.a == row.b else "yellow"))
+        lines.append((cells, "" if row.a == row.b else "yellow"))
     page.columns(lines, indent=INDENT, fixed=3)
     if len(counts) > _MOST_COUNTS:
         page.line(f"and {len(counts) - _MOST_COUNTS} more kinds (see --json)", indent=INDENT)

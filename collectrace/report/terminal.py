@@ -17,7 +17,6 @@ from collectrace.report import ending, opening
 from collectrace.report.document import (
     Block,
     Document,
-    Grid,
     Listing,
     Prose,
     Remark,
@@ -26,6 +25,7 @@ from collectrace.report.document import (
     titled,
 )
 from collectrace.report.layout import ARROW, INDENT, LABEL, SEPARATOR, Page
+from collectrace.report.tables import Grid
 
 _WHOLE: Final = 3
 """Findings of the worst severity that are shown in full; of the others the headline."""
@@ -196,12 +196,10 @@ def _notes(row: Row) -> list[Text]:
 
 def grid(page: Page, table: Grid) -> None:
     """Write a table."""
-    page.line(Text(table.title, "bold"), indent=INDENT)
-    marks = ("", *(table.marks or [""] * len(table.rows)))
-    lines = [
-        ([[Text(cell)] for cell in cells], _ROW_STYLE.get(mark, "" if n else "dim"))
-        for n, (cells, mark) in enumerate(zip((table.head, *table.rows), marks, strict=True))
-    ]
-    page.columns(lines, indent=2 * INDENT, fixed=table.fixed)
+    if table.title:
+        page.line(Text(table.title, "bold"), indent=INDENT)
+    styles = [_ROW_STYLE.get(mark, "") for mark in table.marks or [""] * len(table.rows)]
+    rows = [(table.head, "dim"), *zip(table.rows, styles, strict=True)]
+    page.columns(rows, indent=2 * INDENT, fixed=2 if table.columns else 1)
     if table.rest:
         page.line(table.rest, indent=2 * INDENT)

@@ -10,11 +10,10 @@ that and needs more of it: a call stands in a column, whole or only where it dif
 from __future__ import annotations
 
 import os
-from collections.abc import Container
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.findings import GroupInfo, Side, State
+from collectrace.findings import GroupInfo, State
 from collectrace.ops import canonical_op
 from collectrace.printable import clean as clean
 from collectrace.records import Call
@@ -50,21 +49,17 @@ def backend(info: GroupInfo) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
+def whole_group(info: GroupInfo) -> str:
+    """``the default group (gloo, ranks 0-2)``."""
+    members = words.ranks(info.ranks) if info.ranks else ""
+    return f"{group(info)} ({', '.join(part for part in (backend(info), members) if part)})"
+
+
 def site(place: str) -> str:
     """``path:line``, relative where it lies below the working directory."""
     place = clean(place)
     here = str(os.path.abspath(os.curdir)) + os.sep  # noqa: PTH100 - a prefix of a string
     return place.removeprefix(here)
-
-
-def callers(side: Side, shown: Container[str]) -> list[str]:
-    """``path:line`` of the callers of a side's call whose lines a finding shows, the nearest first.
-
-    Without the call's own line.
-    """
-    frames = (frame.partition(" ")[0] for frame in (side.stack or ())[1:])
-    own = side.call.site if side.call is not None else None
-    return [place for place in dict.fromkeys(frames) if place in shown and place != own]
 
 
 def short_site(place: str) -> str:
@@ -103,16 +98,15 @@ def issuer(c: Call) -> str:
     return ", ".join(parts)
 
 
-def short_issuer(c: Call, *, of_part: bool = False, at_line: bool = False) -> str:
+def short_issuer(c: Call, *, of_part: bool = False) -> str:
     """Who issued it, in the few words of a table cell.
 
-    What a framework issued with the module it is about, or the script's line, where that is asked
-    for; a call of the script's own always has its line.
+    What a framework issued with the module it is about, where that is asked for; a call of the
+    script's own has its line.
     """
     if c.role not in (roles.USER, roles.UNKNOWN):
         model = f" #{c.model}" if c.model is not None and c.model > 1 else ""
         part = f" of {c.part}" if of_part and c.part else ""
-        line = f" {short_site(c.site)}" if at_line and c.site else ""
-        return clean(f"{roles.short(c.role)}{model}{part}{line}")
+        return clean(f"{roles.short(c.role)}{model}{part}")
     name = f"{clean(c.api)}()" if c.api and canonical_op(c.api) != canonical_op(c.op) else ""
     return " ".join(part for part in (name, short_site(c.site or "")) if part)

@@ -8,23 +8,31 @@ from typing import Final, TextIO
 from rich.console import Console
 
 from collectrace import words
-from collectrace.findings import KINDS, Alignment, EvidenceRow, Finding, cause_of, is_repeated
-from collectrace.report import decisions, ending, opening, terminal, text
+from collectrace.findings import (
+    KINDS,
+    Alignment,
+    Decision,
+    EvidenceRow,
+    Finding,
+    cause_of,
+    is_repeated,
+)
+from collectrace.report import ending, opening, tables, terminal, text
 from collectrace.report.document import (
     Block,
-    Grid,
     Listing,
     Prose,
     Remark,
     Row,
     document,
     explanation,
-    full_table,
     titled,
 )
 from collectrace.report.layout import INDENT, Page
+from collectrace.report.tables import Grid
 
 _MOST_DECISIONS: Final = 12
+_MOST_NAMES: Final = 6
 _MOST_EVIDENCE: Final = 40
 _MOST_FINDINGS: Final = 40
 _MOST_DEPTH: Final = 8
@@ -34,14 +42,12 @@ def write(alignment: Alignment, out: TextIO) -> None:
     """Write the whole report; a terminal's width and colours are followed."""
     page = Page(Console(file=out))
     opening.show(page, alignment)
-    if alignment.ranks:
-        page.prose(opening.states(alignment.ranks), indent=INDENT, hang=INDENT)
-        page.line()
     roots = [n for n in range(len(alignment.findings)) if cause_of(alignment.findings, n) is None]
     for n in roots[:_MOST_FINDINGS]:
         if alignment.findings[n].kind != "evidence_gap":
-            terminal.title(page, document(alignment, n))
-            terminal.blocks(page, document(alignment, n).blocks)
+            told = document(alignment, n)
+            terminal.title(page, told)
+            terminal.blocks(page, told.blocks)
             terminal.blocks(page, list(blocks(alignment, n)))
             page.line()
             _consequences(page, alignment, n, 0)
@@ -51,13 +57,10 @@ def write(alignment: Alignment, out: TextIO) -> None:
 
 def closing(page: Page, alignment: Alignment) -> None:
     """Write what every rank was doing, what the logs do not show, and the verdict."""
-    ending.states(page, alignment)
-    told = ending.gaps(alignment)
-    if told:
-        page.heading("what the logs do not show")
-        for gap in told:
-            page.prose(gap, indent=INDENT, hang=INDENT)
-        page.line()
+    terminal.grid(page, ending.states(alignment))
+    page.line()
+    for gap in ending.gaps(alignment):
+        page.prose(f"note: {gap}", hang=INDENT)
     ending.internal_errors(page, alignment)
     page.prose(ending.run(alignment), hang=INDENT)
     page.prose(ending.verdict(alignment))
@@ -67,7 +70,7 @@ def blocks(alignment: Alignment, n: int) -> Iterator[Block]:
     """Return what is not in the short form of a finding."""
     finding = alignment.findings[n]
     yield Remark(place(finding))
-    table = full_table(finding)
+    table = tables.side_by_side(finding)
     if table is not None:
         yield table
     yield from details(finding)
@@ -80,14 +83,32 @@ def details(finding: Finding) -> Iterator[Block]:
     if finding.evidence:
         rows = tuple(_evidence(row) for row in finding.evidence[:_MOST_EVIDENCE])
         yield Grid("evidence", ("fact", "", "ranks", "weight", "where"), rows)
-    decided = (finding.decisions or ())[:_MOST_DECISIONS]
-    if decided:
-        yield Remark("statements that can have sent the ranks different ways")
-    for one in decided:
-        path, _, number = one.site.rpartition(":")
-        library = f" (in {text.clean(one.library)})" if one.library is not None else ""
-        row = Row(text.clean(number), text.clean(one.text), "", tuple(decisions.described(one)))
-        yield Listing(f"{text.site(path)}, {text.clean(one.function)}{library}", (row,))
+    for one in (finding.decisions or ())[:_MOST_DECISIONS]:
+        yield _decision(one)
+
+
+def _decision(one: Decision) -> Listing:
+    """Return a statement that can have sent ranks different ways, in the terms of the JSON."""
+    path, _, number = one.site.rpartition(":")
+    library = f" (in {text.clean(one.library)})" if one.library is not None else ""
+    notes = []
+    for n, side in enumerate(one.sides):
+        # A rank may be compared with itself in an earlier iteration.
+        usual = " usually" if side.rank in [other.rank for other in one.sides[:n]] else ""
+        did = (side.did or "not known").replace("_", " ")
+        which = f" {text.clean(side.name)}()" if side.name else f" {side.line}" if side.line else ""
+        held = [
+            f"`{text.clean(name)}` is {tables.value(value)}"
+            for name, value in list((side.values or {}).items())[:_MOST_NAMES]
+        ]
+        notes.append(f"rank {side.rank}{usual}: {'; '.join([did + which, *held])}")
+    notes.append(f"{one.strength}; depends on {words.listed(one.depends_on)}")
+    if one.read_later:
+        later = [f"`{text.clean(name)}`" for name in one.read_later[:_MOST_NAMES]]
+        notes.append(f"read later, may have changed: {words.listed(later)}")
+    row = Row(text.clean(number), text.clean(one.text), "", tuple(notes))
+    heading = f"decision in {text.site(path)}, {text.clean(one.function)}{library}"
+    return Listing(heading, (row,))
 
 
 def _evidence(row: EvidenceRow) -> tuple[str, ...]:
@@ -104,10 +125,7 @@ def place(finding: Finding) -> str:
         numbered = "message" if KINDS[finding.kind].family == "message" else "call"
         where += f" at {numbered} {finding.seq}"
     if finding.group is not None:
-        group = finding.group
-        members = words.ranks(group.ranks) if group.ranks else ""
-        inside = ", ".join(part for part in (text.backend(group), members) if part)
-        where += f" {'in' if finding.seq is None else 'of'} {text.group(group)} ({inside})"
+        where += f" {'in' if finding.seq is None else 'of'} {text.whole_group(finding.group)}"
     suspects = words.ranks(finding.suspects) if finding.suspects else "none"
     return f"{where}; suspects: {suspects}"
 

@@ -21,6 +21,10 @@ TORCH: Final = _CONSTRAINTS.rpartition("torch==")[2].strip()
 """The version that everything else runs on."""
 
 
+MOST_LINES: Final = 24
+"""Lines of the program that a finding shows."""
+
+
 def record(*names: str) -> str:
     """The command that records these anew."""
     return f"run: {corpus.COMMAND} '^({'|'.join(names)})$'"
@@ -79,6 +83,21 @@ def test_words(run: Run) -> None:
     verdict = current(run)
     if wrong := verdict.cause_problems + verdict.fix_problems:
         fail(run, wrong, verdict)
+
+
+@pytest.mark.parametrize("run", [r for r in RUNS if not r.twin], ids=lambda run: run.name)
+def test_no_place_is_lost(run: Run) -> None:
+    """The lines of the program that a finding shows include those of its calls, in order."""
+    found = current(run).finding
+    if found is None or found.severity == "info":
+        return
+    shown = [(part.path, line.line) for part in found.excerpt or () for line in part.lines]
+    sites = {side.call.site for side in found.sides if side.call is not None and side.call.site}
+    assert sites <= {f"{path}:{line}" for path, line in shown}
+    for part in found.excerpt or ():
+        numbers = [line.line for line in part.lines]
+        assert numbers == sorted(set(numbers))
+    assert len(shown) <= MOST_LINES
 
 
 @pytest.mark.parametrize("shape", decisions.SHAPES)

@@ -15,7 +15,7 @@ import torch.distributed as dist
 import collectrace
 from collectrace.align import align
 from collectrace.findings import Decision
-from collectrace.report import decisions as report
+from collectrace.report import verbose as report
 from tests.support.real_ranks import Ran, Ranks
 
 
@@ -80,8 +80,9 @@ def test_the_values_confirm_what_decided(ranks: Ranks) -> None:
     assert decision.strength == "confirmed"
     out = io.StringIO()
     report.write(align(ran.logs), out)
-    assert "rank 1: the condition was false; `loss` is nan" in out.getvalue()
-    assert "rank 0: the condition was true; `loss` is 1.0" in out.getvalue()
+    assert "rank 1: not taken; `loss` is nan" in out.getvalue()
+    assert "rank 0: taken; `loss` is 1.0" in out.getvalue()
+    assert "  values\n          rank 0  rank 1\n    loss  1.0     nan\n" in out.getvalue()
 
 
 def test_a_value_that_was_bound_again_confirms_nothing(ranks: Ranks) -> None:

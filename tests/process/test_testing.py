@@ -56,7 +56,7 @@ def test_ranks_that_part_ways(tmp_path: Path) -> None:
     # Those that part ways hang: they are killed when they must have started, on this machine, now.
     timeout = 3 * (time.monotonic() - began)
     logs = tmp_path / "part"
-    with pytest.raises(AssertionError, match="op_mismatch at call 2 of the default group"):
+    with pytest.raises(AssertionError, match=r"error.*\n(.*\n)*.*call 2, (barrier|all_reduce)"):
         assert_ranks_align(part_ways, 2, logs, timeout=timeout)
     with pytest.raises(AssertionError, match="diverged"):
         assert_aligned(logs)

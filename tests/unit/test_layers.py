@@ -50,9 +50,7 @@ ROOMS = {
         {"align.matching"},
         {"align.ranks"},
         {"align.code"},
-        {"align.judging", "align.judging.circles"},
-        {"align.diagnosis", "align.diagnosis.circles"},
-        {"align.deciding"},
+        {"align.judging", "align.deciding"},  # blame weighs what decided between the sides
         {"align.causes"},
         {"align.excerpts"},
         {"align.observations"},

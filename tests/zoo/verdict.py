@@ -155,8 +155,9 @@ def _told(finding: Finding) -> str:
         for excerpt in finding.excerpt or ()
         for line in excerpt.lines
     )
+    callers = (one for excerpt in finding.excerpt or () for one in excerpt.callers or ())
     decided = (f"{one.site} {one.text}" for one in finding.decisions or ())
-    return " ".join((finding.headline, finding.cause, *finding.notes, *shown, *decided))
+    return " ".join((finding.headline, finding.cause, *finding.notes, *shown, *callers, *decided))
 
 
 def _sites(finding: Finding) -> Iterator[str]:

@@ -27,7 +27,7 @@ from collectrace.align.browsing.meetings import Expected, Place, met_at
 from collectrace.align.browsing.places import place_of, places
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.clocks import Clocks, estimate
-from collectrace.align.reading import code_lines, run_reader
+from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.findings import Alignment
 from collectrace.records import Batch, Call, Done, Exit, Group, Join, Raised, Record, Stall, Sync
@@ -277,8 +277,7 @@ class _Timeline:
             yield {**slice_.flow, "ts": slice_.begin, "pid": rank.pid, "tid": slice_.track}
 
     def _source(self, site: str | None) -> str | None:
-        found = code_lines.of_site(self._evidence.code, site)
-        return found.text if found is not None else None
+        return self._evidence.code.line(site) or None
 
     # -- what else a rank is in -----------------------------------------------------------------
 

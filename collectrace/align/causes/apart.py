@@ -13,6 +13,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure, What
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import Decision
@@ -48,8 +49,10 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
 
     Where the last common call is not known these are the calls of the finding itself.
     """
-    pair, case = situation.pair, situation.case
+    pair, case, departure = situation.pair, situation.case, situation.departure
     found: list[Step] = []
+    if pair is None and departure is not None and departure.what is What.EXTRA:
+        found = _extra(situation, departure)
     if pair is not None and not pair.is_of_one_rank:
         for rank, t in zip(pair.ranks, pair.times, strict=True):
             log = case.log(rank)
@@ -61,6 +64,17 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
             stack = case.stack(rank, call) if call is not None else ()
             found.append(Step(_ranks(situation, rank), rank, call, stack))
     return _first_suspects(situation, found or at_finding(situation))
+
+
+def _extra(situation: Situation, departure: Departure) -> list[Step]:
+    """Return the extra calls of some ranks, and what others called instead of the first."""
+    stream, seq = situation.candidate.stream, departure.seq
+    if stream is None or departure.key != stream or seq is None or not departure.others:
+        return []
+    rank, case = departure.others[0], situation.case
+    call = case.call(rank, stream, seq)
+    other = Step(departure.others, rank, call, case.stack(rank, call) if call else ())
+    return [Step(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack), other]
 
 
 def at_finding(situation: Situation) -> list[Step]:
@@ -87,27 +101,17 @@ def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
     return tuple(sorted(next(sides, (rank,))))
 
 
-def since(situation: Situation) -> int | None:
-    """Return the first call at which the sides were apart; None: it is the finding's own."""
-    both, stream, seq = steps(situation), situation.candidate.stream, situation.candidate.seq
-    if both is None or stream is None or seq is None:
-        return None
+def meets_others(situation: Situation) -> tuple[str, ...]:
+    """Return a sentence on the first call that met another one, if it is before the finding's."""
+    stream, seq = situation.candidate.stream, situation.candidate.seq
     numbers = [
         step.call.seq
-        for step in both
-        if step.call is not None
-        and (step.call.group, step.call.device) == (stream.group, stream.device)
-        and step.call.seq is not None
+        for step in steps(situation) or ()
+        if step.call is not None and stream == (step.call.group, step.call.device)
     ]
-    return min(numbers) if numbers and min(numbers) < seq else None
-
-
-def meets_others(situation: Situation) -> str:
-    """Return a sentence on the calls that met others since then, a space before it; or nothing."""
-    first = since(situation)
-    if first is None:
-        return ""
-    return f"Since call {first} the calls of the ranks do not belong together."
+    if not numbers or seq is None or min(numbers) >= seq:
+        return ()
+    return (f"Since call {min(numbers)} the calls of the ranks do not belong together.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,29 @@ def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
     return any(
         chains.file(frame) == file and number < chains.line(frame) <= last for frame in stack
     )
+
+
+def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
+    """Whether a loop is the innermost around a call, but for loops of a fixed length within it."""
+    file, number = chains.split(loop.site)
+    last = _end_of_body(case, file, number)
+    for frame in stack:
+        line, tree = chains.line(frame), case.code.parsed(chains.file(frame))
+        is_it = chains.file(frame) == file and number < line <= last
+        for node in ast.walk(tree) if tree is not None else ():
+            if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
+                continue
+            around = node.lineno < line <= (node.body[-1].end_lineno or 0)
+            if around and (not is_it or node.lineno > number) and not _is_written(node):
+                return False
+        if is_it:
+            return True
+    return False
+
+
+def _is_written(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a loop runs over what is written there: ``for view in (batch, -batch):``."""
+    return isinstance(node, ast.For) and isinstance(node.iter, ast.List | ast.Tuple)
 
 
 def _end_of_body(case: Case, file: str, number: int) -> int:

@@ -9,6 +9,7 @@ from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
+from collectrace.records import Call
 
 
 def went_past(situation: Situation, maker: Step, gone: Step) -> bool:
@@ -49,7 +50,34 @@ def runs_backward(case: Case, frame: str) -> bool:
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if node.lineno <= number <= (node.end_lineno or 0):
-            if node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad"):
-                return True
+        is_grad = node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad")
+        if is_grad and node.lineno <= number <= (node.end_lineno or 0):
+            return True
     return False
+
+
+def left_exchanges(situation: Situation, step: Step) -> int:
+    """Return how many backwards of an all_to_all a rank left out before its call; 0: none.
+
+    The backward of an exchange sends back what its forward received: its sizes are the forward's,
+    the other way round. autograd runs the backwards in the reverse order of the forwards.
+    """
+    case, stream, call = situation.case, situation.candidate.stream, step.call
+    forward = autograd_function(case, step.stack).removesuffix("backward") + "forward"
+    waiting: list[Call] = []
+    for one in case.before(step.rank, stream, call.seq) if call is not None else ():
+        if one is None or one.splits is None:
+            continue
+        stack = case.stack(step.rank, one)
+        if any(chains.function(frame).endswith(forward) for frame in stack):
+            waiting.append(one)
+        elif autograd_function(case, stack) and waiting and not _mirrors(waiting.pop(), one):
+            return 0
+    depths = (n for n, one in enumerate(reversed(waiting)) if call and _mirrors(one, call))
+    return next(depths, 0)
+
+
+def _mirrors(forward: Call, backward: Call) -> bool:
+    if forward.splits is None or backward.splits is None:
+        return False
+    return [list(one) for one in forward.splits] == [list(one) for one in backward.splits[::-1]]

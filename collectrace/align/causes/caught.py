@@ -27,6 +27,10 @@ def caught(situation: Situation) -> dict[int, Raised]:
     """
     if situation.candidate.cycle:
         return {rank: one for rank, (one, _) in in_cycle(situation).items()}
+    verdict = situation.candidate.verdict
+    for row in verdict.evidence if verdict is not None else ():
+        if row.fact == "caught_exception" and isinstance(row.shown_by, list):
+            return dict(zip(row.ranks, row.shown_by, strict=False))
     found = dict(_latest(situation))
     sides = [set(side.ranks) for side in situation.candidate.sides]
     raising = [side for side in sides if side & found.keys()]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from collectrace import words
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
@@ -61,7 +61,7 @@ def other_end(case: Case, edge: Edge) -> str:
 def met_elsewhere(case: Case, channel: ChannelKey, call: Call, rank: int) -> str:
     """Return which line makes the other end of such a message between other ranks.
 
-    Empty if several do, or one that has made it for this channel, too.
+    Those that have made it for this channel, too, do not count. Empty if it is not one.
     """
     stack = case.stack(rank, call)
     met: set[tuple[str, ...]] = set()
@@ -78,9 +78,9 @@ def met_elsewhere(case: Case, channel: ChannelKey, call: Call, rank: int) -> str
                     own.add(case.stack(peer.rank, other))
                 elif other is not None:
                     met.add(case.stack(peer.rank, other))
-    if len(met) != 1 or met & own:
+    if len(met - own) != 1:
         return ""
-    frames = next(iter(met))
+    frames = next(iter(met - own))
     came = " called at ".join(words.site(chains.site(frame)) for frame in frames[:2])
     ends = (channel.source, channel.destination)
     lacks = ends[0] if rank == ends[1] else ends[1]

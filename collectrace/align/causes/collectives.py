@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from collectrace import words
@@ -34,18 +35,43 @@ def _departed(situation: Situation, found: Departure) -> str:
     who, others = words.ranks(situation.suspects), words.ranks(situation.others)
     if not found.calls or not situation.others:
         return ""
+    if found.what is What.SKIPPED and _is_longer(situation):
+        own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
+        if own is not None:
+            return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
     first = found.calls[0]
     at = f" in iteration {found.iteration}" if found.iteration is not None else ""
     match found.what:
         case What.SKIPPED | What.FEWER_ITERATIONS:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
         case What.EXTRA | What.MORE_ITERATIONS:
-            return f"{who} made {_extra(found)}, {made(situation, found)}{at}; {others} did not"
+            return (
+                f"{who} made {_extra(found)}, {made(situation, found)}{at}; {_did_not(situation)}"
+            )
         case What.SWAPPED:
             count = words.counted(len(found.calls), "call")
             return f"{who} made {count} in another order than {others}, first {phrases.call(first)}"
         case _:
             return ""
+
+
+def _is_longer(situation: Situation) -> bool:
+    """Whether a loop went on with the suspects and had ended on the others."""
+    suspects = {*situation.suspects}
+    return any(
+        {side.did for side in one.sides if side.rank in suspects} == {"iterates"}
+        and {side.did for side in one.sides if side.rank not in suspects} == {"ended"}
+        for one in situation.decisions
+    )
+
+
+def _did_not(situation: Situation) -> str:
+    """Return that the others did not make a call, and if they had finished that."""
+    others = situation.others
+    states = {situation.case.standings[rank].state for rank in others}
+    if states == {"finished"} and situation.is_absence:
+        return f"{words.ranks(others)} finished without"
+    return f"{words.ranks(others)} did not"
 
 
 def _extra(found: Departure) -> str:
@@ -97,8 +123,18 @@ def silent(situation: Situation) -> tuple[str, ...]:
     seq = situation.candidate.seq or 0
     if found.seq >= seq or found.what is What.ENDED:
         return ()
-    told = f"Nothing failed before call {seq}, but calls met the wrong ones since call {found.seq}"
-    return (f"{told}: results are wrong from there.",)
+    rank = situation.candidate.present[:1] or situation.candidate.ranks[:1]
+    first, last = _at(situation, rank, found.seq), _at(situation, rank, seq)
+    told = f"Nothing failed before call {seq}{last}, but calls met the wrong ones since call"
+    return (f"{told} {found.seq}{first}: results are wrong from there.",)
+
+
+def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
+    """Return when a rank made a call, `` (14:02:11)``; empty: it is not known."""
+    stream, case = situation.candidate.stream, situation.case
+    call = case.call(rank[0], stream, seq) if rank and stream is not None else None
+    t = case.issued(rank[0], call) if rank else None
+    return f" ({time.strftime('%H:%M:%S', time.localtime(t / 1e9))})" if t is not None else ""
 
 
 def iteration(call: Call) -> str:

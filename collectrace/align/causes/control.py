@@ -26,8 +26,21 @@ def telling(situation: Situation) -> list[Decision]:
     return [
         one
         for one in deciders.ranked(situation)
-        if deciders.form(one) in _TELLING and not is_fixed(one) and not _is_plain(one)
+        if (deciders.form(one) in _TELLING and not is_fixed(one) and not _is_plain(one))
+        or _chooses_by_rank(one)
     ]
+
+
+def is_condition(decision: Decision | None) -> bool:
+    """Whether a condition decided, be it inside an expression."""
+    if decision is None:
+        return False
+    return deciders.form(decision) == "condition" or _chooses_by_rank(decision)
+
+
+def _chooses_by_rank(decision: Decision) -> bool:
+    """Whether an expression depends on the rank in its condition: ``f() if rank == 0 else 0``."""
+    return deciders.origin(decision) == "rank" and " if " in decision.text.partition("#")[0]
 
 
 def _is_plain(decision: Decision) -> bool:
@@ -78,18 +91,19 @@ def _returns(node: ast.If) -> bool:
     return isinstance(node.body[-1], ast.Return | ast.Raise)
 
 
-def moved(situation: Situation, mine: Step) -> str:
+def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
     """Return ``Move X out of `if ...`.``: the line inside the condition that led to a call."""
     decision = first(situation)
     if decision is None or mine.call is None:
-        return ""
+        return ()
     file, number = chains.split(decision.site)
     tree = situation.case.code.parsed(file)
     nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
     site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
-    line = f"the line {words.site(site)}, which leads to it," if site else ""
-    what = phrases.call(mine.call) if site in ("", mine.call.site) else line
-    return f"ove {what} out of {deciders.quoted(decision)}: run it on every rank, or on none."
+    call = phrases.call(mine.call)
+    what = call if site in ("", mine.call.site) else f"{words.site(site)}, which leads to {call},"
+    said = deciders.quoted(decision)
+    return (f"Move {what} out of {said}: run it on every rank, or on none.",)
 
 
 def why(situation: Situation) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from collectrace.findings import Decision
 def find(situation: Situation) -> Decision | None:
     """Return the condition on the rank that decided."""
     first = deciders.ranked(situation)[0]
-    is_condition = deciders.form(first) == "condition" and deciders.origin(first) == "rank"
+    is_condition = deciders.form(first) == "condition" and deciders.is_rank_test(first)
     return first if is_condition else None
 
 

@@ -5,7 +5,7 @@ What it means
     models and optimizers that ``join()`` was given, and no others. So a call of the script's own on
     the other ranks meets one of join()'s, often its count of the ranks that still have inputs.
 
-Example
+Example:
     ::
 
         with model.join():
@@ -75,8 +75,8 @@ def words(situation: Situation, met: Met) -> Words:
                 "collectives in join(), and no others."
             ),
             (
-                f"So {text.name(met.call)}{place} met {text.issuer(met.shadow)}, and every call after "
-                "it meets the wrong one."
+                f"So {text.name(met.call)}{place} met {text.issuer(met.shadow)}, and every call "
+                "after it meets the wrong one."
             ),
         ),
         (move, *joins.EVEN),
@@ -84,7 +84,7 @@ def words(situation: Situation, met: Met) -> Words:
 
 
 def _in_the_block(met: Met) -> Call:
-    """Return the call with its line in the function of the ``with`` block, if it is called there."""
+    """Return the call with its line in the function of the ``with`` block, if it has one."""
     block = (met.joined.stack or ("",))[0]
     frames = (met.side.stack or ())[1:]
     found = next((f for f in frames if block and chains.place(f) == chains.place(block)), "")

@@ -4,7 +4,7 @@ What it means
     Inside ``join()`` a forward and a backward of DDP make calls of their own, which tell ranks
     without inputs what to answer. Outside they do not. So the same model makes other calls.
 
-Example
+Example:
     ::
 
         with model.join(enable=len(mine) != len(longest)):     # true on one rank only
@@ -61,15 +61,15 @@ def words(situation: Situation, found: Inside) -> Words:
         (
             f"{collectives.headline(situation)}.",
             (
-                "Inside join() DDP's forward and backward make calls of their own, which they do not "
-                "make outside."
+                "Inside join() DDP's forward and backward make calls of their own, which they do "
+                "not make outside."
             ),
         ),
         (
             (
                 f"Enter model.join(){phrases.line(found.site)} on every rank, or on none. If "
-                "join(enable=...) depends on the number of batches, let all ranks agree on it first "
-                "(all_reduce), or always enable it."
+                "join(enable=...) depends on the number of batches, let all ranks agree on it "
+                "first (all_reduce), or always enable it."
             ),
         ),
     )

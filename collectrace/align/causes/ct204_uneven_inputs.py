@@ -4,7 +4,7 @@ What it means
     The ranks loop over batches and make collectives for each. A rank that has no more batches
     leaves the loop, and the others wait for it, or meet the calls behind the loop.
 
-Example
+Example:
     ::
 
         for batch in loader:        # 5 batches on rank 0, 6 on rank 1
@@ -20,7 +20,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import collectives, deciders, inputs
+from collectrace.align.causes import collectives, deciders, inputs, phrases
 from collectrace.align.causes.inputs import Inputs
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -42,6 +42,19 @@ def words(situation: Situation, found: Inputs) -> Words:
         )
         why.append(
             f"The loop {deciders.quoted(found.left.loop)} ended earlier on {gone.who}, {after}; "
-            f"{found.left.inside.who} {text.verb(found.left.inside.ranks, 'is', 'are')} still in it."
+            f"{found.left.inside.who} {text.verb(found.left.inside.ranks, 'is', 'are')} still in "
+            "it."
         )
-    return Words(collectives.headline(situation), tuple(why), inputs.fixes(situation, found))
+    if not situation.suspects and found.counted_by == "forwards":
+        why.append("The logs do not show which number is right.")
+    return Words(_headline(situation, found), tuple(why), inputs.fixes(situation, found))
+
+
+def _headline(situation: Situation, found: Inputs) -> str:
+    left = found.left
+    if left is None or left.inside.call is None:
+        return collectives.headline(situation)
+    call = phrases.call(left.inside.call)
+    if situation.suspects and set(situation.suspects) == set(left.inside.ranks):
+        return f"{left.inside.who} had more inputs than {left.gone.who}, and is in {call}"
+    return f"{left.gone.who} ran out of inputs; {left.inside.who} went on to {call}"

@@ -5,7 +5,7 @@ What it means
     has left one loop over batches, and is at the next loop or at a call behind it, does not answer
     the ranks that are still in the loop.
 
-Example
+Example:
     ::
 
         with model.join():
@@ -24,7 +24,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import apart, collectives, deciders, joins, phrases
+from collectrace.align.causes import apart, deciders, joins, phrases
 from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -41,16 +41,18 @@ def find(situation: Situation) -> Left | None:
     return None
 
 
-def words(situation: Situation, left: Left) -> Words:
+def words(_: Situation, left: Left) -> Words:
     """Return the words for a join() around several loops."""
     gone, inside = left.gone, left.inside
     call = phrases.call(gone.call) if gone.call is not None else "the call"
     return Words(
-        collectives.headline(situation),
+        f"{gone.who} left a loop inside join() that {inside.who} "
+        f"{text.verb(inside.ranks, 'is', 'are')} still in",
         (
             (
-                f"{text.upper(gone.who)} left the loop {deciders.quoted(left.loop)} earlier, and went "
-                f"on to {call}; {inside.who} {text.verb(inside.ranks, 'is', 'are')} still in it."
+                f"{text.upper(gone.who)} left the loop {deciders.quoted(left.loop)} earlier, and "
+                f"went on to {call}; {inside.who} {text.verb(inside.ranks, 'is', 'are')} still in "
+                "it."
             ),
             (
                 "All are inside one join(), which answers for a rank only when its whole block has "
@@ -59,8 +61,8 @@ def words(situation: Situation, left: Left) -> Words:
         ),
         (
             (
-                f"Put `with model.join():` around the loop at {text.site(left.loop.site)} alone, and "
-                f"{call} after the block."
+                f"Put `with model.join():` around the loop at {text.site(left.loop.site)} alone, "
+                f"and {call} after the block."
             ),
             "Or give every rank the same number of batches in each of these loops.",
         ),

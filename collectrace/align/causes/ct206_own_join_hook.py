@@ -4,7 +4,7 @@ What it means
     A rank out of inputs runs the hooks of what ``join()`` was given. A hook of the script's own
     must make the same calls as its joinable makes for one input on the other ranks.
 
-Example
+Example:
     ::
 
         class Hook(JoinHook):
@@ -36,7 +36,7 @@ def find(situation: Situation) -> Found | None:
     return (hooks[0], others[0]) if hooks and others else None
 
 
-def words(situation: Situation, found: Found) -> Words:
+def words(_: Situation, found: Found) -> Words:
     """Return the words for a hook that does not fit."""
     (side, shadow), (other, call) = found
     who, others = text.ranks(side.ranks), text.ranks(other.ranks)
@@ -52,8 +52,8 @@ def words(situation: Situation, found: Found) -> Words:
         ),
         (
             (
-                "Let the join hook (main_hook) make the same calls as its joinable does for one input: "
-                "the same size and type, in the same order."
+                "Let the join hook (main_hook) make the same calls as its joinable does for one "
+                "input: the same size and type, in the same order."
             ),
         ),
     )

@@ -1,10 +1,10 @@
 """The models that ranks gave to DDP, or to another wrapper, differ.
 
 What it means
-    DistributedDataParallel compares the models in its constructor. The ranks built other ones: other
-    parameters, shapes, or another ``requires_grad``. One of them raises, and the others wait.
+    DistributedDataParallel compares the models in its constructor. The ranks built other ones:
+    other parameters, shapes, or another ``requires_grad``. One of them raises, and the others wait.
 
-Example
+Example:
     ::
 
         width = 8 if rank == 2 else 4
@@ -67,8 +67,8 @@ def words(situation: Situation, found: Call) -> Words:
         (why, "So the models of the ranks differ: parameters, sizes, or requires_grad."),
         (
             (
-                "Build the same model on every rank: the same parameters, in the same order, with the "
-                "same sizes and the same requires_grad."
+                "Build the same model on every rank: the same parameters, in the same order, with "
+                "the same sizes and the same requires_grad."
             ),
         ),
     )

@@ -1,11 +1,11 @@
 """DDP was constructed with other arguments on some ranks, or has another communication hook there.
 
 What it means
-    ``find_unused_parameters`` and ``static_graph`` cost a collective of their own. ``bucket_cap_mb``
-    and frozen parameters decide how gradients are cut into buckets, and a hook of
+    ``find_unused_parameters`` and ``static_graph`` cost a collective of their own.
+    ``bucket_cap_mb`` and frozen parameters decide how gradients are cut into buckets, and a hook of
     ``register_comm_hook`` what is sent of them. All must be the same on every rank.
 
-Example
+Example:
     ::
 
         model = DistributedDataParallel(net, find_unused_parameters=rank == 1)
@@ -86,14 +86,14 @@ def words(situation: Situation, found: Found) -> Words:
             (
                 f"The gradient buckets are {told}.",
                 (
-                    "Either a communication hook that compresses them (register_comm_hook) is there on "
-                    "some ranks only, or the model was converted on some."
+                    "Either a communication hook that compresses them (register_comm_hook) is "
+                    "there on some ranks only, or the model was converted on some."
                 ),
             ),
             (
                 (
-                    "Register the same hook on every rank, before the first backward(). Convert the "
-                    "model to the same dtype on every rank."
+                    "Register the same hook on every rank, before the first backward(). Convert "
+                    "the model to the same dtype on every rank."
                 ),
             ),
         )
@@ -102,14 +102,15 @@ def words(situation: Situation, found: Found) -> Words:
         (
             f"The gradient buckets are {told}.",
             (
-                "DDP cuts gradients into buckets as it was constructed: its bucket_cap_mb, the models, "
-                "their frozen parameters or the communication hook are not the same on all ranks."
+                "DDP cuts gradients into buckets as it was constructed: its bucket_cap_mb, the "
+                "models, their frozen parameters or the communication hook are not the same on "
+                "all ranks."
             ),
         ),
         (
             (
-                "Give DDP the same arguments (bucket_cap_mb) on every rank. Build the same model, freeze "
-                "the same parameters before DDP is constructed, and register the same hook."
+                "Give DDP the same arguments (bucket_cap_mb) on every rank. Build the same model, "
+                "freeze the same parameters before DDP is constructed, and register the same hook."
             ),
         ),
     )

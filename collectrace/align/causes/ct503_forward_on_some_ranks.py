@@ -1,10 +1,10 @@
 """Only some ranks ran a forward of a wrapped model, such as an evaluation on rank 0.
 
 What it means
-    A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers the
-    parameters of each module. So every rank must run it, from whichever line.
+    A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers
+    the parameters of each module. So every rank must run it, from whichever line.
 
-Example
+Example:
     ::
 
         if rank == 0:
@@ -21,16 +21,26 @@ How to fix it
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collectrace import words as text
-from collectrace.align.causes import apart, control, deciders, phrases
+from collectrace.align.causes import apart, control, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import timeline
+from collectrace.align.reading import chains
 
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
 Found = tuple[Step, Step]
+
+
+class Made(NamedTuple):
+    """A call that a side made."""
+
+    stack: tuple[str, ...]
+    part: str | None
 
 
 def find(situation: Situation) -> Found | None:
@@ -43,15 +53,26 @@ def find(situation: Situation) -> Found | None:
         return None
     if mine.call is None or not mine.call.role.startswith(FORWARDS):
         return None
-    if other.call is not None and other.call.role == mine.call.role:
-        if other.stack == mine.stack or other.call.model != mine.call.model:
-            return None
-    first = control.first(situation)
-    if first is None or deciders.form(first) != "condition":
+    is_alike = other.call is not None and other.call.role == mine.call.role
+    models = {step.call.model for step in both if step.call is not None}
+    if is_alike and (other.stack == mine.stack or len(models) > 1):
         return None
-    log = situation.case.log(other.rank)
-    made = timeline.before(log) if log is not None else []
-    return None if any(one.stack == mine.stack for one in made) else both
+    first = control.first(situation)
+    if first is not None and not control.is_condition(first):
+        return None
+    if any(one.stack == mine.stack for one in _made(situation, other)):
+        return None
+    parts = {one.part for one in _made(situation, mine) if one.stack == mine.stack}
+    is_whole = mine.call.role.startswith("ddp.") or len(parts) > 1
+    return both if is_whole else None
+
+
+def _made(situation: Situation, step: Step) -> list[Made]:
+    """Return the calls of a side, each with its stack and the module that it is of."""
+    log = situation.case.log(step.rank)
+    entries = timeline.before(log) if log is not None else []
+    calls = [(one, apart.call_of(log, one)) for one in entries if log is not None]
+    return [Made(one.stack, call.part) for one, call in calls if call is not None]
 
 
 def words(situation: Situation, found: Found) -> Words:
@@ -59,32 +80,20 @@ def words(situation: Situation, found: Found) -> Words:
     mine, other = found
     call = mine.call
     line = phrases.line(call.site if call is not None else None)
-    does, fix = (
-        "DDP's forward issues collectives (it broadcasts buffers), in evaluation, too.",
-        (
-            "Run the forward on every rank. Or, to evaluate on one rank only, call the wrapped "
-            "module: model.module(...) issues no collective."
-        ),
+    does = "DDP's forward issues collectives (it broadcasts buffers), in evaluation, too."
+    fix = (
+        "Run the forward on every rank. Or, to evaluate on one rank only, call the wrapped module: "
+        "model.module(...) issues no collective."
     )
     if call is not None and not call.role.startswith("ddp."):
-        does = f"Each forward gathers the parameters of its modules from all ranks ({text.name(call)})."
+        does = f"Each forward gathers parameters of modules from all ranks: {text.name(call)}."
         fix = "Run this forward on every rank."
-    told = control.why(situation)
-    then = apart.meets_others(situation)
-    callers = [phrases.function(f) for f in mine.stack[: len(mine.stack) - _shared(mine, other)]]
-    inside = f" in {callers[-1]}" if callers and callers[-1] else ""
+    told, then = control.why(situation), apart.meets_others(situation)
+    shared = min(chains.shared(mine.stack, other.stack), len(mine.stack) - 1)
+    function = phrases.function(mine.stack[-1 - shared])
+    inside = f" in {function}" if function else ""
     return Words(
         f"{mine.who} ran a forward{inside}{line} that {other.who} did not run",
-        (does, *told[:1], *([then] if then else told[1:])),
-        (fix, f"Or m{control.moved(situation, mine)}"),
+        (does, *told[:1], *(then or told[1:])),
+        (fix, *(f"Or {text.lower(one)}" for one in control.moved(situation, mine))),
     )
-
-
-def _shared(mine: Step, other: Step) -> int:
-    pairs = zip(reversed(mine.stack), reversed(other.stack), strict=False)
-    shared = 0
-    for one, two in pairs:
-        if one != two:
-            break
-        shared += 1
-    return min(shared, len(mine.stack) - 1)

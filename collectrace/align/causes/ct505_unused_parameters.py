@@ -4,7 +4,7 @@ What it means
     DDP sends a bucket when all its parameters have their gradients. On a rank whose loss does not
     depend on some of them it never does, and the rank goes on while the others wait.
 
-Example
+Example:
     ::
 
         loss = one.sum() if rank == 1 else one.sum() + two.sum()
@@ -57,7 +57,7 @@ def _says_so(situation: Situation, rank: int) -> bool:
     return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
 
 
-def words(situation: Situation, found: Found) -> Words:
+def words(_: Situation, found: Found) -> Words:
     """Return the words for parameters that took no part in the loss."""
     maker, gone = found
     line = phrases.line(maker.call.site if maker.call is not None else None)

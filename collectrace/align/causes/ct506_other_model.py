@@ -4,7 +4,7 @@ What it means
     Several DDP models share a group. What one of them sends looks like what another one sends, so
     gradients of different models meet. Results are wrong, and often nothing fails.
 
-Example
+Example:
     ::
 
         models = [critic, actor] if rank == 2 else [actor, critic]
@@ -56,21 +56,23 @@ def words(situation: Situation, models: tuple[int, ...]) -> Words:
         for (s, _), model in zip(sides, models, strict=True)
     ])  # fmt: skip
     in_backward = roles.of(sides[0][1].role).in_backward
-    met = "so gradients of different models are added up" if in_backward else "so they are mixed up"
+    met = "gradients of different models are added up" if in_backward else "they are mixed up"
     value = next((d for d in deciders.ranked(situation) if deciders.origin(d) != "agreed"), None)
     decided = deciders.quoted(value) if value is not None else ""
-    which = f" What {decided} works on can differ between the ranks." if decided else ""
+    which = (f"What {decided} works on can differ between the ranks.",) if decided else ()
+    suspects = situation.suspects
+    who = f"{text.ranks(suspects)} used DDP models" if suspects else "ranks disagree: DDP models"
     return Words(
-        f"ranks use DDP models in another order{phrases.line(sides[0][1].site)}: {told}",
-        (f"Several DDP models share this group (counted as they were constructed), {met}.{which}",),
+        f"{who} in another order{phrases.line(sides[0][1].site)}",
+        (f"{text.upper(told)}, counted as they were constructed: {met}.", *which),
         (
             (
                 "Run forward and backward of the models in the same order on every rank"
                 f"{phrases.line(value.site if value is not None else None)}."
             ),
             (
-                "If each step chooses its model, let every rank choose alike: by the step's number or "
-                "by one seed, or let one rank choose and broadcast it."
+                "If each step chooses its model, let every rank choose alike: by the step's "
+                "number or by one seed, or let one rank choose and broadcast it."
             ),
         ),
     )

@@ -1,12 +1,12 @@
 """Only some ranks made a call that stands among those of a framework.
 
 What it means
-    A condition on the rank let some ranks make the call: of the script's own, or of a framework that
-    the script asks for it by name, such as saving a state dict. The other ranks did not make it, and
-    are in a forward, a backward or another part of a framework already. What they send there meets
-    the call: often the sizes even fit, and gradients are mixed with a metric.
+    A condition on the rank let some ranks make the call: of the script's own, or of a framework
+    that the script asks for it by name, such as saving a state dict. The other ranks did not make
+    it, and are in a forward, a backward or another part of a framework already. What they send
+    there meets the call: often the sizes even fit, and gradients are mixed with a metric.
 
-Example
+Example:
     ::
 
         loss = model(batch).sum()
@@ -24,7 +24,6 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace import words as text
 from collectrace.align.causes import apart, control, deciders, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
@@ -54,13 +53,12 @@ def words(situation: Situation, found: Found) -> Words:
     if mine.call is None:
         raise ValueError(found)
     by = f" in {phrases.function(mine.stack[0])}" if len(mine.stack) > 1 else ""
-    call = phrases.call(mine.call)
-    was = text.verb(other.ranks, "was", "were")
-    instead = f"{was} in {text.name(other.call)}" if other.call is not None else "did not"
-    if other.call is not None and is_user(other.call):
-        instead = f"called {text.name(other.call)}"
+    decided = control.why(situation)
+    instead = []
+    if other.call is not None:
+        instead.append(f"Meanwhile {phrases.made(other.ranks, other.call)}.")
     return Words(
-        f"only {mine.who} called {call}{by}, {other.who} {instead}",
-        (*control.why(situation), *filter(None, [apart.meets_others(situation)])),
-        (f"M{control.moved(situation, mine)}",),
+        f"only {mine.who} called {phrases.call(mine.call)}{by}",
+        (*decided[:1], *instead, *apart.meets_others(situation)),
+        control.moved(situation, mine),
     )

@@ -1,10 +1,10 @@
-"""A rank skipped a whole iteration: it ran no backward() where the others did.
+"""A rank skipped a backward() that the others ran, alone or with its whole iteration.
 
 What it means
-    Every iteration makes the same calls. So the next backward() of the rank that skipped one meets
-    the others' of the iteration before, and nothing fails until the end. Results are wrong since.
+    Iterations, and models of one size, make the same calls. So the next backward() of the rank that
+    skipped one meets another one of the others, and nothing fails until the end. Results are wrong.
 
-Example
+Example:
     ::
 
         if not loss.isfinite():
@@ -20,40 +20,62 @@ How to fix it
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from collectrace import roles
 from collectrace import words as text
-from collectrace.align.causes import control, phrases, slips
+from collectrace.align.causes import apart, control, ct104_handled_exception, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging import departures
+from collectrace.records import Call
 
 
-def find(situation: Situation) -> slips.Slip | None:
-    """Return the iterations in which the suspects made no call."""
-    return slips.slip(situation)
+class Skipped(NamedTuple):
+    """What the suspects skipped."""
+
+    call: Call
+    rank: int
+    """One that made it."""
+    iteration: int | None = None
+    """That was skipped as a whole; None: only the call was."""
 
 
-def words(situation: Situation, found: slips.Slip) -> Words:
-    """Return the words for an iteration that was skipped."""
-    who = text.ranks(situation.suspects)
-    numbers = text.listed([str(n) for n in found.skipped[:3]])
-    unit = (
-        found.unit
-        if len(found.skipped) == 1
-        else {"batch": "batches"}.get(found.unit, "iterations")
-    )
-    call = phrases.call(found.call)
+def find(situation: Situation) -> Skipped | None:
+    """Return the backward() that the suspects skipped."""
+    if situation.decisions and ct104_handled_exception.find(situation) is not None:
+        return None
+    found = departures.skipped_iterations(situation.case, situation.candidate, situation.suspects)
+    if found is not None:
+        return Skipped(found.calls[0], found.others[0], found.iteration)
+    both, first = apart.steps(situation), control.first(situation)
+    if both is None or first is None or not control.is_condition(first):
+        return None
+    (mine, call), (other, due) = ((step, step.call) for step in both)
+    if call is None or due is None or not control.holds(situation, first, other, mine):
+        return None
+    in_backward = roles.of(call.role).in_backward and roles.of(due.role).in_backward
+    return Skipped(due, other.rank) if in_backward and call.model != due.model else None
+
+
+def words(situation: Situation, found: Skipped) -> Words:
+    """Return the words for a backward() that was skipped."""
+    who, call = text.ranks(situation.suspects), phrases.call(found.call)
+    model = text.of_model(found.call)
+    which = f" in iteration {found.iteration}" if found.iteration is not None else model
     return Words(
-        f"{who} skipped {call} in {unit} {numbers}, {text.ranks((found.behind,))} did not",
+        f"{who} skipped {call}{which}, rank {found.rank} did not",
         (
             *control.why(situation),
             (
-                f"Since call {found.call.seq} its calls have met those of the iteration before on the "
-                "other ranks: results are wrong since then."
+                f"Since call {found.call.seq} its calls have met other ones of the other ranks: "
+                "results are wrong since then."
             ),
         ),
         (
             (
-                "Let every rank make the calls of every iteration: agree on what to leave out before "
-                f"{call} (all_reduce of a flag), or go through the iteration with zeros."
+                "Make the call on every rank or on none: agree on what to leave out before "
+                f"{call} (all_reduce of a flag), or go through it with zeros."
             ),
             *control.fixes(situation),
         ),

@@ -4,7 +4,7 @@ What it means
     autograd runs the backward of a function only if the loss was computed from its output. A loss
     that leaves a term out, or new zeros in the place of a computation, cut it out of the graph.
 
-Example
+Example:
     ::
 
         spread = Sum.apply(out.var(0))      # Sum.backward() makes an all_reduce
@@ -50,7 +50,20 @@ def find(situation: Situation) -> Cut | None:
         if forms & {"condition", "loop", "handler"}:
             continue
         return Cut(function, maker, gone)
-    return None
+    return _of_exchange(situation)
+
+
+def _of_exchange(situation: Situation) -> Cut | None:
+    """Return the exchange whose backward the suspects left out, as its sizes show."""
+    sides, case = apart.at_finding(situation), situation.case
+    if situation.kind != "split_mismatch" or not situation.suspects or len(sides) < 2:
+        return None
+    gone, maker = sides[:2]
+    functions = {backwards.autograd_function(case, step.stack) for step in sides}
+    if len(functions) > 1 or not all(functions):
+        return None
+    left = backwards.left_exchanges(situation, gone)
+    return Cut(functions.pop(), maker, gone) if left else None
 
 
 def words(situation: Situation, cut: Cut) -> Words:
@@ -59,7 +72,7 @@ def words(situation: Situation, cut: Cut) -> Words:
     runs = [f for f in cut.maker.stack if backwards.runs_backward(situation.case, f)]
     where = phrases.line(runs[0].partition(" ")[0]) if runs else ""
     return Words(
-        f"{cut.gone.who} did not issue {call} in {cut.function}(), {cut.maker.who} did",
+        f"{cut.gone.who} did not issue {call} in {cut.function}()",
         (
             (
                 f"autograd runs {cut.function}() only if the loss was computed from its forward's "

@@ -4,7 +4,7 @@ What it means
     ``torch.utils.checkpoint`` keeps a module's inputs and runs its forward a second time during
     backward(). So its collectives are made twice. That must be so on every rank.
 
-Example
+Example:
     ::
 
         if len(rows) > 8:                       # long inputs on rank 1 only
@@ -85,13 +85,14 @@ def words(situation: Situation, found: Found) -> Words:
     step, line = found
     call = phrases.call(step.call) if step.call is not None else "the call"
     return Words(
-        f"{step.who} called {call} in a forward() that ran again within backward(){phrases.line(line)}",
+        f"{step.who} called {call} in a forward() that ran again",
         (
             (
                 "A checkpointed module runs its forward a second time in backward() "
-                "(torch.utils.checkpoint): that makes its collectives again."
+                "(torch.utils.checkpoint): this one ran again within "
+                f"backward(){phrases.line(line)}."
             ),
-            *control.why(situation),
+            *control.why(situation)[:1],
         ),
         (
             (

@@ -1,10 +1,11 @@
 """Some ranks left out a module of a sharded model.
 
 What it means
-    A sharded model gathers the parameters of each module before it runs it. A rank that does not run
-    a module makes fewer calls, and what it gathers for the next one meets that module on the others.
+    A sharded model gathers the parameters of each module before it runs it. A rank that does not
+    run a module makes fewer calls, and what it gathers for the next one meets that module on the
+    others.
 
-Example
+Example:
     ::
 
         for layer in self.layers:

@@ -4,7 +4,7 @@ What it means
     FSDP frees the parameters of a module after its forward and gathers them again for its backward,
     unless it is told to keep them (``reshard_after_forward=False``). That must be so on every rank.
 
-Example
+Example:
     ::
 
         if free_memory() > needed:          # on rank 1 only
@@ -55,7 +55,7 @@ def find(situation: Situation) -> Found | None:
     return (freed[0], held[0]) if freed[0].stack == held[0].stack else None
 
 
-def words(situation: Situation, found: Found) -> Words:
+def words(_: Situation, found: Found) -> Words:
     """Return the words for parameters that were kept on some ranks only."""
     freed, held = found
     call = freed.call
@@ -63,18 +63,18 @@ def words(situation: Situation, found: Found) -> Words:
     line = phrases.line(call.site if call is not None else None)
     option = _OPTIONS.get(call.role if call is not None else "", "resharding")
     return Words(
-        f"{held.who} kept the parameters of {part} until its backward{line}, {freed.who} did not",
+        f"{held.who} kept the parameters of {part} until its backward{line}",
         (
             (
-                f"{text.upper(freed.who)} gathered the parameters again for the backward; {held.who} "
-                "had them still, and reduced the gradients."
+                f"{text.upper(freed.who)} gathered the parameters again for the backward; "
+                f"{held.who} had them still, and reduced the gradients."
             ),
             f"So {option} is not the same on all ranks, or {held.who} gathered them by hand.",
         ),
         (
             (
-                f"Give {option} the same value on every rank, at the same step. If a rank decides by "
-                "its own memory or batch, let all ranks agree first (all_reduce with MIN)."
+                f"Give {option} the same value on every rank, at the same step. If a rank decides "
+                "by its own memory or batch, let all ranks agree first (all_reduce with MIN)."
             ),
         ),
     )

@@ -4,7 +4,7 @@ What it means
     The constructor compares the models over the group. Ranks that do not construct one at the same
     point make other calls. So it is with a model that is wrapped anew during the training.
 
-Example
+Example:
     ::
 
         if loss < 0.5:                              # on rank 0 only
@@ -25,11 +25,9 @@ from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 
-Found = tuple[Step, Step]
 
-
-def find(situation: Situation) -> Found | None:
-    """Return who is in a constructor, and who is not."""
+def find(situation: Situation) -> Step | None:
+    """Return who alone is in a constructor."""
     both = apart.steps(situation)
     for mine, other in (both, both[::-1]) if both is not None else ():
         if mine.call is None or not mine.call.role.endswith(".construct"):
@@ -38,31 +36,28 @@ def find(situation: Situation) -> Found | None:
             return None
         if situation.suspects and not set(mine.ranks) & set(situation.suspects):
             return None
-        return mine, other
+        return mine
     return None
 
 
-def words(situation: Situation, found: Found) -> Words:
+def words(situation: Situation, found: Step) -> Words:
     """Return the words for a wrapper on some ranks only."""
-    mine, other = found
+    mine = found
     if mine.call is None:
         raise ValueError(found)
-    instead = f"{other.who} called {phrases.call(other.call)}" if other.call is not None else (
-        f"{other.who} did not"
-    )  # fmt: skip
     return Words(
-        f"{mine.who} {text.verb(mine.ranks, 'is', 'are')} in {phrases.call(mine.call)}, {instead}",
+        f"only {mine.who} {text.verb(mine.ranks, 'is', 'are')} in {phrases.call(mine.call)}",
         (
             (
-                f"{text.upper(text.issuer(mine.call))} compares the models over the group: every rank "
-                "must construct one at the same point."
+                f"{text.upper(text.issuer(mine.call))} compares the models over the group: every "
+                "rank must construct one at the same point."
             ),
             *control.why(situation),
         ),
         (
             (
-                f"Construct DistributedDataParallel{phrases.line(mine.call.site)} on every rank of its "
-                "group, in the same order."
+                f"Construct DistributedDataParallel{phrases.line(mine.call.site)} on every rank of "
+                "its group, in the same order."
             ),
             *control.fixes(situation),
         ),

@@ -44,20 +44,28 @@ def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups with different members."""
     decision, why = group_requests.decided(situation)
     apart = group_requests.lines_apart(situation, found)
-    mesh = next((m for one in situation.decisions if (m := _MESHES.search(one.text))), None)
+    frames = {
+        frame for ranks, group in found.asked for frame in situation.case.stack(ranks[0], group)
+    }
+    texts = (phrases.text(situation.case, frame) for frame in frames)
+    mesh = next((m for text in texts if (m := _MESHES.search(text))), None)
     sites = {group.site for _, group in found.asked}
     place = phrases.line(sites.pop()) if len(sites) == 1 else ""
     if found.own:
         fixes = [
-            "Let every rank call new_group for each of these groups, in the same order, and keep "
-            "the one that it is in; new_subgroups() and init_device_mesh do so.",
+            (
+                "Let every rank call new_group for each of these groups, in the same order, and "
+                "keep the one that it is in; new_subgroups() and init_device_mesh do so."
+            ),
         ]
     elif mesh is not None:
         fixes = [f"Give {mesh[1]}() the same shape and names on every rank: {_SAME}."]
     elif apart:
         fixes = [
-            f"{ON_EVERY}. Create all groups in one place that every rank reaches, before their "
-            "first use."
+            (
+                f"{ON_EVERY}. Create all groups in one place that every rank reaches, before their "
+                "first use."
+            )
         ]
     else:
         fixes = [f"Pass new_group{place} the same ranks on every rank, in the same order: {_SAME}."]

@@ -46,6 +46,8 @@ def words(situation: Situation, found: Requests) -> Words:
         group_requests.went_on(situation, found.none),
     ]
     ranks, group = _suspected(situation, found)
+    if situation.is_tie:
+        told.append(group_requests.called(found))
     if not found.none:
         told.insert(
             1, f"{words_.upper(words_.ranks(ranks))} never called {wait_cycle.creation(group)}."

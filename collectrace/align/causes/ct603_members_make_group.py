@@ -77,8 +77,10 @@ def words(situation: Situation, found: Made) -> Words:
             group_requests.headline(situation, found.requests),
             (_LOCAL,),
             (
-                "Call new_group with the same ranks on every member of the group, and create "
-                "groups that members share in the same order on each of them.",
+                (
+                    "Call new_group with the same ranks on every member of the group, and create "
+                    "groups that members share in the same order on each of them."
+                ),
             ),
         )
     groups = sorted({tuple(sorted(group.ranks)) for group in found.cycle})
@@ -89,8 +91,10 @@ def words(situation: Situation, found: Made) -> Words:
         (wait_cycle.waits(situation), _LOCAL),
         (
             f"{_EVERY}, sorted: {listed}.",
-            "Or create them in steps in which no rank is in two groups, the same steps on every "
-            "rank.",
+            (
+                "Or create them in steps in which no rank is in two groups, the same steps on "
+                "every rank."
+            ),
         ),
     )
 
@@ -110,13 +114,17 @@ def _names(case: Case, one: tuple[int, Group], other: tuple[int, Group]) -> Word
         f"{words_.ranks((one[0], other[0]))} disagree: each calls {wait_cycle.creation(group)} by "
         "another name",
         (
-            "With use_local_synchronization=True torch names a group by its members and by how "
-            f"many groups the rank is in so far, and that differs here{first}.",
+            (
+                "With use_local_synchronization=True torch names a group by its members and by how "
+                f"many groups the rank is in so far, and that differs here{first}."
+            ),
         ),
         (
             f"{_EVERY}.",
-            "Or make those groups first of which every rank is in equally many, such as "
-            f"{wait_cycle.members(group)}{after}.",
+            (
+                "Or make those groups first of which every rank is in equally many, such as "
+                f"{wait_cycle.members(group)}{after}."
+            ),
         ),
     )
 

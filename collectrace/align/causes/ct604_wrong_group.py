@@ -20,131 +20,112 @@ How to fix it
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, departed, wait_cycle
+from collectrace.align.causes import deciders, departed, departed_words, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
+from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import chains
+from collectrace.findings import GroupInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped:
-    """A line, and which group ranks passed there."""
+class Passed:
+    """Which groups ranks passed at one line."""
 
-    site: str
-    groups: tuple[tuple[tuple[int, ...], str, str], ...]
-    """Ranks, their call, their group; those to blame first."""
-    lines: tuple[str, ...] = ()
-    """The two lines whose groups were exchanged, if the calls fitted all the same."""
+    name: str
+    """What they called there."""
+    lines: tuple[str, ...]
+    """Where; if two lines exchanged their groups, both."""
+    groups: tuple[tuple[tuple[int, ...], GroupInfo], ...]
+    """Ranks, and their group; those to blame first."""
     is_turn: bool = False
     """Whether the line runs for each of these groups, one after the other."""
 
 
-def find(situation: Situation) -> Swapped | None:
-    """Return the line that ranks called on different groups."""
-    source, case = situation.candidate.source, situation.case
+def find(situation: Situation) -> Passed | None:
+    """Return which groups ranks passed at one line."""
+    source, case, suspects = situation.candidate.source, situation.case, situation.suspects
+    groups, called = case.comparison.groups, situation.called
+    sites = tuple(dict.fromkeys(call.site for _, call in called if call.site))
     if isinstance(source, Divergence):
         if source.crosses is None:
             return None
-        names = case.comparison.groups[source.crosses], source.group
-        lines = tuple(words_.site(call.site) for _, call in situation.called if call.site)
-        groups = tuple(("", words_.group(info)) for info in names)
-        sides = [(side.ranks, words_.name(call)) for side, call in situation.called]
-        told = tuple((*one, group) for one, (_, group) in zip(sides, groups, strict=False))
-        return Swapped("", told, lines)
-    waits = [
-        (edge.waiting, call)
-        for edge in situation.candidate.cycle
-        if (call := wait_cycle.calls(situation).get(edge.waiting.rank)) is not None
-    ]
-    if not waits or any(call.peer is not None for _, call in waits):
+        both = ((called[0][0].ranks, source.group), ((), groups[source.crosses]))
+        return Passed(words_.name(called[0][1]), sites, both)
+    ops = {(call.op, side.call.site) for side, call in called if side.call is not None}
+    if len(ops) != 1 or any(edge.waiting.stream is None for edge in situation.candidate.cycle):
         return None
-    lines_ = {(call.op, side.call.site) for side, call in situation.called if side.call}
     left = departed.find(situation)
     is_other = left is not None and left.what is What.OTHER_CALL
-    if len(lines_) != 1 or (not is_other and len({call.group for _, call in waits}) < 2):
-        return None
-    by_group: dict[str, list[int]] = {}
+    (op, line) = next(iter(ops))
+    passed: dict[str, list[int]] = {}
     for rank, standing in sorted(case.standings.items()):
         for one in standing.waiting:
-            if one.stream is not None and one.op == waits[0][1].op:
-                by_group.setdefault(one.group, []).append(rank)
-    told = [
-        (tuple(ranks), words_.name(waits[0][1]), words_.group(case.comparison.groups[name]))
-        for name, ranks in by_group.items()
-        if name in case.comparison.groups
-    ]
-    suspects = set(situation.suspects)
-    told.sort(key=lambda one: not suspects & {*one[0]})
+            if one.stream is not None and one.op == op:
+                passed.setdefault(one.group, []).append(rank)
+    if not is_other and len(passed) < len(("one", "other")):
+        return None
+    told = [(tuple(ranks), groups[name]) for name, ranks in passed.items() if name in groups]
+    told.sort(key=lambda one: not {*one[0]} & {*suspects})
     if suspects:
-        rest = [(tuple(r for r in one[0] if r not in suspects), *one[1:]) for one in told[1:]]
-        told = [(tuple(sorted(suspects)), *told[0][1:]), *(one for one in rest if one[0])]
-    is_turn = _is_turn(situation, waits[0][0].rank, {call.group for _, call in waits})
-    return Swapped(next(iter(lines_))[1] or "", tuple(told), is_turn=is_turn)
+        others = ((tuple(r for r in ranks if r not in suspects), info) for ranks, info in told[1:])
+        told = [(suspects, told[0][1]), *(one for one in others if one[0])]
+    made = calls_of(case, situation.candidate.cycle[0].waiting.rank)
+    here = (one for one in made if one.stack and chains.site(one.stack[0]) == line)
+    before = Counter(one.key.group for one in here)
+    names = {edge.waiting.group for edge in situation.candidate.cycle}
+    is_turn = len(names) > 1 and all(before[name] > 1 for name in names)
+    return Passed(words_.name(called[0][1]), sites[:1], tuple(told), is_turn)
 
 
-def _is_turn(situation: Situation, rank: int, groups: set[str]) -> bool:
-    """Whether a rank called a line on several groups before."""
-    log = situation.case.log(rank)
-    site = situation.called[0][1].site
-    calls = (
-        (stream.group, call)
-        for stream in (log.last_seq if log is not None else ())
-        for call in situation.case.before(rank, stream, log.last_seq[stream] if log else 0)
-    )
-    made = {group for group, call in calls if call is not None and call.site == site}
-    return groups <= made and len(groups) > 1
-
-
-def words(situation: Situation, found: Swapped) -> Words:
+def words(situation: Situation, found: Passed) -> Words:
     """Return the words for a line with different groups."""
-    if found.lines:
-        ranks, name, _ = found.groups[0]
-        both = " and ".join(group for *_, group in found.groups)
+    lines = " and ".join(words_.site(line) for line in found.lines)
+    (who, info), *others = found.groups
+    if len(found.lines) > 1:
+        both = " and ".join(words_.group(group) for _, group in found.groups)
         return Words(
-            f"{words_.ranks(ranks)} exchanged {both} between {' and '.join(found.lines)}",
+            f"{words_.ranks(who)} exchanged {both} between {lines}",
             (
-                f"Each {name} of these lines ran in the group of the other. Size and dtype agree, "
-                "so no error is raised, but values that do not belong together are combined.",
+                f"Each {found.name} of these lines ran in the group of the other.",
+                (
+                    "Size and dtype agree, so no error is raised, but values that do not belong "
+                    "together are combined."
+                ),
             ),
             ("Pass the same group on every rank at each of these lines.",),
         )
-    place = words_.site(found.site)
-    (who, name, group), *others = found.groups
-    others_ = ", ".join(f"{words_.ranks(ranks)} on {group}" for ranks, _, group in others[:2])
-    headline = f"{words_.ranks(who)} called {name} ({place}) on {group}, {others_}"
-    if not situation.suspects:
-        headline = f"{words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)} disagree: {name} ({place}) on {words_.listed([g for *_, g in found.groups])}"
-    if found.is_turn:
-        headline = f"{words_.ranks(who)} called {name} ({place}) on {group} first, {others_}"
-    first = next(iter(deciders.ranked(situation)), None)
-    why = deciders.reasons(situation, [first, *deciders.rest(situation, first)]) if first else ()
-    right = f": {others[0][2]}" if situation.suspects and len(others) == 1 else ""
-    if found.is_turn:
-        return Words(
-            headline,
-            (
-                "In the iterations before, this line went through these groups in one order.",
-                wait_cycle.waits(situation),
-                *why[:1],
-            ),
-            (
-                f"Go through the groups in the same order on every rank at {place}: sorted(...), or "
-                "a list made once, never a set, or a dict that each rank fills by itself.",
-                f"Or, if {words_.ranks(who)} has nothing for one of the groups, let it take part "
-                "with zeros.",
-            ),
-        )
-    through = deciders.quoted(first) if first is not None else place
-    return Words(
-        headline,
-        (wait_cycle.waits(situation), *why[:2]),
-        (
-            f"Pass the same group on every rank at {place}{right}.",
-            f"Or, if {through} goes through several groups: use the same order on every rank, "
-            "such as sorted(...) of names that all ranks share.",
-        ),
+    first = "first, " if found.is_turn else ""
+    rest = f"{words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
+    headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)} {first}"
+    headline = f"{headline.rstrip(' ,')}, {rest}"
+    if situation.is_tie:
+        ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
+        names = words_.listed([words_.group(group) for _, group in found.groups])
+        headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
+    decision = departed_words.decider(situation)
+    why = deciders.reasons(situation, [decision]) if decision is not None else ()
+    through = deciders.quoted(decision) if decision is not None else lines
+    order = "use the same order on every rank, such as sorted(...) of names that all ranks share."
+    fixes = (
+        f"Pass the same group on every rank at {lines}"
+        + (f": {words_.group(others[0][1])}." if situation.suspects and others else "."),
+        f"Or if {through} goes through several groups: {order}",
     )
+    if found.is_turn:
+        before = "In the iterations before, this line went through these groups in one order."
+        why = (before, *why)
+        fixes = (
+            (
+                f"Go through the groups in one order at {lines}: {order} A set, or a dict that "
+                "each rank fills by itself, has another order on each."
+            ),
+            f"Or if {words_.ranks(who)} has nothing for one of the groups: take part with zeros.",
+        )
+    return Words(headline, (wait_cycle.waits(situation), *why)[:3], fixes)

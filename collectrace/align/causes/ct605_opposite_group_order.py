@@ -39,8 +39,12 @@ def words(situation: Situation, found: Cycle) -> Words:
     """Return the words for groups that were entered in opposite order."""
     who = words_.ranks(edge.waiting.rank for edge in found)
     first, last = (wait_cycle.what(situation, edge) for edge in (found[0], found[-1]))
-    decision = departed_words.decider(situation)
-    why, fixes = (), []
+    names = [one.partition(" (")[0] for one in (first, last)]
+    # Nobody departed, so that nothing decided between the iterations of one rank.
+    is_own = situation.pair is not None and situation.pair.is_of_one_rank
+    decision = None if is_own else departed_words.decider(situation)
+    why: tuple[str, ...] = ()
+    fixes: list[str] = []
     if decision is not None:
         why = deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         fixes += deciders.fixes(situation, decision)[:1]
@@ -50,7 +54,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     )
     of_those = "Or make the call in a group of the ranks that reach it, or pass the other group."
     return Words(
-        f"{who} disagree: {first} or {last} first",
+        f"{who} entered groups in different orders: {names[0]}, {names[1]}",
         (*why[:2], wait_cycle.waits(situation)),
         (*fixes, f"Or e{order[1:]}" if fixes else order, of_those),
     )

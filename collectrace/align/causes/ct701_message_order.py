@@ -45,12 +45,12 @@ def words(situation: Situation, found: Cycle) -> Words:
     calls = wait_cycle.calls(situation)
     made = [calls[edge.waiting.rank] for edge in found if edge.waiting.rank in calls]
     who = words_.ranks(edge.waiting.rank for edge in found)
-    ops = {phrases.call(one) for one in made}
     places = {(one.op, one.site) for one in made}
     if len(places) == 1:
         each = f"each waits in {words_.message(made[0])}{phrases.line(made[0].site)}"
     else:
-        each = f"each waits for the next: {words_.listed(sorted(ops)[:2])}"
+        ops = sorted({one.op for one in made})
+        each = f"each waits in its {' or '.join(ops)}"
     notes = tuple(filter(None, [_first_time(situation, found)]))
     return Words(
         f"{who} disagree on the order of messages: {each} first",
@@ -62,9 +62,11 @@ def words(situation: Situation, found: Cycle) -> Words:
 def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
     if all(one.api == "batch_isend_irecv" for one in made):
         return (
-            "Pass a send, and the recv that the same two ranks exchange beside it, to one "
-            "batch_isend_irecv([...]) on both ranks. If a list of messages is cut into several "
-            "batches, cut it at the same messages on every rank, in the same order.",
+            (
+                "Pass a send, and the recv that the same two ranks exchange beside it, to one "
+                "batch_isend_irecv([...]) on both ranks. If a list of messages is cut into several "
+                "batches, cut it at the same messages on every rank, in the same order."
+            ),
             "Or issue all batches before the first wait().",
         )
     first, before = cycle[0].waiting, cycle[-1].waiting
@@ -77,9 +79,11 @@ def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
         )
     place = phrases.line(made[0].site) if made else ""
     return (
-        f"Let one rank change the order: rank {first.rank} makes {what[0]} before {what[1]}{place}.",
-        "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every rank: "
-        "it cannot block like this.",
+        (f"Let rank {first.rank} make {what[0]} before {what[1]}{place}."),
+        (
+            "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
+            "rank: it cannot block like this."
+        ),
     )
 
 
@@ -88,7 +92,7 @@ def _first_time(situation: Situation, cycle: Cycle) -> str:
     for edge in cycle:
         rank, channel, seq = edge.waiting.rank, edge.waiting.channel, edge.waiting.seq
         log = situation.case.log(rank)
-        if channel is None or log is None or seq != 1 or len(log.last_channel_seq) < len(cycle):
+        if channel is None or log is None or seq != 1:
             continue
         if max(log.last_channel_seq.values()) > 1:
             peer = channel.source if edge.waiting.op == "recv" else channel.destination

@@ -68,8 +68,10 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             headline,
             (
                 waits,
-                f"{words_.upper(made)} comes too early: rank {target} waits, through others, for "
-                f"the send to rank {lacks}{phrases.line(later.site)} that follows it.",
+                (
+                    f"{words_.upper(made)} comes too early: rank {target} waits, through others, "
+                    f"for the send to rank {lacks}{phrases.line(later.site)} that follows it."
+                ),
             ),
             (too_early,),
         )
@@ -86,8 +88,10 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         headline,
         (
             waits,
-            f"{words_.upper(made)} goes where it is meant to go{before}, and comes too early: rank "
-            f"{target} waits, through others, for rank {source}. Or {meant}.",
+            (
+                f"{words_.upper(made)} goes where it is meant to go{before}, and comes too early: "
+                f"rank {target} waits, through others, for rank {source}. Or {meant}."
+            ),
             "The logs do not show which.",
         ),
         (f"If {made} goes where it is meant to go: {words_.lower(too_early)}", peer)

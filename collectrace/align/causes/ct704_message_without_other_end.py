@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import channel_counts, deciders, phrases, wait_cycle
+from collectrace.align.causes import channel_counts, deciders, departed_words, phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
@@ -57,31 +57,38 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if found.recv is not None:
         here, peer, call, lacks = peer, here, found.recv, "send"
     other = f"rank {peer}" if peer >= 0 else "any rank"
-    site = dict((s.ranks[0], c.site) for s, c in situation.called).get(here)
+    site = {s.ranks[0]: c.site for s, c in situation.called}.get(here)
     made = phrases.call(call, site) if call is not None else f"message {found.seq}"
     n = found.seq - 1 + (found.taken if found.recv is not None else 0)
     counts = channel_counts.of_channel(situation.case, found.channel)
     if not counts:
         issued = f"only {words_.counted(n, lacks)}" if n else f"no {lacks} at all"
-        counts = f"{words_.upper(other)} made {issued} {'to' if lacks == 'send' else 'from'} rank {here}."
+        way = "to" if lacks == "send" else "from"
+        counts = f"{words_.upper(other)} made {issued} {way} rank {here}."
     elsewhere = ""
     if call is not None:
         elsewhere = channel_counts.met_elsewhere(situation.case, found.channel, call, here)
     why, fixes = [counts, elsewhere], []
     guilty = situation.suspects or ((peer,) if peer >= 0 else ())
     for rank in guilty[:2]:
-        why.append(_ended(situation, rank))
+        why += _ended(situation, rank)
     raised = [r for r in guilty if situation.case.standings[r].state == "raised"]
     if raised:
         fixes.append(
-            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the rank "
-            "is to go on after such an error, catch it, and send a message that says so."
+            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the "
+            "rank is to go on after such an error, catch it, and send a message that says so."
         )
-    decision = next(iter(deciders.ranked(situation)), None)
+    decision = departed_words.decider(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
         why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         if deciders.form(decision) == "loop":
             fixes += deciders.fixes(situation, decision)[:1]
+    finished = [r for r in situation.suspects if situation.case.standings[r].state == "finished"]
+    if finished and lacks == "send":
+        fixes.append(
+            f"Let {words_.ranks(finished)} make its send in its last iteration, too, before it "
+            "leaves the loop: a message that says that it was the last one."
+        )
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
@@ -99,26 +106,37 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     return Words(headline, tuple(said[:3]), (*fixes, COUNT)[:3], tuple(said[3:]))
 
 
-def _ended(situation: Situation, rank: int) -> str:
-    """Return how a rank ended, a sentence; empty: it did not."""
+def _ended(situation: Situation, rank: int) -> list[str]:
+    """Return how a rank ended, and who waits for it: sentences; none: it did not."""
     standing = situation.case.standings.get(rank)
     if standing is None or standing.state not in _ENDS or standing.by_peers:
-        return ""
+        return []
     error = ""
     if standing.exit is not None and standing.state == "raised":
         said = failure(standing.exit)
         error = f": {words_.exception(said.error, said.text)}{phrases.line(said.site)}"
-    return f"Rank {rank} {_ENDS[standing.state]}{error}."
+    told = [f"Rank {rank} {_ENDS[standing.state]}{error}."]
+    waits = {
+        n
+        for n in situation.case.standings
+        if any(edge.target[0] == rank for edge in situation.case.graph.of(n))
+    }
+    last = standing.last_call
+    if last is not None and len(waits) > 1:
+        told.append(
+            f"Its last call was {phrases.call(last)}; {words_.ranks(waits)} wait for a message of "
+            "it."
+        )
+    return told
 
 
 def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
-    told = words_.lower(uneven[0].removesuffix("."))
-    decision = next(iter(deciders.ranked(situation)), None)
+    decision = departed_words.decider(situation)
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
     fixes = deciders.fixes(situation, decision)[:1] if decision is not None else ()
     return Words(
-        f"{who} disagree on the number of messages: {told}",
+        f"{who} disagree on the number of messages that they exchange",
         (wait_cycle.waits(situation), *uneven, *why)[:3],
         (COUNT, *fixes),
     )

@@ -81,8 +81,8 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     return Words(
         headline,
         tuple(filter(None, (
-            f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
-            "which agrees with it in all else.",
+            (f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
+            "which agrees with it in all else."),
             alone if situation.suspects and is_tag else before,
         ))),
         (fix,),

@@ -71,8 +71,10 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     )
     if not info.name:
         fixes = (
-            "dst and src are global ranks: look the peer up by its number in the list of "
-            f"{words_.ranks(info.ranks)} (peers[number]).",
+            (
+                "dst and src are global ranks: look the peer up by its number in the list of "
+                f"{words_.ranks(info.ranks)} (peers[number])."
+            ),
             "Or create a group of these ranks, and pass group_dst and group_src.",
         )
     what = "ranks in a group" if info.name else f"numbers among {words_.ranks(info.ranks)}"

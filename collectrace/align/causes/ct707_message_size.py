@@ -74,34 +74,37 @@ def words(situation: Situation, found: Unfit) -> Words:
             strict=True,
         )
     )
-    both = f"{source} sends {sent}, {destination} awaits {wanted}"
-    headline = (
-        f"ranks {words_.ranges((issue.channel.source, issue.channel.destination))} disagree: "
-    )
-    headline = both if situation.suspects else headline + both
+    headline = f"{source} sends {sent}, {destination} awaits {wanted}"
+    if situation.is_tie:
+        ranks = words_.ranges((issue.channel.source, issue.channel.destination))
+        headline = f"ranks {ranks} disagree: {sent} sent, {wanted} awaited"
     what = "dtype" if issue.attribute == "dtype" else "size"
-    ends = f"{_sized(issue.send)} and {_sized(issue.recv)}"
     why = [
-        f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in {what} "
-        f"at its two ends: {words_.message(issue.send)} of {ends.replace(' and ', f' and {words_.message(issue.recv)} of ')}."
+        (
+            f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
+            f"{what}: {source} sends {_sized(issue.send)}, {destination} awaits "
+            f"{_sized(issue.recv)}."
+        )
     ]
     fixes = [f"Give the receive buffer the {what} of the tensor that is sent."]
     if is_list:
         fixes = [
-            f"Pass recv_object_list a list with as many entries as {source} sends: send their "
-            "number first, or send the whole list as one object."
+            (
+                f"Pass recv_object_list a list with as many entries as {source} sends: send their "
+                "number first, or send the whole list as one object."
+            )
         ]
     elif found.unlike is not None:
         said, fixes = _of_suspect(found.unlike, issue)
         why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
     elif what == "size":
         fixes.append(
-            "Or, if it varies, send the shape first, or bring what is sent to one size on every "
+            "Or if it varies, send the shape first, or bring what is sent to one size on every "
             f"rank (pad it).{_first_dimension(issue)}"
         )
     elif numel(issue.send.shape) != numel(issue.recv.shape):
         fixes.append(
-            "Or, if they are not meant for each other, let both ends make the same messages, in "
+            "Or if they are not meant for each other, let both ends make the same messages, in "
             "the same order."
         )
     why += [_UNCHECKED, *_stumbled(situation)]
@@ -134,7 +137,7 @@ def _what(call: Call, objects: int | None, site: str | None) -> str:
 
 
 def _sized(call: Call) -> str:
-    return words_.sized(call) + phrases.line(call.site)
+    return f"{words_.sized(call)} in {words_.message(call)}{phrases.line(call.site)}"
 
 
 def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
@@ -144,22 +147,30 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     match found.what:
         case "order":
             return (
-                f"{words_.upper(who)} {does} the same tensors as {others} from the same line, in "
-                "another order.",
+                (
+                    f"{words_.upper(who)} {does} the same tensors as {others} from the same line, "
+                    "in another order."
+                ),
                 [
-                    f"Let {who} use the order of {others}: iterate over a list that is the same on "
-                    "every rank, such as sorted(names).",
+                    (
+                        f"Let {who} use the order of {others}: iterate over a list that is the "
+                        "same on every rank, such as sorted(names)."
+                    ),
                 ],
             )
         case "extra":
             line = phrases.line(found.usual.site if found.usual is not None else None)
             return (
-                f"{words_.upper(who)} made an extra {found.usual.op if found.usual else 'message'}"
-                f"{line}, from a line that no other rank reached. Each message after it meets the "
-                "receive before its own.",
+                (
+                    f"{words_.upper(who)} made an extra "
+                    f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
+                    "other rank reached. Each message after it meets the receive before its own."
+                ),
                 [
-                    f"Leave out the extra message{line} on {who}, or let rank "
-                    f"{issue.channel.destination} receive it, too.",
+                    (
+                        f"Leave out the extra message{line} on {who}, or let rank "
+                        f"{issue.channel.destination} receive it, too."
+                    ),
                     "Or give messages that are made only sometimes a tag of their own.",
                 ],
             )
@@ -167,8 +178,11 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     return (
         f"{words_.upper(others)} made {usual} from the same line{before}; {who} alone did not.",
         [
-            f"Let {who} send and await {usual}, as {others} do{' and as it did before' if found.before else ''}: "
-            "bring what is sent to one size and dtype on every rank (cast or pad it).",
+            (
+                f"Let {who} send and await {usual}, as {others} "
+                f"do{' and as it did before' if found.before else ''}: bring what is sent to one "
+                "size and dtype on every rank (cast or pad it)."
+            ),
             "Or change it on all ranks in the same step, or send the shape first.",
         ],
     )

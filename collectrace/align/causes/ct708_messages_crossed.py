@@ -86,13 +86,17 @@ def _tags(situation: Situation, issue: ChannelIssue) -> Crossed | None:
     """Return that the messages of two tags fit if one end exchanges the tags."""
     assert issue.send is not None
     assert issue.recv is not None
-    for one in situation.case.comparison.channels:
-        key, mine = one.channel, issue.channel
-        is_other_tag = key._replace(tag=mine.tag) == mine and key.tag != mine.tag
-        if is_other_tag and one.seq == issue.seq and one.send is not None and one.recv is not None:
-            ends = _size(one.send), _size(one.recv)
-            if ends == (_size(issue.recv), _size(issue.send)):
-                return Crossed(issue, tags=(mine.tag, key.tag))
+    here, case = issue.channel, situation.case
+    sender, receiver = case.log(here.source), case.log(here.destination)
+    for key in sender.last_channel_seq if sender is not None else ():
+        if key.tag == here.tag or key._replace(tag=here.tag) != here or sender is None:
+            continue
+        send = sender.channel_call(key, issue.seq)
+        recv = receiver.channel_call(key, issue.seq) if receiver is not None else None
+        is_other = send is not None and _size(send) == _size(issue.recv)
+        # The receiver may have failed in the first of the two.
+        if is_other and (recv is None or _size(recv) == _size(issue.send)):
+            return Crossed(issue, tags=(here.tag, key.tag), receives=recv is not None)
     return None
 
 
@@ -171,7 +175,7 @@ def _shift(longer: Sequence[Call], shorter: Sequence[Call]) -> Sequence[Call]:
     return ()
 
 
-def words(situation: Situation, found: Crossed) -> Words:
+def words(_: Situation, found: Crossed) -> Words:
     """Return the words for messages in another order."""
     issue = found.issue
     assert issue.send is not None
@@ -186,12 +190,15 @@ def words(situation: Situation, found: Crossed) -> Words:
     )
     if found.tags is not None:
         one, two = found.tags
+        other = f"With tag {two} {source} sends what {destination} awaits here"
         return Words(
             f"{who} disagree: the messages with tags {one} and {two} are exchanged at one end",
-            (first, f"With tag {two} it is the other way round."),
+            (first, f"{other}, and the other way round." if found.receives else f"{other}."),
             (
-                f"Exchange the two receive buffers, or the two tensors that are sent{at_recv}: "
-                f"what is sent with tag {one} must fit what is received with tag {one}.",
+                (
+                    f"Exchange the two receive buffers, or the two tensors that are sent{at_recv}: "
+                    f"what is sent with tag {one} must fit what is received with tag {one}."
+                ),
             ),
         )
     if found.other and found.receives:
@@ -199,8 +206,10 @@ def words(situation: Situation, found: Crossed) -> Words:
             f"{who} disagree on the order of messages: {sent} meets {wanted}",
             (
                 first,
-                f"The {words_.ordinal(found.other)} message is the other way round, so the two may "
-                "go through their messages in other orders.",
+                (
+                    f"The {words_.ordinal(found.other)} message is the other way round, so the two "
+                    "may go through their messages in other orders."
+                ),
             ),
             (_ORDER,),
         )
@@ -209,13 +218,13 @@ def words(situation: Situation, found: Crossed) -> Words:
             f"{who} disagree on a message: {sent} meets {wanted}",
             (
                 first,
-                f"The {words_.ordinal(found.other)} message that {source} sends has the size that "
-                f"is awaited here. So the order differs, or {source} has sent more.",
+                (
+                    f"The {words_.ordinal(found.other)} message that {source} sends has the size "
+                    f"that is awaited here. So the two may make them in another order, or {source} "
+                    "has sent more."
+                ),
             ),
-            (
-                _ORDER,
-                "Or, if they are meant for each other, give the receive buffer the size sent.",
-            ),
+            (_ORDER, "Or if they are meant for each other, give the receive buffer the size sent."),
         )
     count = Counter(words_.tensors(call) + phrases.line(call.site) for call in found.extra)
     more = words_.counted(len(found.extra), "message")
@@ -225,12 +234,16 @@ def words(situation: Situation, found: Crossed) -> Words:
         f"{who} disagree: rank {found.longer} {did} {more} more, first {listed}",
         (
             first,
-            f"What is awaited fits {more} later. So the two do not go through the same list of "
-            "tensors.",
+            (
+                f"What is awaited fits {more} later. So the two do not go through the same list of "
+                "tensors."
+            ),
         ),
         (
-            "Let both ends go through the same list of tensors, in the same order. state_dict() "
-            "holds buffers, which parameters() does not.",
+            (
+                "Let both ends go through the same list of tensors, in the same order. "
+                "state_dict() holds buffers, which parameters() does not."
+            ),
             "If the list may change, send its names or its length first.",
         ),
     )

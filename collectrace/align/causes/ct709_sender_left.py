@@ -45,7 +45,7 @@ def find(situation: Situation) -> Lost | None:
     return Lost(issue, tuple(senders(situation.case, issue)))
 
 
-def words(situation: Situation, found: Lost) -> Words:
+def words(_: Situation, found: Lost) -> Words:
     """Return the words for a message that was lost."""
     send, recv, channel = found.issue.send, found.issue.recv, found.issue.channel
     assert send is not None
@@ -56,16 +56,24 @@ def words(situation: Situation, found: Lost) -> Words:
         f"rank {one.rank} had begun {words_.counted(one.count, 'message')}" for one in found.senders
     ]
     return Words(
-        f"{words_.ranks(who)} left without waiting for {words_.verb(who, 'its', 'their')} {api}{line}",
+        f"{words_.ranks(who)} left without waiting for {words_.verb(who, 'its', 'their')} "
+        f"{api}{line}",
         (
-            f"{api} only begins to send: {words_.listed(counts)} to rank {channel.destination}, "
-            "and did not wait for them.",
-            f"Rank {channel.destination} asked for the {words_.ordinal(found.issue.seq)} message "
-            f"later (recv{phrases.line(recv.site)}), which was lost when its sender ended.",
+            (
+                f"{api} only begins to send: {words_.listed(counts)} to rank "
+                f"{channel.destination}, and did not wait for them."
+            ),
+            (
+                f"Rank {channel.destination} asked for the {words_.ordinal(found.issue.seq)} "
+                f"message later (recv{phrases.line(recv.site)}), which was lost when its sender "
+                "ended."
+            ),
         ),
         (
-            f"Keep the work that {api} returns, and call wait() on it before the process ends or "
-            "calls destroy_process_group(). Or use send().",
+            (
+                f"Keep the work that {api} returns, and call wait() on it before the process ends "
+                "or calls destroy_process_group(). Or use send()."
+            ),
             "Or call barrier() on all ranks before destroy_process_group().",
         ),
     )

@@ -20,7 +20,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, phrases, wait_cycle
+from collectrace.align.causes import deciders, departed_words, phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.partners import Unpaired, unpaired
@@ -47,7 +47,7 @@ def words(situation: Situation, found: Unpaired) -> Words:
     ]
     told = f"In the {number} exchange partners are not mutual: {words_.listed(names)}."
     waits = wait_cycle.waits(situation)
-    first = next(iter(deciders.ranked(situation)), None)
+    first = departed_words.decider(situation)
     if found.odd is None:
         headline = f"{words_.ranks(found.names)} disagree: partners do not name each other"
     elif found.behind:
@@ -57,8 +57,10 @@ def words(situation: Situation, found: Unpaired) -> Words:
         headline = f"rank {found.odd} named another partner in its {number} exchange"
         told += f" All would be mutual if rank {found.odd} named rank {found.instead}."
     fixes: tuple[str, ...] = (
-        "Compute the same pairs on every rank. If they are drawn, use one torch.Generator with one "
-        "seed, from which nothing else draws. Or let one rank draw and broadcast them.",
+        (
+            "Compute the same pairs on every rank. If they are drawn, use one torch.Generator with "
+            "one seed, from which nothing else draws. Or let one rank draw and broadcast them."
+        ),
         "If they follow from the number of the round, count it alike on every rank.",
     )
     if found.behind:
@@ -66,6 +68,6 @@ def words(situation: Situation, found: Unpaired) -> Words:
             f"Or let rank {found.odd} exchange with its partner in every iteration, also if it has "
             "nothing new."
         )
-        fixes = (*(deciders.fixes(situation, first)[:1] if first else ()), take_part)
+        fixes = (*(departed_words.together(situation, first) if first else ()), take_part)
     why = deciders.reasons(situation, [first])[:1] if first and found.behind else ()
     return Words(headline, (told, *why, waits)[:3], fixes)

@@ -24,7 +24,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import channel_counts, deciders, wait_cycle
+from collectrace.align.causes import channel_counts, deciders, departed_words, wait_cycle
 from collectrace.align.causes.ct704_message_without_other_end import COUNT
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -43,18 +43,25 @@ def words(situation: Situation, found: Cycle) -> Words:
     message = next(edge for edge in found if edge.waiting.channel is not None)
     collective = next(edge for edge in found if edge.waiting.channel is None)
     one, other = wait_cycle.what(situation, message), wait_cycle.what(situation, collective)
-    counts = ""
-    if message.waiting.channel is not None:
-        counts = channel_counts.of_channel(situation.case, message.waiting.channel)
-    first = next(iter(deciders.ranked(situation)), None)
+    rank, channel = message.waiting.rank, message.waiting.channel
+    who = words_.ranges(edge.waiting.rank for edge in found)
+    counts = channel_counts.of_channel(situation.case, channel) if channel is not None else ""
+    first = departed_words.decider(situation)
     why = deciders.reasons(situation, [first]) if first is not None else ()
-    told = [wait_cycle.waits(situation), counts, *why]
-    return Words(
-        f"{words_.ranks(e.waiting.rank for e in found)} disagree: {one} or {other} first",
-        tuple(said for said in told if said)[:3],
-        (
-            "Finish the exchange before the collective, or after it, on every rank alike: move the "
-            f"{one} of rank {message.waiting.rank}, or {other}.",
-            f"Or, if the other end does not come after the collective: {words_.lower(COUNT)}",
-        ),
-    )
+    headline = f"ranks {who} disagree: {one} or {other} first"
+    new, fixes = "", [
+        ("Finish the exchange before the collective, or after it, on every rank alike: move the "
+        f"{one} of rank {rank}, or {other}.")
+    ]  # fmt: skip
+    if message.waiting.seq == 1:
+        headline = f"ranks {who} disagree: rank {rank} called {one}, the others {other}"
+        new = f"Rank {rank} had never made this {message.waiting.op} before."
+        end = "send" if message.waiting.op == "recv" else "recv"
+        fixes.insert(
+            0, f"Let rank {message.target[0]} make its {end}, too, or leave out the {one}."
+        )
+    if first is not None and deciders.form(first) == "condition":
+        fixes.append(f"Or let both ends of the message decide alike at {deciders.quoted(first)}.")
+    told = [wait_cycle.waits(situation), new, counts, *why]
+    fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
+    return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

@@ -28,7 +28,6 @@ from collectrace import words as words_
 from collectrace.align.causes import phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 
 _BACKWARD: Final = re.compile(r"\bbackward\(|\bautograd\.grad\(")
@@ -44,35 +43,34 @@ def find(situation: Situation) -> Found | None:
             continue
         stack = side.stack or ()
         outer = enumerate(stack[1:], 1)
-        at = next((n for n, f in outer if _BACKWARD.search(_text(situation.case, f))), 0)
+        at = next((n for n, f in outer if _BACKWARD.search(phrases.text(situation.case, f))), 0)
         methods = [chains.method(frame) for frame in stack[:at]]
         if "forward" in methods and methods[-1] != "backward":
             return side.ranks[0], chains.site(stack[at])
     return None
 
 
-def _text(case: Case, frame: str) -> str:
-    lines = case.code.lines(chains.file(frame))
-    number = chains.line(frame)
-    return lines[number - 1].partition("#")[0] if 0 < number <= len(lines) else ""
-
-
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for a message that was made again."""
     rank, line = found
     call = wait_cycle.calls(situation)[rank]
-    did = f"rank {rank} made {phrases.call(call)} again within backward(){phrases.line(line)}"
+    did = f"rank {rank} made {phrases.call(call)} again within backward()"
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
     return Words(
         did if situation.suspects else f"{who} disagree: {did}",
         (
-            "The message is in a forward() that ran again within backward(), as a checkpointed "
-            "part's does: torch.utils.checkpoint recomputes it.",
+            (
+                "The message is in a forward() that ran again within "
+                f"backward(){phrases.line(line)}, as a checkpointed part's does: "
+                "torch.utils.checkpoint recomputes it."
+            ),
             wait_cycle.waits(situation),
         ),
         (
-            "Keep messages out of what is recomputed: receive before the checkpointed part, and "
-            "send after it.",
+            (
+                "Keep messages out of what is recomputed: receive before the checkpointed part, "
+                "and send after it."
+            ),
             "Or run that part without checkpoint().",
         ),
     )

@@ -35,7 +35,7 @@ def find(situation: Situation) -> ChannelIssue | None:
     return issue if issue.attribute in ("dtype", "count") else None
 
 
-def words(situation: Situation, found: ChannelIssue) -> Words:
+def words(_: Situation, found: ChannelIssue) -> Words:
     """Return the words for a receive that took another message."""
     send, recv = found.send, found.recv
     assert send is not None
@@ -44,8 +44,10 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     line = phrases.line(recv.site)
     why = [
         f"The recv{line} names no source: it takes whatever comes first, from any rank.",
-        f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
-        f"{words_.tensors(recv)}.",
+        (
+            f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
+            f"{words_.tensors(recv)}."
+        ),
     ]
     which = "the rank (src=)"
     before = found.before

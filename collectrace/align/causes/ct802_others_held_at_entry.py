@@ -5,7 +5,7 @@ What it means
     The others wait in a barrier at its entry until the one has left the body. A collective in the
     body needs all ranks, so they wait for each other.
 
-Example
+Example:
     ::
 
         with accelerator.main_process_first():
@@ -88,15 +88,14 @@ def words(_: Situation, found: Held) -> Words:
             ),
             (
                 f"In that body {within.who} called {call}, which {held.who} "
-                f"{text.verb(held.ranks, 'reaches', 'reach')} only behind the entry: they wait for each "
-                "other."
+                f"{text.verb(held.ranks, 'reaches', 'reach')} only behind the entry: they wait for "
+                "each other."
             ),
         ),
         (
             (
-                f"Keep collectives out of the body of {said}. What one rank does before the others (a "
-                "download, a cache) belongs there."
+                f"Move {call} behind it: keep collectives out of the body of {said}, for what one "
+                "rank does before the others (a download, a cache)."
             ),
-            f"Move {call} behind the block.",
         ),
     )

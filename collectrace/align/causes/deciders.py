@@ -54,10 +54,12 @@ def form(decision: Decision) -> Form:
     names = {side.name for side in decision.sides if side.name}
     if ways <= {"calls", "calls_other"} and ways:
         return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
+    head = decision.text.split(" ", 1)[0].rstrip(":")
+    if head == "while":
+        return "loop"
     for side in decision.sides:
         if side.did is not None and side.did != "next":
             return _FORMS[side.did]
-    head = decision.text.split(" ", 1)[0].rstrip(":")
     if head in ("if", "elif", "match", "case", "assert", "return", "continue", "break"):
         return "condition"
     if head in ("for", "while", "async"):
@@ -82,6 +84,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength == "equal",
             origin(one) == "agreed",
             form(one) == "loop" and origin(one) == "unknown",
+            origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),
         )
@@ -92,6 +95,17 @@ def ranked(situation: Situation) -> list[Decision]:
 def origin(decision: Decision) -> DependsOn:
     """Return the most telling of what a decision depends on."""
     return decision.depends_on[0] if decision.depends_on else "unknown"
+
+
+def is_rank_test(decision: Decision) -> bool:
+    """Whether a condition tests the rank itself, or a name that holds the outcome of such a test.
+
+    A value that the rank chose, as in ``kept = loss if rank == 1 else None``, is data.
+    """
+    if origin(decision) != "rank" or RANK.search(decision.text):
+        return origin(decision) == "rank"
+    source = decision.comes_from.text if decision.comes_from is not None else ""
+    return " if " not in source
 
 
 def quoted(decision: Decision) -> str:
@@ -109,9 +123,9 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "loop":
             return _loop(situation, decision)
         case "handler":
-            entered = [who for who, side in _named(situation, decision) if side.did in _ENTERED]
-            if len(entered) == 1:
-                return f"{words.upper(entered[0])} handled an exception at {said}."
+            entered = _entered(situation, decision)
+            if entered:
+                return f"{words.upper(entered)} handled an exception at {said}."
             return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
             one, two = _named(situation, decision)
@@ -123,7 +137,17 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             return f"The result of {said} can differ between the ranks."
 
 
-_ENTERED: Final = ("handler", "raised")
+def _entered(situation: Situation, decision: Decision) -> str:
+    """Return which ranks entered a handler; empty: it is not known.
+
+    If nothing else can have decided, and one side entered none, the other did.
+    """
+    named = _named(situation, decision)
+    entered = [who for who, side in named if side.did in ("handler", "raised")]
+    passed = [who for who, side in named if side.did == "no_handler"]
+    if not entered and len(passed) == 1 and decision.strength in ("only", "confirmed"):
+        entered = [who for who, _ in named if who not in passed]
+    return entered[0] if len(entered) == 1 else ""
 
 
 def _condition(situation: Situation, decision: Decision) -> str:
@@ -132,7 +156,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
     outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
     if found.branches > 1:
         told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
-        return f"The branches of {said} make different calls: {words.listed(told)}."
+        other = "make different calls, or make them in another order"
+        return f"The branches of {said} {other}: {words.listed(told)}."
     if found.inside:
         side, call = found.inside[0]
         inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
@@ -146,9 +171,16 @@ def _condition(situation: Situation, decision: Decision) -> str:
 def _loop(situation: Situation, decision: Decision) -> str:
     said = quoted(decision)
     one, two = _named(situation, decision)  # the suspects first
-    longer = one[1].did == "iterates" or two[1].did == "ended"
-    shorter = one[1].did == "ended" or two[1].did == "iterates"
+    longer = one[1].did in _GOES_ON or two[1].did in _ENDS
+    shorter = one[1].did in _ENDS or two[1].did in _GOES_ON
     if longer is shorter:
+        found = structure.around(situation, decision)
+        if len(found.inside) == 1 == len(found.outside):
+            (side, _), (gone, _) = found.inside[0], found.outside[0]
+            return (
+                f"The loop {said} ended earlier on {words.ranks(gone.ranks)}: "
+                f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
+            )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
     if longer:
         return (
@@ -160,6 +192,10 @@ def _loop(situation: Situation, decision: Decision) -> str:
         f"one on {two[0]}."
     )
 
+
+_GOES_ON: Final = ("iterates", "taken")
+_ENDS: Final = ("ended", "not_taken")
+"""Ways of a loop; those of a ``while`` are those of its condition."""
 
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
@@ -249,7 +285,7 @@ def fix(situation: Situation, decision: Decision) -> str:
     if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
         return f"Use the same order on every rank: sort what {place} iterates over."
     match form(decision):
-        case "condition" if origin(decision) == "rank":
+        case "condition" if is_rank_test(decision):
             return _of_rank(situation, decision)
         case "condition" if origin(decision) in _ONE_DECIDES:
             return (
@@ -259,7 +295,7 @@ def fix(situation: Situation, decision: Decision) -> str:
         case "condition":
             return (
                 f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
-                "let every rank take the same branch."
+                f"let every rank {_then(situation, decision)}."
             )
         case "loop" if structure.around(situation, decision).is_fixed_loop:
             return f"Let every rank run all iterations of {said}: look for what leaves it early."
@@ -274,9 +310,18 @@ def fix(situation: Situation, decision: Decision) -> str:
                 "every rank make the same calls."
             )
         case "dispatch":
-            return f"Let {said} call the same function on every rank."
+            return (
+                f"Make what {said} calls the same on every rank: decide together which function "
+                "it is."
+            )
         case _:
             return f"Compute {said} in the same way on every rank, or broadcast the result."
+
+
+def _then(situation: Situation, decision: Decision) -> str:
+    if structure.around(situation, decision).jump == "break":
+        return "leave the loop in the same iteration"
+    return "take the same branch"
 
 
 _ONE_DECIDES: Final[dict[DependsOn, str]] = {

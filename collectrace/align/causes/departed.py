@@ -38,6 +38,8 @@ class Departed:
     """How often they called it in this iteration, and how often it is called usually."""
     served: tuple[int, int] | None = None
     """With how many ranks, which change, messages are exchanged per iteration, and in this one."""
+    after: Call | None = None
+    """The call after which it made the skipped one each time but once."""
 
 
 def find(situation: Situation) -> Departed | None:
@@ -68,9 +70,11 @@ def _of_suspects(
     stuck = waited_for(case, mine.elsewhere) if mine is not None else None
     due = _due(case, mine) if mine is not None else None
     likes = tuple(sorted(odd.likes)) if isinstance(odd, Odd) else ()
-    others = tuple(r for r in case.evidence.logs if r not in suspects) if not likes else likes
-    if facts & {"led_by_its_rank", "answered_unasked"} and stuck is not None:
+    others = likes or tuple(r for r in case.evidence.logs if r not in suspects)
+    if "led_by_its_rank" in facts and stuck is not None:
         yield Departed(What.EXTRA, suspects, stuck, others=others)
+    if "answered_unasked" in facts and stuck is not None:
+        yield Departed(What.EXTRA, suspects, stuck)
     if isinstance(served, list) and stuck is not None and due is not None:
         numbers = len(served[-2]), len(served[-1])
         is_more = numbers[0] == numbers[1]
@@ -79,6 +83,12 @@ def _of_suspects(
     left = shown.get(LeftRound) or left_own_round(case, suspects[0])
     if isinstance(left, LeftRound) and "left_own_order" in facts:
         yield Departed(What.SWAPPED, suspects, left.made, usual=left.usual, rounds=left.rounds)
+    gap = shown.get(Entry)
+    if isinstance(gap, Entry) and due is not None:
+        made = calls_of(case, suspects[0])
+        rounds = sum(one.place == gap.place for one in made if one.t < gap.t)
+        after = _call(case, suspects[0], gap)
+        yield Departed(What.SKIPPED, suspects, due, 1, due, rounds, others=likes, after=after)
     if isinstance(left, LeftRound) and (left.skipped or left.extra or not isinstance(odd, Odd)):
         yield _of_round(case, left, likes)
     if isinstance(odd, Odd) and due is not None and stuck is not None:
@@ -87,6 +97,7 @@ def _of_suspects(
         is_put_off = due.peer is None and stuck.peer is not None
         what, call = (What.EXTRA, stuck) if is_put_off or what is What.EXTRA else (what, due)
         times = (odd.made, usual) if odd.made and not is_put_off else None
+        call = (_placed(case, suspects[0], odd) or call) if what is What.SKIPPED else call
         yield Departed(what, suspects, call, rounds=odd.rounds, others=likes, times=times)
     if due is not None:
         yield Departed(What.SKIPPED, suspects, due)
@@ -136,6 +147,12 @@ def _due(case: Case, at: Awaited) -> Call | None:
         return call
     op = "send" if waits.op == "recv" else "recv"
     return replace(waits, op=op, api=None, peer=at.waiter, site=None, stack=None)
+
+
+def _placed(case: Case, rank: int, odd: Odd) -> Call | None:
+    """Return the last call of a rank from the place that it came to less often."""
+    made = (one for one in reversed(calls_of(case, rank)) if one.place == odd.place)
+    return next((_call(case, rank, one) for one in made), None)
 
 
 def _call(case: Case, rank: int, entry: Entry) -> Call | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.causes import channel_counts, deciders, phrases, wait_cycle
+from collectrace.align.causes import caught, channel_counts, deciders, phrases, wait_cycle
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
+from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
+from collectrace.records import Raised
 
 
 def told(situation: Situation, found: Departed) -> Words:
@@ -20,8 +22,11 @@ def told(situation: Situation, found: Departed) -> Words:
         who = words.ranges({*(edge.waiting.rank for edge in cycle), *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = decider(situation)
-    why = [_usually(situation, found)]
-    if first is not None:
+    why = [_autograd(situation, found), _usually(found)]
+    raised = _raised(situation)
+    if raised and first is not None and deciders.form(first) == "handler":
+        why += [caught.sentence(raised), f"It was handled at {deciders.quoted(first)}."]
+    elif first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     if situation.is_tie:
         why.append("The logs do not show which rank is wrong.")
@@ -35,23 +40,44 @@ def told(situation: Situation, found: Departed) -> Words:
     return Words(headline, tuple(said[:3]), fixes(situation, found, first), tuple(said[3:]))
 
 
-def decider(situation: Situation) -> Decision | None:
-    """Return the statement that decided; None: all ranks agree on those that are known."""
+def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
+    """Return the statement that decided; None: none is known.
+
+    A condition on the rank alone did not let a rank do otherwise than before. ``ended``: a rank
+    left for good, so a loop tells most.
+    """
     ranked = deciders.ranked(situation)
-    return next((one for one in ranked if deciders.origin(one) != "agreed"), None) or next(
-        (one for one in ranked if situation.pair and situation.pair.is_of_one_rank), None
+
+    def order(one: Decision) -> tuple[bool, bool, bool]:
+        is_loop = deciders.form(one) == "loop"
+        by_rank = deciders.origin(one) == "rank"
+        return deciders.origin(one) == "agreed", ended and not is_loop, by_rank
+
+    return min(ranked, key=order, default=None)
+
+
+def together(situation: Situation, first: Decision) -> tuple[str, ...]:
+    """Return how to let all ranks take the same branch of a condition, which is not on the rank."""
+    if deciders.form(first) != "condition":
+        return deciders.fixes(situation, first)[:1]
+    return (
+        (
+            f"Decide together before {deciders.quoted(first)}: all_reduce the condition with MIN "
+            "or MAX, then let every rank take the same branch."
+        ),
     )
 
 
 def call(situation: Situation, found: Departed) -> str:
-    """Return ``send to rank 1 (a.py:3)``, at the line that tells it from the usual call."""
+    """Return ``send to rank 1 (a.py:3)``, at the line where the rank parted from its usual way."""
     case, rank = situation.case, found.ranks[0]
-    site = found.call.site
-    if found.what is not What.SKIPPED and found.usual is not None:
-        stacks = [case.stack(rank, one) for one in (found.call, found.usual)]
-        depth = phrases.apart(stacks)
-        site = chains.site(stacks[0][depth]) if depth else site
-    return wait_cycle.of_group(case, found.call, site)
+    stack = case.stack(rank, found.call) if found.call.site is not None else ()
+    own = found.usual if found.what is not What.SKIPPED else None
+    made = case.stack(rank, own) if own is not None else next(
+        (one.stack for one in reversed(calls_of(case, rank)) if one.stack != stack), ()
+    )  # fmt: skip
+    frame = chains.outermost_apart(stack, made)[0] if stack and made else ""
+    return wait_cycle.of_group(case, found.call, chains.site(frame) or None)
 
 
 def _did(situation: Situation, found: Departed) -> str:
@@ -63,7 +89,7 @@ def _did(situation: Situation, found: Departed) -> str:
         case What.SKIPPED:
             verb = words.verb(waits, "waits", "wait")
             more = f" and {words.counted(found.count - 1, 'more call')}" if found.count > 1 else ""
-            rest = f"; {words.ranks(waits)} {verb}" if waits else ""
+            rest = f"; {words.ranks(waits)} {verb}" if waits and situation.suspects else ""
             return f"{who} skipped {made}{more}{rest}"
         case What.SWAPPED:
             return f"{who} called {made} before {usual}"
@@ -77,20 +103,30 @@ def _did(situation: Situation, found: Departed) -> str:
     return f"{who} called {made}{others}" if others else f"{who} made an extra call, {made}"
 
 
-def _usually(situation: Situation, found: Departed) -> str:
+def _usually(found: Departed) -> str:
     """Return what a rank did in the iterations before; empty: it is not known."""
     who = words.ranks(found.ranks)
     if found.served is not None:
         usual, now = found.served
-        verb = "sent" if found.call.op == "send" and usual > now else "received"
+        hub = _hub(found)
+        sends = (found.call.op == "send") is not (found.what is What.EXTRA)
+        verb = f"sent {usual} messages to" if sends else f"received {usual} messages from"
         return (
-            f"In every iteration before, {usual} messages to or from changing ranks were {verb}; in "
-            f"this one {now}."
+            f"In every iteration before, rank {hub} {verb} changing ranks; in this one "
+            f"{'only ' if now < usual else ''}{now}."
         )
     if found.times is not None:
         now, usual = found.times
         rounds = f"in each of the {found.rounds} iterations before" if found.rounds else "usually"
-        return f"{words.upper(who)} made {now} {found.call.op} calls there, {usual} {rounds}."
+        others = f"; {words.ranks(found.others)} made more" if found.others else ""
+        return (
+            f"{words.upper(who)} made {now} {found.call.op} calls there, {usual} {rounds}{others}."
+        )
+    if found.after is not None:
+        return (
+            f"Each of the {found.rounds} times before, {who} made it after "
+            f"{phrases.call(found.after)}."
+        )
     if found.usual is None or not found.rounds:
         return ""
     return (
@@ -108,10 +144,23 @@ def _others(situation: Situation, found: Departed) -> str:
         return f"The others kept their usual pattern; {who} alone did not." if found.rounds else ""
     others = words.upper(words.ranks(found.others))
     if found.what is What.SKIPPED:
-        return f"{others} made that call; {who} alone did not."
+        line = _elsewhere(situation, found) or phrases.line(found.call.site)
+        return f"{others} made that call{line}; {who} alone did not."
     if found.what is What.EXTRA:
-        return f"{others} did not call it; no rank had called it there before."
+        return f"{others} did not call it; {who} alone did."
     return ""
+
+
+def _elsewhere(situation: Situation, found: Departed) -> str:
+    """Return the line at which a rank of another group made such a call."""
+    pair = situation.pair
+    if pair is None or pair.is_of_one_rank or not isinstance(pair.two.next, tuple):
+        return ""
+    if pair.two.call != found.call.op or not pair.two.next:
+        return ""
+    frame = pair.two.next[0]
+    site = f"{frame.path}:{frame.line}"
+    return phrases.line(site) if site != found.call.site else ""
 
 
 def fixes(situation: Situation, found: Departed, first: Decision | None) -> tuple[str, ...]:
@@ -119,59 +168,110 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     own = _make_it(situation, found)
     if found.served is not None:
         return (
-            "Let one rank decide who takes part in an iteration and broadcast the list. If each "
-            "rank draws the list, use the same seed and a generator from which nothing else draws.",
+            (
+                f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
+                "broadcast the list. If each rank draws the list, use the same seed and a "
+                "generator from which nothing else draws."
+            ),
         )
     if first is None:
         return (own,)
     said, form = deciders.quoted(first), deciders.form(first)
+    raised = _raised(situation) if form == "handler" else {}
+    if raised:
+        first_one = raised[min(raised)]
+        error = words.exception(first_one.error, first_one.message)
+        own = f"Fix the exception that {words.ranks(raised)} raised: {error}."
+        return (own, *deciders.fixes(situation, first)[:1])
+    if _is_backward(situation, found):
+        op = "send" if found.call.op == "recv" else "recv"
+        return (
+            (
+                "Let the input of that forward need a gradient in every iteration "
+                "(requires_grad_()), or make the exchange outside of autograd."
+            ),
+            f"Or if it is meant, let the {op} of rank {found.call.peer} do so, too.",
+        )
     is_message = found.call.peer is not None
     best = deciders.fixes(situation, first)[:2]
     if form == "condition" and is_message:
         best = (
-            f"Let both ends of the message decide alike at {said}: decide together (all_reduce of "
-            "the flag), or send the decision first.",
+            (
+                f"Let both ends of the message decide alike at {said}: decide together (all_reduce "
+                "of the flag), or send the decision first."
+            ),
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
         # It let the rank make the same calls as the others before, so it is not the rank alone.
-        best = (
-            f"Decide together before {said}: all_reduce the condition with MIN or MAX, then let "
-            "every rank take the same branch.",
-        )
+        best = together(situation, first)
     elif form == "loop" and is_message:
         best = (
-            f"{best[0]} If a batch is cut into microbatches, bring every batch to the same number "
-            "of them by cutting or padding the last one, or send the number first.",
+            (
+                f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
+                "number of them by cutting or padding the last one, or send the number first."
+            ),
         )
     return (*best, f"Or {words.lower(own)}")[:3]
+
+
+def _hub(found: Departed) -> int | None:
+    """Return the rank that exchanges messages with changing ranks."""
+    return found.call.peer if found.what is What.EXTRA else found.ranks[0]
+
+
+def _raised(situation: Situation) -> dict[int, Raised]:
+    """Return the exceptions that suspects handled, by rank; empty: they handled none."""
+    found = caught.caught(situation)
+    return found if found.keys() & {*situation.suspects} else {}
+
+
+def _is_backward(situation: Situation, found: Departed) -> bool:
+    """Whether a rank skipped a message that autograd makes in a backward()."""
+    stack = situation.case.stack(found.ranks[0], found.call) if found.call.site else ()
+    is_skipped = found.what is What.SKIPPED and found.call.peer is not None
+    return is_skipped and bool(stack) and chains.function(stack[0]).endswith(".backward")
+
+
+def _autograd(situation: Situation, found: Departed) -> str:
+    if not _is_backward(situation, found):
+        return ""
+    return "autograd runs the backward() of this message only if its input needs a gradient."
 
 
 def _make_it(situation: Situation, found: Departed) -> str:
     who, made = words.ranks(found.ranks), call(situation, found)
     if found.count > 1:
         made += f" and {words.counted(found.count - 1, 'more call')}"
-    if (
-        found.what is What.SKIPPED
-        and found.call.op == "send"
-        and (peers := _peers(situation, found))
-    ):
+    peers = _peers(situation, found)
+    if found.what is What.SKIPPED and found.call.op == "send" and peers and situation.suspects:
         return (
             f"Let {who} send something to each of {words.ranks(peers)} in every iteration, or let "
             "them make the recv only if it does: broadcast the list first."
         )
     if found.what is What.SKIPPED:
+        is_answer = found.after is not None and found.after.op == "recv"
+        when = "for each message that it gets" if is_answer else "in every iteration"
+        first = "agree first to leave it out"
+        if found.call.peer is not None:
+            first = f"tell rank {found.call.peer} first how many messages there are"
+        if situation.is_tie and peers:
+            first = "give each send one recv on the other rank, and no more"
+            return f"Let both ranks go by the same list: {first}."
         return (
-            f"Let {who} make {made} in every iteration, with zeros or an empty tensor if it has "
-            "nothing to send, or agree first to leave it out."
+            f"Let {who} make {made} {when}, with zeros or an empty tensor if it has nothing to "
+            f"send, or {first}."
         )
     usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
     if found.what is What.SWAPPED or (found.what is What.OTHER_CALL and found.call.peer is None):
-        return f"Keep one order: let {who} call {usual} before {made}, as the others expect."
+        group = " or make it in a group of those who reach it." if found.call.peer is None else "."
+        return f"Let {who} call {usual} before {made}, as the others expect,{group}".replace(
+            ",.", "."
+        )
     if found.call.peer is not None and found.call.peer >= 0:
         end = "send" if found.call.op == "recv" else "recv"
         return (
-            f"Make {made} together with its {end} on rank {found.call.peer}, from a line that every "
-            "rank with a part in it reaches, or make neither."
+            f"Make {made} together with its {end} on rank {found.call.peer}, at a line that every "
+            "rank that has a part in it reaches, or make neither."
         )
     return f"Make {made} on every rank at the same point, or on no rank."
 

@@ -27,10 +27,10 @@ When = Literal[
     "elsewhere",
 ]
 """``some ranks``: calls that some ranks made and others did not. ``modules``: some ranks left out a
-module of a forward. ``library``: a statement of the library decided. ``sizes``: one call, with other
-tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group. ``roots``:
-ranks name different ones. ``messages``: they do not come out even. ``message sizes``: their ends
-differ. ``elsewhere``: a rank waits beside all collectives."""
+module of a forward. ``library``: a statement of the library decided. ``sizes``: one call, with
+other tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group.
+``roots``: ranks name different ones. ``messages``: they do not come out even. ``message sizes``:
+their ends differ. ``elsewhere``: a rank waits beside all collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +384,7 @@ TABLE: Final = (
     Fix(
         "Call step() and eval() of the schedule equally often on every rank of the pipeline, every "
         "rank with the same schedule and the same n_microbatches.",
-        ("pp.",), when=("messages",), replaces=True,
+        ("pp.",), when=("messages",),
     ),
     # stage.py: a stage makes its receive buffers once, of the shapes that it was given
     # (input_args, output_args) or that the first step() showed.
@@ -394,5 +394,43 @@ TABLE: Final = (
         "(DataLoader(drop_last=True)), or pad it to the full size. For batches of another shape "
         "build stages and a schedule of their own.",
         ("pp.forward", "pp.backward", "pp.exchange"), when=("message sizes",), replaces=True,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """What it means if a framework goes on by two of its functions on different ranks."""
+
+    over: str
+    """The function on the ranks that are over with something."""
+    going: str
+    """The function on the ranks that are going on with it."""
+    why: str
+    """With ``{over}`` and ``{going}`` for the ranks."""
+    fix: str
+
+
+PARTED: Final = (
+    # fit_loop.py and training_epoch_loop.py, Lightning 2.6.6; EarlyStopping decides by the same
+    # reduce_boolean_decision (early_stopping.py).
+    Parted(
+        "_FitLoop.on_advance_end", "_FitLoop.advance",
+        "The epoch was over on {over}, and not on {going}: trainer.should_stop was set, or there "
+        "were fewer batches, on some ranks only.",
+        "End the epoch on every rank in the same step: set trainer.should_stop by what all ranks "
+        "agree on (trainer.strategy.reduce_boolean_decision(flag, all=False)), and give every rank "
+        "the same number of batches.",
+    ),
+    # trainer.py, transformers 5.23.0: _inner_training_loop leaves its epochs by the callbacks'
+    # control.should_training_stop; EarlyStoppingCallback (trainer_callback.py) asks the metrics.
+    Parted(
+        "Trainer._finalize_training", "Trainer._run_epoch",
+        "The training had ended on {over}, and not on {going}: a callback such as "
+        "EarlyStoppingCallback set control.should_training_stop by what only that rank had "
+        "measured, or it had fewer steps to do.",
+        "Let the training end on every rank in the same step: decide by what all ranks hold alike "
+        "(gather what is measured first, as compute_metrics gets it, or broadcast one rank's "
+        "decision), and give all the same number of steps.",
     ),
 )  # fmt: skip

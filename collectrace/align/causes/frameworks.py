@@ -6,83 +6,98 @@ call that both made. Two sides in different parts of frameworks get the fix of n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from collectrace import dumps
-from collectrace.align.causes import apart, remarks
+from collectrace.align.causes import apart, phrases, remarks
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.departures import What
 from collectrace.align.ranks.standing import Standing
-from collectrace.signature import is_user
+from collectrace.align.reading import chains
+from collectrace.signature import is_asked, is_user
 
-_SIZES = ("shape_mismatch", "dtype_mismatch", "split_mismatch")
-_WHENS: Final[Mapping[str, When]] = {
-    "CT204": "uneven", "CT511": "modules", "CT804": "library",
-}  # fmt: skip
-_PROVEN = ("CT503", "CT507")
+_SIZES: Final = ("shape_mismatch", "split_mismatch")
+_WHENS: Final[Mapping[str, When]] = {"CT204": "uneven", "CT511": "modules", "CT804": "library"}
+_PROVEN: Final = ("CT503", "CT507")
 """Causes by which it is known which side alone made its call."""
-_OWN_FIXES = (
-    "CT2",
-    "CT501",
-    "CT502",
-    "CT504",
-    "CT505",
-    "CT506",
-    "CT508",
-    "CT509",
-    "CT512",
-    "CT515",
-    "CT8",
-)
-"""Causes whose fix no framework betters."""
+_OWN_FIXES: Final = (
+    "CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT515", "CT8",
+)  # fmt: skip
+"""Causes whose fix no framework betters, unless ``_WHENS`` names them."""
 
 
 def applied(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause, with the fix of the framework at work before or in its place."""
     words = replace(words, notes=(*words.notes, *remarks.of(situation)))
-    is_own = code.startswith(_OWN_FIXES) and code not in ("CT204", "CT804")
-    if situation.candidate.cause is not None or is_own:
+    if situation.candidate.cause is not None:
         return words
+    beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
+    waits = next((one for one in beside if one is not None), None) if code == "CT301" else None
+    if waits is not None:
+        row, site = waits
+        told = f"It waits in {row.path}(){phrases.line(site)}."
+        return replace(words, fixes=(row.text,), notes=(told, *words.notes))
+    found = _row(situation, code)
+    if found is None:
+        return words
+    kept = words.fixes[1:] if found.whole_forward else words.fixes
+    replaces = found.replaces or situation.kind == "p2p_mismatch"
+    return replace(words, fixes=(*found.text.split("\n"), *(() if replaces else kept))[:3])
+
+
+def _row(situation: Situation, code: str) -> Fix | None:
+    """Return the row of the table that is about what the sides did."""
+    if code.startswith(_OWN_FIXES) and code not in _WHENS:
+        return None
     when = _when(situation, code)
-    made = _made(situation, code, when)
-    path_of = {id(step): _path(situation, step) for step in made}
-    decided = [one.text for one in situation.decisions]
-    whole = code == "CT503"
-    for step in made:
-        for row in TABLE:
-            if when not in row.when or (row.whole_forward and not whole) or step.call is None:
+    rows = [r for r in TABLE if when in r.when and (code == "CT503" or not r.whole_forward)]
+    steps = _made(situation, code, when)
+    named = when == "some ranks" and code not in _PROVEN and _are_two_parts(situation)
+    for step in steps:
+        made = [*(one.text for one in situation.decisions), *_lines(situation, step)]
+        for row in rows:
+            if step.call is None or (named and not (row.path or is_asked(step.call))):
                 continue
-            if row.fits(step.call, path_of[id(step)], decided):
-                kept = () if row.replaces or row.whole_forward else words.fixes
-                if row.whole_forward:
-                    kept = words.fixes[1:]
-                return replace(words, fixes=(*row.text.split("\n"), *kept)[:3])
-    return words
+            if row.fits(step.call, path(situation, step), made):
+                return row
+    return None
 
 
-def _when(situation: Situation, code: str) -> When:
+def _lines(situation: Situation, step: Step) -> Iterator[str]:
+    """Return the script's lines above a call."""
+    for file, number in (chains.split(chains.site(frame)) for frame in _line(step)):
+        lines = situation.case.code.lines(file)
+        if 0 < number <= len(lines):
+            yield lines[number - 1]
+
+
+def _site(step: Step) -> Sequence[str]:
+    return (step.call.site,) if step.call is not None and step.call.site else ()
+
+
+def _when(situation: Situation, code: str) -> When | None:
     if code in _WHENS:
         return _WHENS[code]
-    if situation.kind == "p2p_mismatch":
-        return "message sizes"
-    if situation.kind in ("p2p_unmatched", "deadlock"):
-        return "messages"
+    if situation.kind in ("p2p_mismatch", "p2p_unmatched", "deadlock"):
+        ends = {(call.role, (call.part or "").rpartition(", ")[2]) for _, call in situation.called}
+        is_one = situation.kind == "p2p_mismatch" and len(ends) == 1
+        return "message sizes" if is_one else "messages"
     if len({call.thread for _, call in situation.called}) > 1:
         return "threads"
-    places = {(call.role, call.part, side.stack) for side, call in situation.called}
+    places = {(call.role, call.part, call.site, side.stack) for side, call in situation.called}
     if len(places) == 1 and len(situation.called) > 1:
         if situation.kind == "root_mismatch":
             return "roots"
-        if situation.kind in _SIZES:
-            return "sizes"
+        return "sizes" if situation.kind in _SIZES else None
     return "some ranks"
 
 
-def _made(situation: Situation, code: str, when: When) -> list[Step]:
+def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
     """Return the calls that a fix may be about."""
     if when not in ("some ranks", "modules", "library"):
         steps = apart.at_finding(situation)
@@ -90,15 +105,36 @@ def _made(situation: Situation, code: str, when: When) -> list[Step]:
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
     both = [step for step in apart.steps(situation) or () if step.call is not None]
-    if code in _PROVEN:
+    if code in _PROVEN or len(both) < 2:
         return both[:1]
-    parts = {step.call.role for step in both if step.call is not None and not is_user(step.call)}
-    if len(parts) != 1:
+    (mine, call), (other, theirs) = ((step, step.call) for step in both)
+    if call is None or theirs is None:
         return []
-    return [step for step in both if step.call is not None and step.call.role in parts]
+    is_blamed = set(mine.ranks) <= set(situation.suspects)
+    if call.role == theirs.role or when != "some ranks":
+        return both
+    if is_user(call):
+        departure = situation.departure
+        skipped = departure is not None and departure.what is What.SKIPPED
+        return [mine, *([other] if skipped or not is_blamed else [])]
+    if is_user(theirs):
+        return [mine]
+    # Two parts of frameworks: only what a line of the script's own asked for by name.
+    return [mine] if is_blamed and not is_asked(theirs) and _line(mine) != _line(other) else []
 
 
-def _path(situation: Situation, step: Step) -> Sequence[str]:
+def _are_two_parts(situation: Situation) -> bool:
+    """Whether the sides are in different parts of frameworks where they diverged."""
+    calls = [step.call for step in apart.steps(situation) or ()]
+    return len({call.role for call in calls if call is not None and not is_user(call)}) > 1
+
+
+def _line(step: Step) -> Sequence[str]:
+    return step.stack or _site(step)
+
+
+def path(situation: Situation, step: Step) -> Sequence[str]:
+    """Return the functions of libraries above a side's next call, outermost first."""
     log = situation.case.log(step.rank)
     stack = log.stack(step.call) if log is not None and step.call is not None else None
     return tuple(stack.path) if stack is not None else ()

@@ -106,12 +106,16 @@ def headline(situation: Situation, found: Requests) -> str:
     if found.none and not situation.suspects:
         others = [rank for ranks, _ in found.asked for rank in ranks]
         return (
-            f"{words.ranks(found.none)} did not call {_created(found.asked[0][1])}; "
+            f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}; "
             f"{words.ranks(others)} {words.verb(others, 'waits', 'wait')} there"
         )
-    told = [f"{words.ranks(ranks)} called {_created(group)}" for ranks, group in found.asked]
+    sites = {group.site for _, group in found.asked}
+    named = wait_cycle.members if len(sites) == 1 else wait_cycle.creation
+    told = [f"{words.ranks(ranks)} called {named(group)}" for ranks, group in found.asked]
+    if len(sites) == 1:
+        told[-1] += phrases.line(sites.pop())
     if found.none:
-        did = f"{words.ranks(found.none)} did not call {_created(found.asked[0][1])}"
+        did = f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}"
         if {*found.none} & {*situation.suspects}:
             others = [rank for ranks, _ in found.asked for rank in ranks]
             return f"{did}, {words.ranks(others)} did"
@@ -120,11 +124,16 @@ def headline(situation: Situation, found: Requests) -> str:
     text = ", ".join(told[:_MOST]) + (f", and {more} more variants" if more > 0 else "")
     if situation.suspects:
         return text
-    return f"{words.ranks(r for ranks, _ in found.asked for r in ranks)} disagree: {text}"
+    calls = " or ".join(wait_cycle.creation(group) for _, group in found.asked[:2])
+    return f"ranks {words.ranges(r for ranks, _ in found.asked for r in ranks)} disagree: {calls}"
 
 
-def _created(group: Group) -> str:
-    return wait_cycle.creation(group)
+def called(found: Requests) -> str:
+    """Return which ranks created which group, a sentence."""
+    told = (
+        f"{words.ranks(ranks)} called {wait_cycle.members(group)}" for ranks, group in found.asked
+    )
+    return f"{words.upper(', '.join(told))}."
 
 
 def lines_apart(situation: Situation, found: Requests) -> str:
@@ -159,7 +168,8 @@ def parted(situation: Situation, found: Requests) -> str:
                 for r, g in zip(ranks, pair, strict=False)
                 if g is not None
             ]
-            return f"They were at other lines since the {words.ordinal(n)} group: {' and '.join(lines)}."
+            since = f"They were at other lines since the {words.ordinal(n)} group"
+            return f"{since}: {' and '.join(lines)}."
     return ""
 
 
@@ -169,8 +179,9 @@ def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
     for rank in ranks[:2]:
         standing = situation.case.standings.get(rank)
         call = standing.last_call if standing is not None and standing.waiting else None
-        if call is not None:
-            told.append(f"rank {rank} waits in {phrases.call(call)}")
+        targets = {edge.target[0] for edge in situation.case.graph.of(rank)}
+        if call is not None and targets:
+            told.append(f"rank {rank} waits in {phrases.call(call)} for {words.ranks(targets)}")
     return f"{words.upper('; '.join(told))}." if told else ""
 
 

@@ -1,4 +1,4 @@
-"""How many inputs each rank had: by ``join()``, by a DataLoader, or by forwards of one DDP model."""
+"""How many inputs each rank had: by ``join()``, a DataLoader, or forwards of one DDP model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Final, Literal, NamedTuple
 
 from collectrace import words
 from collectrace.align.causes import apart, control, deciders, phrases
-from collectrace.align.causes.apart import Left, Step
+from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
 from collectrace.align.reading.evidence import RankLog
 from collectrace.records import DDP_FORWARD, Batch, Call, Join
@@ -22,6 +23,8 @@ _LOOK_BACK: Final = 4000
 """Calls of a stream among which forwards and notices are looked for."""
 _MOST: Final = 2
 """Calls of the script's own that are named."""
+_RECENT: Final = 64
+"""Calls of a rank among which they are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Inputs:
         """``rank 0 had 5 batches and rank 1 got to its 6th``."""
         passes = self.counted_by == "forwards"
         noun = ("forward pass", "forward passes") if passes else ("batch", "batches")
-        ran, began = ("ran", "began") if passes else ("had", "got to")
+        ran, began = ("ran", "got to") if passes else ("had", "got to")
         by_count: dict[tuple[int, bool], list[int]] = {}
         for rank, count in sorted(self.counts.items()):
             by_count.setdefault((count, rank in self.ended), []).append(rank)
@@ -66,15 +69,29 @@ def uneven(situation: Situation) -> Inputs | None:
         return None
     for found in (
         _by_join(logs),
-        _by_loader(situation, logs, lefts),
+        _by_loader(logs, lefts, _moments(situation)),
         _by_forwards(situation, logs, lefts),
     ):
         if found is not None:
-            over = found.ended & gone if found.counted_by == "loader" else found.ended
+            over = found.ended & gone if found.counted_by == "loader" and lefts else found.ended
             if not over or min(found.counts[r] for r in over) >= max(found.counts.values()):
                 continue
             return found
     return None
+
+
+def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
+    """Return the inputs of some ranks of a run, by join() or by a DataLoader; None: not known."""
+    logs = {rank: log for rank in sorted(ranks) if (log := case.log(rank)) is not None}
+    if len(logs) < 2:
+        return None
+    return _by_join(logs) or _by_loader(logs, (), {})
+
+
+def _moments(situation: Situation) -> dict[int, int]:
+    """Return when each side made the call at which they diverged, by its rank."""
+    both = apart.steps(situation) or ()
+    return {step.rank: step.call.t for step in both if step.call is not None}
 
 
 # -- by join() ---------------------------------------------------------------------------------
@@ -152,11 +169,12 @@ def calls_of(log: RankLog, since: int = 0) -> list[Call]:
 
 
 def _by_loader(
-    situation: Situation, logs: Mapping[int, RankLog], lefts: Sequence[Left]
+    logs: Mapping[int, RankLog], lefts: Sequence[Left], until: Mapping[int, int]
 ) -> Inputs | None:
-    """Count the batches of the DataLoader of a loop that only some ranks have left."""
-    both = apart.steps(situation) or ()
-    until = {r: step.call.t for step in both if step.call is not None for r in (step.rank,)}
+    """Count the batches of the DataLoader of a loop that only some ranks have left.
+
+    ``until``: when ranks made the call at which they diverged, ns.
+    """
     latest = {
         rank: {
             b.loader: b for b in log.batches if rank not in until or b.t <= until[rank]
@@ -236,6 +254,8 @@ def _by_forwards(
     inside = left.inside.call
     if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:
         return None
+    if not apart.is_innermost(situation.case, left.loop, left.inside.stack):
+        return None  # its iterations are epochs
     gone = left.gone.call
     made = gone.iteration if gone is not None else last_iteration(logs[left.gone.rank])
     if made is None or made >= inside.iteration:
@@ -257,7 +277,7 @@ def last_iteration(log: RankLog) -> int | None:
 
 
 def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
-    """Return what to change: even inputs first, then ``join()`` where it answers the loop's calls."""
+    """Return what to change: even inputs first, then ``join()`` if it answers the loop's calls."""
     inside = found.left.inside if found.left is not None else None
     loop = f" to the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
     loads = any(log.batches for log in situation.case.evidence.logs.values())
@@ -265,7 +285,7 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     even = f"Give every rank the same number of batches{loop}{how}."
     if inside is None or inside.call is None or not inside.call.role.startswith("ddp."):
         return (even,)
-    own = own_calls(situation, found.left, inside) if found.left is not None else []
+    own = own_calls(situation, found.left) if found.left is not None else []
     move = (
         f" Move {words.listed(own)} out of the loop first: join() does not answer it."
         if own
@@ -274,8 +294,8 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     return (
         even,
         (
-            f"Or train inside `with model.join():`, which answers DDP's collectives for ranks that ran "
-            f"out of inputs.{move}"
+            "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
+            f"ran out of inputs.{move}"
         ),
         (
             "Or stop all ranks when the first runs out: "
@@ -284,16 +304,11 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     )
 
 
-def own_calls(situation: Situation, left: Left | None, step: Step) -> list[str]:
+def own_calls(situation: Situation, left: Left) -> list[str]:
     """Return the script's own collectives inside a loop, as they are named."""
-    log = situation.case.log(step.rank)
-    found: dict[str, None] = {}
-    for entry in reversed(timeline.before(log)) if log is not None and left is not None else ():
-        call = apart.call_of(log, entry) if log is not None else None
-        if call is None or left is None or (call.iteration == 1 and len(found) >= _MOST):
-            break
-        if is_user(call) and apart.is_inside(situation.case, left.loop, entry.stack):
-            found.setdefault(phrases.call(call))
-        if len(found) >= _MOST:
-            break
-    return list(found)
+    log = situation.case.log(left.inside.rank)
+    entries = timeline.before(log)[-_RECENT:] if log is not None else []
+    inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
+    calls = [apart.call_of(log, one) for one in inside if log is not None]
+    own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
+    return list(dict.fromkeys(own))[:_MOST]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
+from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -54,6 +56,12 @@ def made(members: Sequence[int], one: Call) -> str:
     return f"{words.ranks(members)} {verb_} {call(one)}"
 
 
+def text(case: Case, frame: str) -> str:
+    """Return the code of a frame's line; empty: it is not known."""
+    lines, number = case.code.lines(chains.file(frame)), chains.line(frame)
+    return lines[number - 1].partition("#")[0].strip() if 0 < number <= len(lines) else ""
+
+
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
@@ -100,3 +108,10 @@ def function(frame: str) -> str:
     """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
     name = chains.method(frame)
     return f"{name}()" if name else ""
+
+
+def at_depth(one: Call, stack: Sequence[str], depth: int) -> Call:
+    """Return a call with the line of one of its callers, so many frames out."""
+    if not depth or depth >= len(stack):
+        return one
+    return replace(one, site=chains.site(stack[depth]))

@@ -116,7 +116,10 @@ STATES: Final = (
 )  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
-CAUGHT: Final = ("CT2", "CT306", "CT319")
+CAUGHT: Final = (
+    "CT2", "CT306", "CT319", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
+    "CT512", "CT513", "CT515",
+)  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 
 _FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
@@ -131,7 +134,7 @@ _UNEXPLAINED: Final[tuple[Kind, ...]] = (
 
 HANDLED: Final = (
     "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
-    "CT506", "CT509", "CT510", "CT512", "CT801", "CT802",
+    "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""
 
@@ -191,7 +194,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT302", "raised-exception",
         "A rank raised an exception and ended, and the others wait for it.",
         _kinds("missing_call"), ("root", "raised"),
-        yields_to=("CT2", "CT501", "CT306", "CT315", "CT317"),
+        yields_to=("CT2", "CT306", "CT315", "CT317", "CT501", "CT505"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
@@ -448,7 +451,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT503", "forward-on-some-ranks",
         "Only some ranks ran a forward of a wrapped model.",
         ROWS | _kinds("missing_call"), ("root", "suspects"),
-        yields_to=("CT2", "CT501", "CT506", "CT510", "CT512", "CT508"),
+        yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
     Cause(
@@ -473,14 +476,14 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT507", "call-among-frameworks",
         "Only some ranks made a call that stands among those of a framework.",
         ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
-        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802"),
+        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802", "CT803"),
         example="ddp/call_between_forward_and_backward",
         counter_example="ddp/skipped_step",
     ),
     Cause(
         "CT508", "backward-skipped",
         "A rank skipped a whole iteration: it ran no backward() where the others did.",
-        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT104", "CT204", "CT504"),
+        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT204", "CT504"),
         example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
     ),
     Cause(
@@ -500,7 +503,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
         ROWS | _kinds("missing_call"), ("root",),
-        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        yields_to=("CT204", "CT510", "CT512"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
     Cause(
@@ -511,10 +514,10 @@ CAUSES: Final[tuple[Cause, ...]] = (
         counter_example="sharded/module_cut_out_of_the_loss",
     ),
     Cause(
-        "CT513", "framework-sizes",
-        "A framework made the same call on all ranks, with tensors of other sizes.",
-        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch"), ("root",),
-        yields_to=("CT104", "CT2", "CT501", "CT502", "CT506", "CT508"),
+        "CT513", "framework-arguments",
+        "A framework made the same call on all ranks, with other sizes, types or roots.",
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root",),
+        yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
     ),
     Cause(
@@ -527,7 +530,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT515", "gradients-left-out",
         "The gradients of a module of a sharded model did not come on some ranks.",
         ROWS | _kinds("missing_call"), ("root",),
-        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        yields_to=("CT204", "CT510", "CT512"),
         example="sharded/module_cut_out_of_the_loss",
         counter_example="sharded/layer_dropped_at_random",
     ),
@@ -537,10 +540,15 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ALL, ("root",),
     ),
     Cause(
+        "CT803", "computed-once",
+        "A function that keeps its result makes a collective the first time it is used.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT801", "CT802"),
+    ),
+    Cause(
         "CT804", "decided-in-a-library",
-        "A statement of a library decided, by something that is not the same on all ranks.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT2", "CT5", "CT801", "CT802"),
+        "A library decided, by something that is not the same on all ranks.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT2", "CT5", "CT801", "CT802", "CT803"),
     ),
     Cause(
         "CT802", "others-held-at-entry",
@@ -581,10 +589,15 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         "CT606", "skipped-in-group",
-        "A rank departed from its usual calls, and waits in one group while others wait in "
-        "another.",
+        "A rank departed from its usual calls, and the ranks wait in different groups.",
         _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
+    ),
+    Cause(
+        "CT607", "repeated",
+        "The error of another group, or of another message, once more.",
+        ALL,
+        example="groups/first_of_each_pair", counter_example="groups/rank_without_tokens",
     ),
     Cause(
         "CT701", "message-order",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
@@ -17,7 +17,6 @@ from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.reading import chains
 from collectrace.findings import KINDS, Decision, Kind, Side, State
 from collectrace.records import Call
 
@@ -31,6 +30,8 @@ class Situation:
     decisions: tuple[Decision, ...] = ()
     pair: Pair | None = None
     """The two sides between which the statements decided; None: none were found."""
+    again: tuple[Candidate, ...] = ()
+    """The same error in other groups, or of other messages."""
 
     @property
     def kind(self) -> Kind:
@@ -56,7 +57,7 @@ class Situation:
         found = [(side, side.call) for side in self.candidate.sides if side.call is not None]
         found.sort(key=lambda one: not set(one[0].ranks) & set(self.suspects))
         depth = phrases.apart([side.stack or () for side, _ in found])
-        return [(side, _at(call, side.stack or (), depth)) for side, call in found]
+        return [(side, phrases.at_depth(call, side.stack or (), depth)) for side, call in found]
 
     @cached_property
     def departure(self) -> Departure | None:
@@ -108,11 +109,6 @@ class Situation:
     def group_size(self) -> int:
         """How many ranks are in the group; 0: not known."""
         return len(self.candidate.group.ranks) if self.candidate.group is not None else 0
-
-
-def _at(call: Call, stack: Sequence[str], depth: int) -> Call:
-    """Return a call with the line of one of its callers."""
-    return replace(call, site=chains.site(stack[depth])) if depth < len(stack) and depth else call
 
 
 Need = Literal[

@@ -64,6 +64,23 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
+def is_nested(situation: Situation, decision: Decision) -> bool:
+    """Whether a decision stands inside another one that is no loop: the outer one decided first."""
+    line = chains.split(decision.site)[1]
+    for other in situation.decisions:
+        if other is decision or other.function != decision.function:
+            continue
+        found = _statement(situation, other)
+        if found is None or isinstance(found[1], _LOOPS):
+            continue
+        if any(_holds(block, line) for block in _parts(found[1])):
+            return True
+    return False
+
+
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+
+
 def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.stmt] | None:
     """Return the statement of a decision, and its function; None: the source is not known."""
     path, line = chains.split(decision.site)

@@ -41,11 +41,15 @@ def what(situation: Situation, edge: Edge) -> str:
 
 
 def of_group(case: Case, call: Call, site: str | None = None) -> str:
-    """Return a call with its group, ``all_reduce of group tp (a.py:9)``; messages without it."""
+    """Return a call with its group, ``all_reduce of group tp (a.py:9)``, unless it is the default.
+
+    Messages are named without it.
+    """
     info = case.comparison.groups.get(call.group)
-    if call.peer is not None or info is None or len(case.comparison.groups) == 1:
+    group = words.group(info) if info is not None else words.DEFAULT_GROUP
+    if call.peer is not None or group == words.DEFAULT_GROUP:
         return phrases.call(call, site)
-    name = f"{words.name(call)} of {words.group(info)}"
+    name = f"{words.name(call)} of {group}"
     return name + phrases.line(site or call.site) + words.in_thread(call)
 
 

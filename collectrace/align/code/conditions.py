@@ -126,6 +126,24 @@ def is_alike(test: ast.Compare) -> bool:
             return False
 
 
+def counts(test: ast.expr) -> bool:
+    """Whether a test may be true now and then: by a remainder, two values, or a method's answer."""
+    match test:
+        case ast.UnaryOp(operand=inner):
+            return counts(inner)
+        case ast.Call(func=ast.Attribute(), args=[], keywords=[]):
+            return True
+        case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[other]):
+            return isinstance(other, ast.Name | ast.Attribute) and not called_name(other).isupper()
+        case _:
+            return any(
+                isinstance(one, ast.BinOp)
+                and isinstance(one.op, ast.Mod)
+                and not isinstance(one.left, ast.Constant)
+                for one in ast.walk(test)
+            )
+
+
 def is_comprehended(name: str, place: Place) -> bool:
     """Whether a name is bound by a comprehension or lambda in the statement."""
     trees = (place.node.tree, place.node.head) if place.node is not None else (place.function.tree,)

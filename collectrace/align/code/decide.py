@@ -23,8 +23,8 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
 from collectrace.align.code.places import Agreements, Nothing, Place, Site, Source
 from collectrace.align.code.program import Program
+from collectrace.align.code.rank_conditions import RankCondition
 from collectrace.align.code.slices import Tracer
-from collectrace.align.reading import rank_tests
 
 
 class Strength(Enum):
@@ -93,7 +93,7 @@ def decide(program: Program, one: Side, two: Side, agreements: Agreements | None
         for context, node in between.calls if same else ():
             found.add(_Arguments(tracer).decisions(context, node))
         for region in between.regions(gaps):
-            naming = _Naming(between, region, tracer, (one.rank, two.rank))
+            naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
             for branch in branches.separating(region, same=same):
                 found.add(naming.decisions(branch))
     except LookupError:
@@ -143,8 +143,14 @@ class _Naming:
     """Names the statements of a region by which a reader knows its branches."""
 
     def __init__(
-        self, between: Between, region: Region, tracer: Tracer, ranks: tuple[int, int]
+        self,
+        program: Program,
+        between: Between,
+        region: Region,
+        tracer: Tracer,
+        ranks: tuple[int, int],
     ) -> None:
+        self._program = program
         self._between = between
         self._region = region
         self._tracer = tracer
@@ -201,7 +207,7 @@ class _Naming:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
         if found == (Origin.RANK,) and node.kind is Kind.TEST and condition is not None:
-            outcomes = {_of_rank(condition, rank) for rank in self._ranks}
+            outcomes = {_of_rank(self._program, condition, place, one) for one in self._ranks}
             if len(outcomes) == 1 and None not in outcomes:
                 return (Origin.AGREED,), None
         return found or (Origin.UNKNOWN,), comes_from
@@ -287,12 +293,13 @@ def _decision(
     return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
 
 
-def _of_rank(test: ast.AST, rank: int) -> bool | None:
+def _of_rank(program: Program, test: ast.AST, place: Place, rank: int) -> bool | None:
     """Return the outcome of a test of the rank; None: it is not known."""
-    line = f"1 if {ast.unparse(test)}:"
-    if rank_tests.keeps_out(line, (), rank):
-        return False
-    return True if rank_tests.keeps_out(line, (), rank, is_guard=True) else None
+    found = {
+        RankCondition(program, rank, assumed=assumed).outcome(test, place)
+        for assumed in (False, True)
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 _COMPOUND = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Assert

@@ -47,8 +47,6 @@ class RankCondition:
         self._program = program
         self._rank = rank
         self._assumed = assumed
-        self.asks = False
-        """It asks for the rank."""
 
     def outcome(self, test: ast.AST | None, place: Place, depth: int = 0) -> bool | None:
         """Return the outcome of a test; None: it depends on more than the rank."""
@@ -98,14 +96,12 @@ class RankCondition:
             return None
         for one, two in ((left, other), (other, left)):
             if self._is_rank(one, place) and self._is_fixed(two):
-                self.asks = True
                 number, compare = _value(two), _COMPARISONS.get(type(op))
                 known = one is left and number is not None and compare is not None
                 if known and compare is not None and _NUMBER.fullmatch(ast.unparse(one)):
                     return _tried(compare, self._rank, number)
                 return self._assumed is not isinstance(op, _OPPOSITE)
         if RANK.fullmatch(ast.unparse(test)):  # as ``gpu == 0``
-            self.asks = True
             return self._assumed is not isinstance(op, _OPPOSITE)
         match self._resolved(left, place), op, other:
             case (ast.IfExp() as picked, at), ast.Is() | ast.IsNot(), ast.Constant(value=value):
@@ -123,7 +119,6 @@ class RankCondition:
     def _named(self, tree: ast.Name | ast.Attribute, place: Place, depth: int) -> bool | None:
         name = called_name(tree)
         if RANK.fullmatch(name):
-            self.asks = True
             return bool(self._rank) if _NUMBER.fullmatch(ast.unparse(tree)) else self._assumed
         value = self._resolved(tree, place)
         return self.outcome(*value, depth + 1) if value is not None else None
@@ -136,7 +131,6 @@ class RankCondition:
             return self.outcome(*returned, depth + 1)
         if not RANK.fullmatch(called_name(tree)) or tree.args:
             return None
-        self.asks = True
         return bool(self._rank) if _NUMBER.fullmatch(ast.unparse(tree)) else self._assumed
 
     def _returned(self, function: Function) -> tuple[ast.expr, Place] | None:

@@ -92,10 +92,15 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
         if found and is_row and _is_telling(found[-1]):
             return found[-1]
 
-    def order(one: _Found) -> tuple[bool, bool, bool]:
+    evidence = candidate.verdict.evidence if candidate.verdict is not None else ()
+    led_by_rank = any(row.fact == "led_by_its_rank" for row in evidence)
+
+    def order(one: _Found) -> tuple[bool, bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
-        return not _is_telling(one), is_other, by_rank and not one[0].is_of_one_rank
+        is_own, is_vague = one[0].is_of_one_rank, not _is_telling(one)
+        by_own = led_by_rank and is_own
+        return is_row and is_vague, is_other, by_own or is_vague, by_rank and not is_own
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:

@@ -92,6 +92,9 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
                 yield from found.unusual(end)
         yield from found.first_apart(ends, candidate.stream)
         return
+    for row in candidate.verdict.evidence if candidate.verdict is not None else ():
+        if isinstance(row.shown_by, Entry):
+            yield from found.after(row.ranks[0], row.shown_by)
     for rank, key in _awaited(candidate):
         yield from found.lacking(rank, key)
     for side in candidate.sides if isinstance(source, ChannelIssue) else ():
@@ -213,6 +216,17 @@ class _Sides:
         after = (_at(made[n + 1]) for n in alike(made, last))
         usual = next((one for one in after if one != here), None)
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
+
+    def after(self, rank: int, entry: Entry) -> Iterator[Pair]:
+        """Return the sides of a rank that did otherwise after a call than each time before."""
+        made = self._before(End(rank, None))
+        at = next((n for n, one in enumerate(made[:-1]) if one == entry), -1)
+        nexts = (_at(made[n + 1]) for n in alike(made, at)) if at >= 0 else ()
+        here = _at(made[at + 1]) if at >= 0 else None
+        usual = next(
+            (one for one in nexts if here is None or (one and one.where != here.where)), None
+        )
+        yield from _pair((rank, rank), (made, made), (at, at), [here, usual])
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
         """Return the ranks that run most of the same lines as a rank."""

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from collectrace import words
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations
-from collectrace.align.excerpts.marks import WHO, Mark, marks, who
+from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, who
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -23,9 +24,6 @@ _MOST_LINES: Final = 16
 """Lines of one finding that are shown."""
 
 _MOST_NOTES: Final = 4
-
-_MOST_NAMES: Final = 3
-"""Functions of a library that a heading names."""
 
 _LONGEST: Final = 200
 """Characters of a line."""
@@ -42,8 +40,8 @@ class _Line:
     """A line that is shown."""
 
     what: str
-    notes: dict[str, set[int]] = field(default_factory=dict)
-    """With ``WHO`` in place of the ranks."""
+    notes: dict[str, tuple[set[int], float]] = field(default_factory=dict)
+    """As marks have them, with the ranks and the time."""
     callers: set[int] = field(default_factory=set)
     """Ranks that called a function of the program there, on the way to another line."""
 
@@ -102,7 +100,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
             )
             for number, one in sorted(part.lines.items())
         )
-        callers = _callers(program, found, scope, shown)
+        callers = _callers(case, program, found, scope, shown)
         made.append(
             Excerpt(
                 path=scope[0], function=scope[1], lines=_dedented(lines),
@@ -130,8 +128,11 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
                 part.depth = max(part.depth, depth)
                 continue
             line = part.at(frame.line, mark.what)
+            if not line.notes:  # so far it is only on the way to another line
+                line.what = mark.what
             if mark.note:
-                line.notes.setdefault(mark.note, set()).update(mark.ranks)
+                ranks, held = line.notes.get(mark.note, (set(), 0.0))
+                line.notes[mark.note] = {*ranks, *mark.ranks}, max(held, mark.held)
     return parts
 
 
@@ -141,13 +142,17 @@ def _note_callers(part: _Part) -> None:
     everyone = set().union(*(one.callers for one in calls))
     for one in calls:
         if one.callers != everyone and not one.notes:
-            one.notes[f"only {WHO}"] = one.callers
+            one.notes[f"only {WHO}"] = one.callers, 0.0
 
 
 def _told(case: Case, line: _Line) -> tuple[str, ...]:
-    """Return the notes of a line, with the ranks."""
-    notes = (note.replace(WHO, who(case, ranks)) for note, ranks in line.notes.items())
-    return tuple(notes)[:_MOST_NOTES]
+    """Return the notes of a line, with the ranks and times."""
+    told = []
+    for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
+        lasted = f" ({words.seconds(held * 1e9)})" if held else ""
+        ending = "s" if len(ranks) == 1 or who(case, ranks) == EVERY else ""
+        told.append(note.replace(WHO, who(case, ranks)).replace(S, ending).replace(HELD, lasted))
+    return tuple(told)
 
 
 def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
@@ -170,7 +175,7 @@ def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark])
                 line = part.at(loop.line, "loop")
                 tree = loop.head if isinstance(loop.head, ast.AST) else loop.tree
                 if tree is not None and (told := iterations.note(case, function, tree, found)):
-                    line.notes[told] = set()
+                    line.notes[told] = set(), 0.0
 
 
 def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
@@ -204,19 +209,37 @@ def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
 
 
 def _callers(
-    program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
+    case: Case, program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
 ) -> tuple[str, ...]:
     """Return the callers of a function, up to one that is shown, outermost first."""
     for mark in found:
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
-        if scope not in scopes:
+        if scope not in scopes or mark.what == "decision":
             continue
         first = scopes.index(scope) + 1
-        hidden: list[Frame] = []
-        for frame, outer in zip(mark.stack[first:], scopes[first:], strict=True):
-            if outer in shown:
+        hidden: list[str] = []
+        for n in range(first, len(scopes) + 1):
+            hidden += _libraries(case, mark, n)
+            if n == len(scopes) or scopes[n] in shown:
                 break
-            hidden.append(frame)
-        if hidden or mark.what != "decision":
-            return tuple(f"{one.path}:{one.line} {one.function}" for one in reversed(hidden))
+            hidden.append(_text_of(mark.stack[n]))
+        return tuple(reversed(hidden))
     return ()
+
+
+def _libraries(case: Case, mark: Mark, inside: int) -> list[str]:
+    """Return the first and the last frame of libraries between two frames of a stack.
+
+    ``inside``: how many of the user's frames they called.
+    """
+    own = tuple(map(_text_of, mark.stack))
+    variants = case.evidence.source_files.libraries(mark.ranks[0]).get(own, ())
+    if inside == len(own) or len(variants) != 1:
+        return []
+    [lines] = variants
+    between = [line.partition(" ")[2] for line in lines if line.startswith(f"{inside} ")]
+    return list(dict.fromkeys([*between[:1], *between[-1:]]))
+
+
+def _text_of(frame: Frame) -> str:
+    return f"{frame.path}:{frame.line} {frame.function}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -88,19 +87,34 @@ def _lets_alone(
 
 
 def opens_alone(case: Case, condition: Condition, mine: Place, others: Sequence[Place]) -> bool:
-    """Whether an outcome of a condition on the rank is possible on some ranks, on others not."""
-    return any(_lets_alone(case, condition, mine, others, one) for one in (True, False))
+    """Whether an outcome of a condition is possible on some ranks, and by number not on others.
+
+    Whatever is assumed of other tests of the rank in it.
+    """
+    return all(_lets_alone(case, condition, mine, others, one) for one in (True, False))
 
 
 def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
     """Whether the outcome of a condition may be the one that it had, on a rank."""
     if condition.node is None:
-        return (
-            condition.test is not None or isinstance(condition.head, ast.ExceptHandler) or assumed
-        )
+        return condition.is_handler or assumed
     at = CodePlace(condition.function, condition.node)
     asked = RankCondition(case.program, rank, assumed=assumed)
     return asked.outcome(condition.test, at) is not (not condition.outcome)
+
+
+def shut_out(case: Case, at: Apart) -> Condition | None:
+    """Return a condition that is around one side alone, and by what it says shuts that side out.
+
+    Then a name in it has been given something else, and which side's is wrong is not known.
+    """
+    for mine in at.places:
+        known = {one.key for other in at.others(mine) for one in places.above(case, other)}
+        for one in places.above(case, mine):
+            possible = (may_be(case, one, mine.ranks[0], assumed) for assumed in (True, False))
+            if one.key not in known and not any(possible):
+                return one
+    return None
 
 
 def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:

@@ -13,6 +13,7 @@ from collectrace.align.judging import finders, weighing
 from collectrace.align.judging.absence import came_to_nothing, failed_by_itself, is_proven
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.weighing import Weighed
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Kind, Severity
@@ -33,7 +34,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     if isinstance(source, GroupConflict) and source.harmless:
         return Verdict(candidate.what, "warning")
     kind: Kind = "missing_call" if came_to_nothing(case, candidate) else candidate.what
-    found = weighing.judge(case, candidate, finders.of(source))
+    # If a part of the evidence cannot be found, nobody is blamed by the rest.
+    found = attempt("suspects", Weighed(), weighing.judge, case, candidate, finders.ALL)
     may_come = isinstance(source, GroupConflict) and (
         (source.own and not source.crossed) or bool(candidate.absent)
     )

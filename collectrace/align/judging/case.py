@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from collectrace.align.code.files import Files
 from collectrace.align.code.program import Program
@@ -20,8 +20,7 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
-from collectrace.align.reading import chains, code_lines, guards, statements
-from collectrace.align.reading.bindings import Bindings
+from collectrace.align.reading import chains
 from collectrace.align.reading.chains import Chains
 from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import (
@@ -31,8 +30,6 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
-from collectrace.align.reading.rank_tests import answered_by, keeps_out, spelled_out
-from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.internal import Faults
 from collectrace.ops import ANY_SOURCE
@@ -41,10 +38,6 @@ from collectrace.signature import difference
 
 Answer = TypeVar("Answer")
 Subject = TypeVar("Subject", bound=Hashable)
-
-
-_COMPREHENSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-"""How the functions end that Python makes of them."""
 
 
 @dataclass(frozen=True)
@@ -150,72 +143,6 @@ class Case:
     def code(self) -> CodeFiles:
         """The files of the program as the ranks ran them."""
         return self.evidence.code
-
-    def statements(self, site: str | None) -> Sequence[str]:
-        """The statements around a line, as ``number text``, itself last; empty: it is not known."""
-        return self.code.at(site).statements
-
-    def branches(self, stack: Sequence[str]) -> list[tuple[str, tuple[str, str]]]:
-        """The conditions around each frame of a stack: its ``path:line``; file, ``number text``."""
-        return [
-            (site, (chains.file(frame), line))
-            for frame in stack
-            for site in (chains.site(frame),)
-            for line in statements.branches(self.statements(site))
-        ]
-
-    def loops(self, stack: Sequence[str]) -> list[tuple[str, str]]:
-        """File and ``number text`` of the loops around each frame of a stack; outermost first.
-
-        A comprehension is one, too, where Python gives it a frame of its own: a generator
-        everywhere, a list, set or dict before 3.12 (PEP 709).
-        """
-        found = []
-        for frame in reversed(stack):
-            around = self.statements(chains.site(frame))
-            lines = around[-1:] if frame.endswith(_COMPREHENSIONS) else statements.loops(around)
-            found += [(chains.file(frame), line) for line in lines]
-        return found
-
-    def ways(self, site: str | None) -> Sequence[str]:
-        """What may lead past a line without enclosing it, as ``number leaves text``."""
-        return self.code.at(site).ways
-
-    def guards(self, site: str | None) -> list[str]:
-        """The guards on the rank that every way to a line comes by, as ``number text``."""
-        ways = self.ways(site)
-        return guards.before(self.code, site, ways, self.assigned(site)) if ways else []
-
-    def assigned(self, site: str | None) -> Sequence[str]:
-        """The assignments behind the conditions around and past a line, as ``head number text``."""
-        return self.code.at(site).given
-
-    def origin(self, site: str | None, line: str) -> Origin:
-        """What a condition around or past a line looks at; it is given as ``number text``."""
-        found = statements.goes_back(line, self.assigned(site))
-        answer = "" if found.asks else answered_by(line, self.bindings(site))
-        return Origin("rank", answer) if answer else found
-
-    def spelled_out(self, site: str | None, line: str) -> str:
-        """A condition around or past a line, with the rank in it where it asks by another name.
-
-        It is given, and returned, as ``number text``.
-        """
-        return spelled_out(line, self.assigned(site), self.bindings(site))
-
-    def keeps_out(
-        self, site: str | None, line: str, ranks: Iterable[int], *, is_guard: bool = False
-    ) -> bool:
-        """Whether one of some ranks could not be under a condition, by what is written of it.
-
-        It is given as ``number text``; ``is_guard``: they stand behind it.
-        """
-        assigned = self.assigned(site)
-        return any(keeps_out(line, assigned, rank, is_guard=is_guard) for rank in ranks)
-
-    def bindings(self, site: str | None) -> Bindings:
-        """What the file of a line gives each name."""
-        return code_lines.bindings(self.code, site)
 
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
         """A rank's collectives of a stream that raised while others took part, or may have."""

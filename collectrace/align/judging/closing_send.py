@@ -6,12 +6,15 @@ for each other, through others, the send may be as it was meant, and only come t
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle, cycles
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains
+from collectrace.align.reading.parsing import Block
 from collectrace.records import Call
 
 _ENDS: Final = ("destination", "source")
@@ -44,7 +47,7 @@ def is_open(case: Case, issue: ChannelIssue) -> bool:
     """
     if has_met(issue) or issue.seq - 1 + issue.taken == 0:
         return True
-    return loop_over_peers(case, issue) is not None or comes_later(case, issue) is not None
+    return goes_over_peers(case, issue) or comes_later(case, issue) is not None
 
 
 def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
@@ -64,27 +67,44 @@ def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
     there, *others = case.stack(channel.source, usual) or ("",)
     if not here or around != others or chains.scope(here) != chains.scope(there):
         return None
-    sites = chains.site(here), chains.site(there)
-    is_behind = (
-        chains.line(there) > chains.line(here) and code_lines.parting_if(case.code, *sites) is None
+    mine, other = (case.code.around(chains.site(frame)) for frame in (here, there))
+    parts = {id(one.statement): one.part for one in mine}
+    is_other_branch = any(
+        parts.get(id(one.statement), one.part) != one.part
+        for one in other
+        if isinstance(one.statement, ast.If)
     )
-    loops = [statements.loops(case.statements(site)) for site in sites]
-    return usual if is_behind and loops[0] == loops[1] else None
+    is_behind = chains.line(there) > chains.line(here) and not is_other_branch
+    return usual if is_behind and _loops(mine) == _loops(other) else None
 
 
-def loop_over_peers(case: Case, issue: ChannelIssue) -> str | None:
-    """The loop, as ``number text``, by whose turns the send of a near miss goes to one and another.
+def _loops(blocks: Sequence[Block]) -> list[int]:
+    """Return the lines of the loops among blocks."""
+    return [one.statement.lineno for one in blocks if isinstance(one.statement, _LOOPS)]
 
-    The one that is awaited may come in a later turn. None: no such loop is seen.
+
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+
+
+def goes_over_peers(case: Case, issue: ChannelIssue) -> bool:
+    """Return whether the send of a near miss goes to one peer after the other in a loop.
+
+    The one that is awaited may come in a later iteration.
     """
     send = issue.near.send if issue.near is not None else None
-    own = case.statements(send.site) if send is not None else ()
-    loop = next(reversed(statements.loops(own)), "")
-    code = statements.code_of(loop)
-    goes_to_one = code.startswith("for ") and statements.turn_names(code) & statements.names(
-        own[-1]
-    )
-    return loop if goes_to_one else None
+    site = send.site if send is not None else None
+    around = [one.statement for one in case.code.around(site)]
+    loop = next((one for one in reversed(around) if isinstance(one, _LOOPS)), None)
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    line = chains.split(site)[1]
+    read = {
+        node.id
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Name) and node.lineno == line
+    }  # fmt: skip
+    return bool(bound & read)
 
 
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:

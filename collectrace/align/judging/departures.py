@@ -21,6 +21,7 @@ from collectrace.align.judging.program import deviation
 from collectrace.align.matching import habit, parting
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 
 
@@ -128,7 +129,7 @@ def _of_rank(
         return None
     made = timeline.before(log, call.t if call is not None else None)
     made = [one for one in made if not one.beside]
-    here = (call.op, case.stack(rank, call)) if call is not None else _END
+    here = _place(log, stream, seq) if call is not None else _END
     ids: dict[object, int] = {}
     tokens = [ids.setdefault(one, len(ids)) for one in (*(m.place for m in made), here)]
     at = len(tokens) - 1
@@ -148,6 +149,13 @@ def _of_rank(
         return What.OTHER_CALL, rounds, own
     skipped = (_call(log, made[n]) for n in range(usual, ahead))
     return What.SKIPPED, rounds, tuple(one for one in skipped if one is not None)
+
+
+def _place(log: RankLog, stream: StreamKey, seq: int) -> CallPlace | None:
+    """Return where a rank made the call of a row, and what it called."""
+    rows, shift = log.rows(stream)
+    at = rows.find(seq - shift)
+    return rows.vocabulary.appearances[rows.appearance[at]].place if at is not None else None
 
 
 def _call(log: RankLog, made: timeline.Entry) -> Call | None:

@@ -6,15 +6,11 @@ fact weighs and which facts forbid it to count. ``weighing.weigh`` decides by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from collectrace.findings import EvidenceRow
-
-if TYPE_CHECKING:
-    from collectrace.align.judging.candidate import Candidate
-    from collectrace.align.judging.case import Case
 
 Speaks = Literal["for", "against"]
 
@@ -55,29 +51,6 @@ class Evidence:
     """The typed data behind it, such as a departure: causes read it, words never decide by it."""
 
 
-Find = Callable[["Case", "Candidate"], Iterator[Evidence]]
-"""Looks at one candidate, and returns what it finds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finder:
-    """A function that finds evidence, and the facts that it can find."""
-
-    find: Find
-    facts: tuple[str, ...]
-    """Keys of ``FACTS``; all of them for, or all of them against."""
-
-    @property
-    def most(self) -> int:
-        """What its heaviest fact weighs."""
-        return max(FACTS[fact].weight for fact in self.facts)
-
-    @property
-    def speaks(self) -> Speaks:
-        """Whether it finds what speaks for blame, or against."""
-        return FACTS[self.facts[0]].speaks
-
-
 _AGAINST: Final = 100
 
 
@@ -92,8 +65,8 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
-_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
-_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
+_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow", "told_the_waiter")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -134,7 +107,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they went elsewhere.", 55
+        "These ranks alone caught an exception just before they went elsewhere.", 55, _SHARED
     ),
     "led_past_by_rank": Fact(
         "A condition leads these ranks alone past what they had called before.", 30, _OF_CODE
@@ -147,8 +120,19 @@ FACTS: Final[dict[str, Fact]] = {
         30,
         _VOTES,
     ),
+    "extra_calls": Fact(
+        "These ranks alone made calls from lines of their own, and then went on like the others.",
+        30,
+        (*_OF_CODE, "called_at_intervals"),
+    ),
+    "called_at_intervals": _against(
+        "These ranks make their call now and then, and each rank counts for itself."
+    ),
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
+    ),
+    "shut_out_by_rank": _against(
+        "A rank is where a condition should not let it come, by its number: a name has changed."
     ),
     "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(
@@ -178,12 +162,17 @@ FACTS: Final[dict[str, Fact]] = {
     "odd_in_round": Fact(
         "This rank alone came to a place more, or less, often in this round than its like.",
         50,
-        ("was_told", "first_message", "by_a_message", "by_a_plan"),
+        ("was_told", "first_message", "by_a_message", "by_a_plan", "told_the_waiter"),
     ),
-    "skipped_once": Fact(
-        "This rank left out once what it had made there each time.",
+    "kept_an_answer": Fact(
+        "This rank gave no answer once, and had given one each time.",
         50,
-        ("first_message", "by_a_message", "by_a_plan", "others_may_follow"),
+        ("by_a_message", "by_a_plan", "told_the_waiter"),
+    ),
+    "skipped_call_once": Fact(
+        "This rank left out once what it had called there each time.",
+        50,
+        ("was_told", "by_a_plan"),
     ),
     "led_by_its_rank": Fact(
         "A condition on its rank led this rank to a line where no other ever was.",
@@ -206,7 +195,9 @@ FACTS: Final[dict[str, Fact]] = {
         50,
         ("peer_has_a_choice",),
     ),
-    "answered_unasked": Fact("This rank gave one more answer than it was asked.", 50),
+    "uneven_exchange": Fact(
+        "This rank alone made more, or less, than went the other way, as in no round before.", 50
+    ),
     "left_own_order": Fact("This rank alone changed the order of its messages.", 50, ("was_told",)),
     "new_in_loop": Fact(
         "This rank came to a new call in the loop in which the other goes on.", 50, ("was_told",)
@@ -220,6 +211,7 @@ FACTS: Final[dict[str, Fact]] = {
     "first_message": _against("It is the first message that way: the other end may lack one."),
     "by_a_message": _against("What a message said led this rank there, and who waits may know it."),
     "by_a_plan": _against("A table that all ranks have led this rank there."),
+    "told_the_waiter": _against("This rank may have told the one that waits that nothing comes."),
     "others_may_follow": _against("The others may not have come to that call yet."),
     "peer_has_a_choice": _against("Who waits for this rank may have been led there wrongly."),
 }

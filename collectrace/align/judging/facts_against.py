@@ -1,8 +1,9 @@
-"""Finds what speaks for ranks that departed: they may have been told to, or others may be behind."""
+"""Finds what speaks for ranks that departed: they may have been told to, or have told others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from collectrace.align.code.decide import Answer
 from collectrace.align.code.origins import Origin
@@ -16,12 +17,12 @@ from collectrace.align.judging.facts_of_exchanges import answer_left_out
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
 from collectrace.align.judging.own_round import left_own_round
-from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 from collectrace.signature import is_user
 
 
-def first_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+def first_message(_: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who is in the first message of a channel: the other end may have forgotten it."""
     for edge in candidate.cycle:
         if edge.waiting.channel is not None and edge.waiting.seq == 1:
@@ -65,7 +66,8 @@ def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         answer = _departure(case, at)
         read = {one for d in answer.decisions for one in d.origins} if answer is not None else set()
         gap = answer_left_out(case, at)
-        if Origin.RECEIVED not in read or (gap is None and Origin.RANK in read):
+        is_known = answer is not None and not answer.gaps - led.SEEN
+        if is_known and (Origin.RECEIVED not in read or (gap is None and Origin.RANK in read)):
             continue
         made, theirs = calls_of(case, at.rank), calls_of(case, at.waiter)
         places = {one.place for one in made if one.key == at.key}
@@ -80,6 +82,35 @@ def _sources(made: Iterable[Entry], rank: int) -> set[int]:
     """Return of whom a rank received messages."""
     keys = (one.key for one in made)
     return {key.source for key in keys if isinstance(key, ChannelKey) and key.destination == rank}
+
+
+def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who may have told the one that waits for it that a call is not to come.
+
+    In numbers; or in an object of another size than those before.
+    """
+    for at in awaited(case, candidate):
+        log, until = case.log(at.rank), waited_for(case, at.elsewhere)
+        for told in _before(log, until):
+            key = told.key
+            if isinstance(key, ChannelKey) and (key.source, key.destination) == (
+                at.rank,
+                at.waiter,
+            ):
+                sizes = set(log.channel_rows(key).meaning) if log is not None else set()
+                is_object = told.call.api in _OBJECTS and len(sizes) <= _OF_AN_OBJECT
+                if announced.carries_numbers(told.call) and not is_object:
+                    yield Evidence("told_the_waiter", (at.rank,))
+
+
+def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.Told]:
+    if log is not None and until is not None:
+        yield from announced.between(log, end=announced.offset_of(log, until))
+
+
+_OBJECTS: Final = ("send_object_list", "recv_object_list")
+_OF_AN_OBJECT: Final = 2
+"""Messages: its size, and the object."""
 
 
 def by_a_plan(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
@@ -21,11 +22,13 @@ from collectrace.align.judging.own_round import (
     program_of,
     stacks_of,
 )
+from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.records import Call
 
-_ROUNDS = 2
+_ROUNDS: Final = 2
 """Equal rounds before, after which a rank that leaves them alone is seen to do so."""
 
 
@@ -39,10 +42,10 @@ def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
     if not candidate.cycle or group is None or len(group.ranks) < CAN_OUTVOTE:
         return ()
     found = [one for rank in group.ranks if (one := left_own_round(case, rank)) is not None]
-    others = {*group.ranks} - {one.rank for one in found}
-    if not {edge.waiting.rank for edge in candidate.cycle} - others:
+    others = [rank for rank in group.ranks if rank not in {one.rank for one in found}]
+    if not {edge.waiting.rank for edge in candidate.cycle} - {*others}:
         return ()
-    if any(one.rounds < _ROUNDS for one in found) or len({_way(case, one) for one in found}) != 1:
+    if len({_way(case, one) for one in found}) != 1 or not _is_habit(case, found, others):
         return ()
     is_kept = all(case.standings[r].waiting and kept_round(case, r) for r in others)
     return found if is_kept and len(found) < len(others) else ()
@@ -50,23 +53,65 @@ def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
 
 def _way(case: Case, left: LeftRound) -> tuple[object, ...]:
     """Return what a rank called, and what it had called there in every round before."""
-    made, usual = (case.stack(left.rank, call) for call in (left.made, left.usual))
-    return left.made.op, made, left.usual.op, usual
+    calls = left.made, left.usual
+    return tuple((call.op, *case.frames_or_line(left.rank, call)) for call in calls)
+
+
+def _is_habit(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> bool:
+    """Whether rounds were enough: three; or two, of several ranks, or if all others wait there."""
+    waits = [{(w.channel or w.stream) for w in case.standings[rank].waiting} for rank in others]
+    all_wait = all(left[0].key in one for one in waits)
+    enough = habit.ENOUGH if len(left) == 1 and not all_wait else _ROUNDS
+    return all(one.rounds >= enough for one in left)
 
 
 def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who left the round that it had repeated, if all others kept theirs."""
-    left = left_rounds(case, candidate)
+    left, group = left_rounds(case, candidate), candidate.group
+    if not left or group is None:
+        return
     ranks = tuple(one.rank for one in left)
     sites = tuple(dict.fromkeys(one.made.site for one in left if one.made.site))
-    if not left or candidate.group is None:
-        return
     yield Evidence("left_repeated_round", ranks, sites, left[0])
     yield Evidence("others_kept_rounds", ranks, sites, left[0])
-    others = [rank for rank in candidate.group.ranks if rank not in ranks]
-    followed = [rank for rank in others if _has_followed(case, left[0], rank)]
-    if 2 * (len(ranks) + len(followed)) < len(candidate.group.ranks):
+    others = [rank for rank in group.ranks if rank not in ranks]
+    still = [r for r in others if _is_in_round(case, r) and not _has_followed(case, left[0], r)]
+    is_apart = _was_asked(case, left[0]) if left[0].skipped else _is_new_within(case, left, others)
+    if 2 * len(still) > len(group.ranks) and is_apart and _is_of_several(case, left[0]):
         yield Evidence("nobody_followed", ranks, sites, left[0])
+
+
+def _is_of_several(case: Case, left: LeftRound) -> bool:
+    """Whether a rank went to a message, or to a collective of three ranks at least."""
+    made = left.made
+    return made.peer is not None or len(case.comparison.groups[made.group].ranks) >= CAN_OUTVOTE
+
+
+def _was_asked(case: Case, left: LeftRound) -> bool:
+    """Whether a rank went on to a collective, or past an answer to what it had got.
+
+    One that goes on to a message may only have made fewer in a row than before.
+    """
+    key = left.key
+    if left.made.peer is None or isinstance(key, StreamKey):
+        return left.made.peer is None or left.row == 1
+    back, ahead = key._replace(source=key.destination, destination=key.source), 0
+    for one in calls_of(case, left.rank)[:-1]:
+        ahead += (one.key == back) - (one.key == key)
+        if ahead < 0:
+            return False
+    return key.source == left.rank and ahead > 0
+
+
+def _is_in_round(case: Case, rank: int) -> bool:
+    """Whether a rank is in a collective or a send, or has made a message since the last collective.
+
+    Who is in the first receive of a round may only wait to be told what the round is.
+    """
+    keys = [one.key for one in calls_of(case, rank)]
+    if not keys or isinstance(keys[-1], StreamKey) or keys[-1].source == rank:
+        return bool(keys)
+    return len(keys) > 1 and not isinstance(keys[-2], StreamKey)
 
 
 def _has_followed(case: Case, left: LeftRound, rank: int) -> bool:
@@ -80,6 +125,26 @@ def _has_followed(case: Case, left: LeftRound, rank: int) -> bool:
 def _places(case: Case, rank: int) -> set[object]:
     entries = (entry_of(case, wait) for wait in case.standings[rank].waiting)
     return {one.place for one in entries if one is not None}
+
+
+def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> bool:
+    """Whether a call that is none of the round's is known to be within the loop of all.
+
+    Who alone came out of a loop has left it too early only if all others are in its function.
+    A message that is made by the rank alone may be one rank's by design.
+    """
+    answer = led.of_departure(case, left[0])
+    if not answer.decisions:
+        return False
+    if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
+        return False
+    made = case.stack(left[0].rank, left[0].made)
+    ended = [one for one in answer.decisions if led.may_have_ended(one, made)]
+    scopes = {(one.site.path, one.function) for one in ended}
+    theirs = [
+        {chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others
+    ]
+    return not ended or (len(left) == 1 and all(scopes <= one for one in theirs))
 
 
 def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -153,26 +218,56 @@ def _is_of_two(case: Case, at: Awaited) -> bool:
 def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find the rank that alone came to a row, if all others of its group are together elsewhere.
 
-    They are in one line, or came by a line to which the rank never did.
+    By a line that is new to them all, and to which the rank never came; or in one line with it, on
+    a group of the same ranks; or where they were each time, and what the rank is in is new to it.
     """
     for at in awaited(case, candidate):
-        stream = at.elsewhere.stream
-        if at.wait.stream is None or stream is None:
+        stream, row = at.elsewhere.stream, at.elsewhere.seq or 0
+        if at.wait.stream is None or stream is None or not calls_of(case, at.rank):
             continue
         others = [r for r in case.comparison.groups[stream.group].ranks if r != at.rank]
         logs = [log for rank in others if (log := case.log(rank)) is not None]
-        if len(logs) + 1 < CAN_OUTVOTE or len(logs) < len(others):
+        common = _common_line(case, others) if len(logs) == len(others) else ""
+        if len(others) + 1 < CAN_OUTVOTE or not common:
             continue
-        if any(log.last_seq.get(stream, 0) >= (at.elsewhere.seq or 0) for log in logs):
+        if any(log.last_seq.get(stream, 0) >= row for log in logs):
             continue
-        common = _common_line(case, others)
-        if (common and common not in {f for s in stacks_of(case, at.rank) for f in s}) or (
-            common and len({case.stack(r, c) for r, c in _calls(case, others)}) == 1
-        ):
+        if not all(calls_of(case, rank) for rank in others):
+            continue
+        is_news = _is_news(case, common, at.rank, others, (stream, row - 1))
+        if is_news or _is_turn(case, at, others) or _is_own_news(case, at.rank, others):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
-def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, object]]:
+def _is_turn(case: Case, at: Awaited, others: Sequence[int]) -> bool:
+    """Whether all are in one line, on groups of the same ranks."""
+    groups = case.comparison.groups
+    calls = _calls(case, [at.rank, *others])
+    places = {(call.op, *case.frames_or_line(rank, call)) for rank, call in calls}
+    return len(places) == 1 and len({frozenset(groups[c.group].ranks) for _, c in calls}) == 1
+
+
+def _is_own_news(case: Case, rank: int, others: Sequence[int]) -> bool:
+    """Whether a rank is in a call that it never made, and no other has left its round."""
+    program = program_of(case, rank)
+    is_new = program is not None and program.ends_anew
+    return is_new and all(left_own_round(case, one) is None for one in others)
+
+
+def _is_news(
+    case: Case, line: str, rank: int, others: Sequence[int], last: tuple[StreamKey, int]
+) -> bool:
+    """Whether some ranks came by a line since a row, and nobody ever did before."""
+    for one in (rank, *others):
+        made = calls_of(case, one)
+        since = next((n for n, entry in enumerate(made) if (entry.key, entry.seq) == last), -1)
+        before = made[: since + 1] if one != rank else made
+        if not made or (since < 0 and last[1]) or any(line in entry.stack for entry in before):
+            return False
+    return True
+
+
+def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, Call]]:
     return [
         (rank, call)
         for rank in ranks
@@ -183,7 +278,7 @@ def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, object]]:
 
 def _common_line(case: Case, ranks: Sequence[int]) -> str:
     """Return the innermost line by which all of some ranks came where they wait; empty: none."""
-    stacks = [case.stack(rank, call) for rank, call in _calls(case, ranks)]
+    stacks = [tuple(case.frames_or_line(rank, call)) for rank, call in _calls(case, ranks)]
     if len(stacks) < len(ranks):
         return ""
     shared = min(chains.shared(stacks[0], one) for one in stacks)
@@ -196,31 +291,54 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     All others of a group wait for it in a collective, at least two.
     """
     for at in awaited(case, candidate):
-        place, here, there = (
-            (at.wait.stream, at.wait.seq),
-            entry_of(case, at.elsewhere),
-            entry_of(case, at.wait),
-        )
-        if at.wait.stream is None or here is None or there is None:
+        here, there, stream = entry_of(case, at.elsewhere), entry_of(case, at.wait), at.wait.stream
+        if here is None or there is None or stream is None:
             continue
-        others = {*case.comparison.groups[at.wait.stream.group].ranks} - {at.rank}
-        waits = {r: [(w.stream, w.seq) for w in case.standings[r].waiting] for r in others}
-        if len(others) + 1 < CAN_OUTVOTE or not all(place in those for those in waits.values()):
+        others = {*case.comparison.groups[stream.group].ranks} - {at.rank}
+        waits = [entry_of(case, wait) for r in others for wait in case.standings[r].waiting[:1]]
+        row = [one for one in waits if one and (one.key, one.seq) == (there.key, there.seq)]
+        if len(others) + 1 < CAN_OUTVOTE or len(row) < len(others):
             continue
-        known = {
-            f
-            for one in case.evidence.logs
-            if one != at.rank
-            for s in stacks_of(case, one)
-            for f in s
-        }
-        line = next((frame for frame in reversed(here.stack) if frame not in known), "")
+        line = _line_of_its_own(case, at.rank, here.stack)
         made = calls_of(case, at.rank)
         first = next((n for n, one in enumerate(made) if line in one.stack), 0)
-        if not line or not first:
+        if not line or not first or not _was_met_by_one_line(case, at, line):
             continue
         before, new = (At(*made[n].place) for n in (first - 1, first))
         answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
-        asks = [one for one in answer.decisions if one.origins == (Origin.RANK,)]
-        if asks and all(map(led.lets_one, asks)):
+        asks = [
+            one
+            for one in answer.decisions
+            if one.origins == (Origin.RANK,) and (one.site.path, one.function) == chains.scope(line)
+        ]
+        is_message = at.elsewhere.channel is not None
+        if asks and all(
+            led.lets_one(one) and not (is_message and led.has_another_way(case, at.rank, one))
+            for one in asks
+        ):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
+
+
+def _line_of_its_own(case: Case, rank: int, stack: Sequence[str]) -> str:
+    """Return the outermost line of a stack by which no other rank ever came; empty: none."""
+    ranks = [one for one in case.evidence.logs if one != rank]
+    known = {frame for one in ranks for frames in stacks_of(case, one) for frame in frames}
+    return next((frame for frame in reversed(stack) if frame not in known), "")
+
+
+def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:
+    """Whether both ends of each message before were made in one function, called by one line.
+
+    So who is in that function by a line of its own meets nobody there.
+    """
+    key, here = at.elsewhere.channel, entry_of(case, at.elsewhere)
+    if key is None or here is None:
+        return True
+    function = chains.scope(here.stack[here.stack.index(line) - 1])
+    callers: dict[int, set[str]] = {}
+    for rank in (key.source, key.destination):
+        for one in calls_of(case, rank):
+            if one.key == key and one.seq < here.seq:
+                around = dict(zip(map(chains.scope, one.stack), one.stack[1:], strict=False))
+                callers.setdefault(one.seq, set()).add(around.get(function, ""))
+    return here.seq > habit.ENOUGH and all(len(those) == 1 for those in callers.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
+from collectrace.align.code.conditions import counts
 from collectrace.align.code.decide import Decision, decide
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
@@ -12,7 +13,7 @@ from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging import departures, places
-from collectrace.align.judging.alone import alone_by_rank, opens_alone
+from collectrace.align.judging.alone import alone_by_rank, opens_alone, shut_out
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence
@@ -33,6 +34,14 @@ def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     found = alone_by_rank(case, candidate)
     if found is not None and (sites := counterparts(case, found)):
         yield Evidence("other_line_for_others", tuple(sorted(found.place.ranks)), sites, found)
+
+
+def contradicted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect all ranks if one is where its own number should not let it come."""
+    at = places.apart(case, candidate)
+    found = shut_out(case, at) if at is not None else None
+    if found is not None:
+        yield Evidence("shut_out_by_rank", tuple(sorted(candidate.ranks)), (found.site,), found)
 
 
 def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -80,6 +89,29 @@ def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             if one[loader].end and two[loader].batch > one[loader].batch:
                 yield Evidence("loader_ran_out", tuple(sorted(candidate.ranks)))
                 return
+
+
+def extra_calls(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the side that made calls from where no other rank ever was, and then went on alike."""
+    found = departures.extra(case, candidate)
+    since = places.parted(case, candidate)
+    if found is not None and since is not None and since.extra and since.extra.is_alone:
+        sites = tuple(dict.fromkeys(call.site for call in found.calls if call.site))
+        yield Evidence("extra_calls", found.ranks, sites, found)
+
+
+def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect ranks whose call is made from time to time, by what each rank counts for itself.
+
+    Another rank may come there at other times, and each of them may be the one that counts wrong.
+    """
+    at = places.apart(case, candidate)
+    above = [places.above(case, place) for place in at.places] if at is not None else []
+    for n, place in enumerate(at.places if at is not None else ()):
+        foreign = {one.key for m, those in enumerate(above) if m != n for one in those}
+        own = [one for one in above[n] if one.key not in foreign and one.test is not None]
+        if own and all(one.test is not None and counts(one.test) for one in own):
+            yield Evidence("called_at_intervals", tuple(sorted(place.ranks)), (own[0].site,))
 
 
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -16,7 +16,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
-from collectrace.align.judging.own_round import kept_round, left_own_round
+from collectrace.align.judging.own_round import kept_round, left_own_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
@@ -116,20 +116,21 @@ def _more(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None:
 def odd_hub(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who of two disagrees with all rounds before about whom one of them serves in a round.
 
-    It exchanged messages with as many ranks in each: then who waits is one too many, or was
-    forgotten. Or with every rank of a kind in each, and not with the one that waits.
+    It exchanged as many messages in each, with changing ranks: then who waits is one too many, or
+    was forgotten. Or with every rank of a kind in each, and not with the one that waits. All that
+    it served have come to the end of this round, and so have most of the group.
     """
     for at in awaited(case, candidate):
-        channel, served = at.wait.channel, _served(case, at)
-        if channel is None or served is None:
+        served = _served(case, at)
+        if served is None or at.waiter in served[-1]:
             continue
         *before, now = served
-        sizes = {len(one) for one in before}
-        usual = max(sizes)
-        parts = {at.waiter in one for one in before}
-        if len(before) >= habit.ENOUGH and len(sizes) == 1 and len(parts) > 1 and len(now) <= usual:
-            odd = at.waiter if len(now) == usual else at.rank
-            yield Evidence("hub_serves_as_many", (odd,), shown_by=served)
+        sizes, parts = {len(one) for one in before}, {at.waiter in one for one in before}
+        if len(before) >= habit.ENOUGH and len(sizes) == 1 and len(parts) > 1:
+            usual = sizes.pop()
+            odd = (at.waiter,) if len(now) == usual else (at.rank,)
+            if len(now) <= usual:
+                yield Evidence("hub_serves_as_many", odd, shown_by=served)
         everybody = {peer for one in before for peer in one}
         is_each = all({*one} == everybody for one in before) and {*now} == everybody - {at.waiter}
         if len(before) >= _ROUNDS and is_each and len(everybody) >= CAN_OUTVOTE:
@@ -140,16 +141,16 @@ def _served(case: Case, at: Awaited) -> list[list[int]] | None:
     """Return with whom a rank exchanged such messages as are awaited, per round; the last now.
 
     A round ends at the next row of a stream to which the waiter has not come, and rounds before
-    at those from the same place. None if the rank has not come there, or there are none.
+    at those from the same place. None if it is not over, or there are none.
     """
     mine, theirs, key = calls_of(case, at.rank), calls_of(case, at.waiter), at.wait.channel
     last = next((one for one in reversed(theirs) if isinstance(one.key, StreamKey)), None)
-    if key is None or key.source < 0 or last is None:
+    if key is None or last is None or not isinstance(last.key, StreamKey):
         return None
     end = next((one for one in mine if (one.key, one.seq) == (last.key, last.seq + 1)), None)
-    places = {one.place for one in mine if one.key == key}
-    if end is None:
+    if end is None or at.is_from_any:
         return None
+    places = {one.place for one in mine if one.key == key}
     found: list[list[int]] = []
     now: list[int] = []
     for one in mine[: mine.index(end) + 1]:
@@ -157,9 +158,15 @@ def _served(case: Case, at: Awaited) -> list[list[int]] | None:
             found += [now] if one.place == end.place else []
             now = []
         elif one.place in places and isinstance(one.key, ChannelKey):
-            peer = one.key.source + one.key.destination - at.rank
-            now += [peer] if peer not in now else []
-    return found if len(found) > 1 else None
+            now.append(one.key.source + one.key.destination - at.rank)
+    ranks = case.comparison.groups[last.key.group].ranks
+    came = {
+        rank
+        for rank in ranks
+        if (log := case.log(rank)) is not None and log.last_seq.get(last.key, 0) >= end.seq
+    }
+    is_over = len(found) > 1 and {*found[-1]} <= came and 2 * len(came) > len(ranks)
+    return found if is_over else None
 
 
 def peer_has_a_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -198,15 +205,49 @@ def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who once left out what it had made each time after another call, and is awaited for it.
 
-    A message must be an answer: that other call received one.
+    A message must be an answer: that other call received one, and does so again since. A
+    collective counts if nobody else has departed from its rounds.
     """
     groups = [case.comparison.groups.get(edge.waiting.group) for edge in candidate.cycle]
-    if len({rank for info in groups if info is not None for rank in info.ranks}) < CAN_OUTVOTE:
-        return
+    ranks = {rank for info in groups if info is not None for rank in info.ranks}
     for at in awaited(case, candidate):
-        gap = answer_left_out(case, at)
-        if gap is not None:
-            yield Evidence("skipped_once", (at.rank,), shown_by=gap)
+        gap = answer_left_out(case, at) if len(ranks) >= CAN_OUTVOTE else None
+        if gap is None:
+            continue
+        if isinstance(at.key, ChannelKey):
+            if _is_by_content(case, at, gap):
+                yield Evidence("kept_an_answer", (at.rank,), shown_by=gap)
+        elif not any(_has_departed(case, rank) for rank in ranks - {at.rank}):
+            yield Evidence("skipped_call_once", (at.rank,), shown_by=gap)
+
+
+def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
+    """Whether what a rank got, or made of it, may have led it past an answer.
+
+    And neither another message of it to the waiter, nor anybody's departure tells of that.
+    """
+    made = calls_of(case, at.rank)
+    n = made.index(gap)
+    usual = next(one for one in made if one.key == at.key)
+    answer = led.led(
+        case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual))
+    )
+    read = {origin for one in answer.decisions for origin in one.origins}
+    ways = {
+        one.key
+        for one in made
+        if isinstance(one.key, ChannelKey)
+        and (one.key.source, one.key.destination) == (at.rank, at.waiter)
+    }
+    sources = {gap.key.source if isinstance(gap.key, ChannelKey) else at.rank, at.waiter}
+    is_kept = not any(_has_departed(case, rank) for rank in sources - {at.rank} if rank >= 0)
+    return bool(read & {Origin.RECEIVED, Origin.DATA}) and ways == {at.key} and is_kept
+
+
+def _has_departed(case: Case, rank: int) -> bool:
+    """Whether a rank has left its round, or is in a call that it never made before."""
+    program = program_of(case, rank)
+    return program is None or program.ends_anew or left_own_round(case, rank) is not None
 
 
 def answer_left_out(case: Case, at: Awaited) -> Entry | None:
@@ -214,7 +255,11 @@ def answer_left_out(case: Case, at: Awaited) -> Entry | None:
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank
     if at.is_from_any or not is_to_give:
         return None
-    return _gap(case, at, lambda one: (one.place, one.key)) or _gap(case, at, lambda one: one.place)
+    found = _gap(case, at, lambda one: (one.place, one.key))
+    made = calls_of(case, at.rank)
+    places = {one.place for one in made if one.key == at.key}
+    serves_several = len({one.key for one in made if one.place in places}) > 1
+    return found or (_gap(case, at, lambda one: one.place) if serves_several else None)
 
 
 def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
@@ -227,28 +272,62 @@ def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry |
     if len(due) != 1 or len(ahead) != 1 or len(places) < habit.ENOUGH or not places[0]:
         return None
     key = made[places[0] - 1].key
-    if isinstance(at.key, ChannelKey) and not (
-        isinstance(key, ChannelKey) and key.destination == at.rank
-    ):
+    is_message = isinstance(at.key, ChannelKey)
+    if is_message and not (isinstance(key, ChannelKey) and key.destination == at.rank):
         return None
+    if is_message and any(one.key == key and token(one) not in ahead for one in made):
+        return None  # not all that it gets so is answered
     gaps = [n for n in range(len(names) - 1) if {names[n]} == ahead and names[n + 1] not in due]
-    is_one = len(gaps) == 1 and {names[gaps[0]]} != due and names[gaps[0] + 1] in names[: gaps[0]]
-    return made[gaps[0]] if is_one else None
+    if len(gaps) != 1 or names[gaps[0] + 1] not in names[: gaps[0]]:
+        return None
+    is_again = bool(ahead & {*names[gaps[0] + 1 :]})
+    return made[gaps[0]] if is_again or not is_message else None
 
 
-def answered_unasked(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who waits in one more message than it got, though it never gave more than that before.
+def uneven_exchange(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who of two made more, or less, than went the other way, though in no round before.
 
-    The other end is at the collective behind the round.
+    One is at the collective behind the round. Who waits in the midst of it has made too many only
+    if it never made more before than had come to it till then.
     """
     for at in awaited(case, candidate):
-        key, made = at.wait.channel, calls_of(case, at.waiter)
-        if key is None or key.source != at.waiter or at.elsewhere.stream is None:
+        key, end = at.wait.channel, entry_of(case, at.elsewhere)
+        if key is None or key.source < 0 or end is None or not isinstance(end.key, StreamKey):
             continue
         back = key._replace(source=key.destination, destination=key.source)
-        ahead, known = 0, []
-        for one in made:
-            ahead += (one.key == back) - (one.key == key)
-            known += [ahead] if one.key == key else []
-        if len(known) > habit.ENOUGH and min(known[:-1]) >= 0 > known[-1]:
-            yield Evidence("answered_unasked", (at.waiter,))
+        counts = [
+            _per_round(case, rank, one, end.place)
+            for one in (key, back)
+            for rank in (at.waiter, at.rank)
+        ]
+        rounds = min(map(len, counts)) - 1
+        here, there, back_here, back_there = (one[: rounds + 1] for one in counts)
+        before = {tuple(one[:-1]) for one in (here, there, back_here, back_there)}
+        if rounds < habit.ENOUGH or len(before) != 1 or back_here != back_there:
+            continue
+        too_many, too_few = here[-1] > back_here[-1], there[-1] != back_here[-1]
+        if too_many == too_few or not any(here[:-1]) or (too_many and not _gives_first(case, at)):
+            continue
+        yield Evidence("uneven_exchange", (at.waiter if too_many else at.rank,))
+
+
+def _per_round(case: Case, rank: int, key: ChannelKey, end: CallPlace) -> list[int]:
+    found = [0]
+    for one in calls_of(case, rank):
+        found[-1] += one.key == key
+        found += [0] if one.place == end else []
+    return found
+
+
+def _gives_first(case: Case, at: Awaited) -> bool:
+    """Whether a rank never made more messages of a channel than had gone the other way till then.
+
+    The one that it waits in is left out of account.
+    """
+    key, ahead = at.wait.channel, 0
+    back = key._replace(source=key.destination, destination=key.source) if key else None
+    for one in calls_of(case, at.waiter)[:-1]:
+        ahead += (one.key == back) - (one.key == key)
+        if ahead < 0:
+            return False
+    return True

@@ -11,9 +11,10 @@ from collectrace.align.judging import facts_of_code as code
 from collectrace.align.judging import facts_of_exchanges as exchanges
 from collectrace.align.judging import facts_of_majority as majority
 from collectrace.align.judging import facts_of_messages as messages
+from collectrace.align.judging import facts_of_misfits as misfits
 from collectrace.align.judging import facts_of_states as states
-from collectrace.align.judging.candidate import IncompleteRow, Source
-from collectrace.align.judging.evidence import Finder
+from collectrace.align.judging.candidate import IncompleteRow
+from collectrace.align.judging.weighing import Finder
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict
 
@@ -35,9 +36,12 @@ ROWS: Final = (
     Finder(code.by_rank, ("rank_condition",)),
     Finder(states.raised, ("caught_exception",)),
     Finder(code.from_own_rounds, ("left_own_rounds",)),
+    Finder(code.extra_calls, ("extra_calls",)),
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
+    Finder(code.contradicted, ("shut_out_by_rank",)),
+    Finder(code.at_intervals, ("called_at_intervals",)),
     Finder(code.ran_out, ("loader_ran_out",)),
     Finder(majority.own_number, ("root_by_own_number",)),
     Finder(majority.sharing, ("threads_share_group",)),
@@ -48,14 +52,14 @@ ROWS: Final = (
 MESSAGES: Final = (
     Finder(messages.held_up, ("holds_up_others",)),
     Finder(messages.left_without_waiting, ("left_without_waiting",)),
-    Finder(messages.took_from_any, ("took_from_any",)),
+    Finder(misfits.took_from_any, ("took_from_any",)),
     Finder(messages.named_by_group_rank, ("named_by_group_rank",)),
     Finder(majority.of_kind, ("left_program_of_kind",)),
     Finder(messages.unpaired, ("unpaired",)),
     Finder(messages.ended_in_round, ("ended_in_round",)),
-    Finder(messages.odd_message, ("odd_message",)),
-    Finder(messages.end_of_every_misfit, ("end_of_every_misfit",)),
-    Finder(messages.message_of_its_own, ("message_of_its_own",)),
+    Finder(misfits.odd_message, ("odd_message",)),
+    Finder(misfits.end_of_every_misfit, ("end_of_every_misfit",)),
+    Finder(misfits.message_of_its_own, ("message_of_its_own",)),
 )
 
 CIRCLES: Final = (
@@ -64,11 +68,11 @@ CIRCLES: Final = (
     Finder(messages.unpaired, ("unpaired",)),
     Finder(circles.alone_in_row, ("alone_in_row",)),
     Finder(exchanges.odd_in_round, ("odd_in_round",)),
-    Finder(exchanges.skipped_once, ("skipped_once",)),
+    Finder(exchanges.skipped_once, ("kept_an_answer", "skipped_call_once")),
     Finder(circles.led_by_its_rank, ("led_by_its_rank",)),
     Finder(exchanges.by_handler, ("came_by_handler", "left_out_by_handler")),
     Finder(exchanges.odd_hub, ("hub_serves_as_many", "hub_passed_over_one")),
-    Finder(exchanges.answered_unasked, ("answered_unasked",)),
+    Finder(exchanges.uneven_exchange, ("uneven_exchange",)),
     Finder(circles.left_its_order, ("left_own_order",)),
     Finder(circles.new_in_loop, ("new_in_loop",)),
     Finder(
@@ -78,20 +82,17 @@ CIRCLES: Final = (
     Finder(against.first_message, ("first_message",)),
     Finder(against.by_a_message, ("by_a_message",)),
     Finder(against.by_a_plan, ("by_a_plan",)),
+    Finder(against.told_the_waiter, ("told_the_waiter",)),
     Finder(circles.others_may_follow, ("others_may_follow",)),
     Finder(exchanges.peer_has_a_choice, ("peer_has_a_choice",)),
 )
 
 
-def of(source: Source) -> tuple[Finder, ...]:
-    """Return the finders that are asked about a candidate, by what disagrees."""
-    return _BY_SOURCE[type(source)]
-
-
-_BY_SOURCE: Final[Mapping[type, tuple[Finder, ...]]] = {
+ALL: Final[Mapping[type, tuple[Finder, ...]]] = {
     Divergence: ROWS,
     GroupConflict: GROUPS,
     IncompleteRow: STALLS,
     ChannelIssue: MESSAGES,
     tuple: CIRCLES,
 }
+"""Which finders are asked about a candidate, by the type of its source."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.between import Finished, Side
 from collectrace.align.code.decide import Answer, Decision
 from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.graph import Way
 from collectrace.align.code.names import How
+from collectrace.align.code.origins import is_rank
+from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import LeftRound
@@ -36,17 +39,22 @@ def led(
         usual: what was to come.
 
     """
-    last = frames.of_stack(before.stack) if before is not None else ()
-    here = frames.of_stack(made.stack) if made is not None else Finished()
+    last = _frames(before) if before is not None else ()
+    here = _frames(made) if made is not None else Finished()
     one = Side(ranks[0], last, here, made.op if made is not None else "", is_direct=True)
-    two = Side(ranks[1], last, frames.of_stack(usual.stack), usual.op, is_direct=True)
+    two = Side(ranks[1], last, _frames(usual), usual.op, is_direct=True)
     return decide.decide(case.program, one, two)
+
+
+def _frames(at: At) -> Stack:
+    """Return the frames of a call; its line alone if no stack is known."""
+    return frames.of_stack(at.stack) or frames.of_sites(at.stack[:1])
 
 
 def of_departure(case: Case, left: LeftRound) -> Answer:
     """Return what can have led a rank out of its own round."""
     before, made, usual = (
-        At(call.op, case.stack(left.rank, call)) if call is not None else None
+        At(call.op, case.frames_or_line(left.rank, call)) if call is not None else None
         for call in (left.before, left.made, left.usual)
     )
     return led(case, (left.rank, left.rank), before, made, usual or At("", ()))
@@ -70,6 +78,41 @@ def lets_one(decision: Decision) -> bool:
         isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In | ast.NotIn | ast.NotEq)
         for test in tests
         for op in test.ops
+    )
+
+
+def may_have_ended(decision: Decision, stack: Sequence[str]) -> bool:
+    """Whether it is a loop that a rank may have come out of: its call stands behind the head."""
+    is_loop = any(isinstance(one, ast.For | ast.While) for one in ast.walk(_parsed(decision)))
+    did = decision.outcomes[0]
+    if not is_loop or (did is not None and did.way in (Way.ITERATES, Way.TAKEN)):
+        return False
+    at = [Frame.parse(frame) for frame in stack]
+    lines = [one.line for one in at if (one.path, one.function) == _scope(decision)]
+    return not lines or max(lines) > decision.site.line
+
+
+def _scope(decision: Decision) -> tuple[str, str]:
+    return decision.site.path, decision.function
+
+
+def has_another_way(case: Case, rank: int, decision: Decision) -> bool:
+    """Whether the function asks for the rank in another arm, or another condition, as well.
+
+    What is there may be the other end of a message.
+    """
+    at = Frame(decision.site.path, decision.site.line, decision.function)
+    function = case.program.files.function(rank, at)
+    if isinstance(function, Gap):
+        return True
+    tests = [one for one in ast.walk(function.tree) if isinstance(one, ast.If | ast.IfExp)]
+    own = [one for one in tests if isinstance(one, ast.If) and one.lineno == decision.site.line]
+    inside = {id(node) for one in own for node in ast.walk(one)}
+    others = (one for one in tests if id(one) not in inside)
+    return any(one.orelse for one in own) or any(
+        is_rank(getattr(node, "id", getattr(node, "attr", "")))
+        for one in others
+        for node in ast.walk(one.test)
     )
 
 

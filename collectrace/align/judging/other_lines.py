@@ -33,15 +33,15 @@ class _Line:
     node: Node
 
     @property
-    def is_of_torch(self) -> bool:
-        """Whether it may call a function of ``torch.distributed``, by what it is asked of."""
-        of = dotted(getattr(self.node.tree, "func", None)).rpartition(".")[0]
-        imported = self.function.file.imports.get(of, of)
-        return of in _TORCH or imported.startswith("torch.distributed")
-
-    @property
     def site(self) -> tuple[str, int]:
         return self.function.file.path, self.node.line
+
+
+def _is_of_torch(line: _Line) -> bool:
+    """Whether a line may call a function of ``torch.distributed``, by what it is asked of."""
+    of = dotted(getattr(line.node.tree, "func", None)).rpartition(".")[0]
+    imported = line.function.file.imports.get(of, of)
+    return of in _TORCH or imported.startswith("torch.distributed")
 
 
 def counterparts(case: Case, found: AloneByRank) -> tuple[str, ...]:
@@ -79,12 +79,8 @@ class _Search:
         for line in self._calls(called):
             if line.site[0] == here[0] and line.site != here and self._is_for_others(line):
                 yield line.site
-        for line in self._calls(own if is_user(call) else set()):
-            if (
-                line.is_of_torch
-                and line.site not in self._came
-                and not self._is_explained(line, set())
-            ):
+        for line in filter(_is_of_torch, self._calls(own if is_user(call) else set())):
+            if line.site not in self._came and not self._is_explained(line, set()):
                 yield line.site
         for line in self._calls({name.rpartition(".")[2] for _, name in self._within}):
             if line.site not in self._came and self._is_for_others(line):

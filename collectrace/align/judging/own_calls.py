@@ -60,9 +60,13 @@ def awaited(case: Case, candidate: Candidate) -> Iterator[Awaited]:
 
 @once_of
 def calls_of(case: Case, rank: int) -> Sequence[Entry]:
-    """Return a rank's calls in their order; empty if some are not known."""
+    """Return a rank's calls in their order; empty if some are not known.
+
+    Empty, too, if several threads made them: those have no order.
+    """
     log = case.log(rank)
-    return timeline.before(log) if log is not None and programs.is_whole(log) else ()
+    made = timeline.before(log) if log is not None and programs.is_whole(log) else []
+    return () if any(one.beside for one in made) else made
 
 
 def call_of(case: Case, rank: int, entry: Entry) -> Call | None:
@@ -81,6 +85,12 @@ def entry_of(case: Case, wait: Waiting) -> Entry | None:
 
 def rounds(case: Case, rank: int, end: CallPlace) -> Rounds:
     """Return what a rank called in each round. The call from one place ends a round."""
+    return _rounds(case, (rank, end))
+
+
+@once_of
+def _rounds(case: Case, of: tuple[int, CallPlace]) -> Rounds:
+    rank, end = of
     found = [Counter[CallPlace]()]
     for one in calls_of(case, rank):
         if one.place == end:

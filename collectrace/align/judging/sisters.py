@@ -212,11 +212,22 @@ def _message(case: Case, issue: ChannelIssue) -> Hashable:
         return None
     sent = near.channel
     return (
-        (near.differs, channel.group, channel.device, channel.tag, _of_call(issue.recv)),
+        (
+            near.differs,
+            _kin(case, channel.group),
+            channel.device,
+            channel.tag,
+            _of_call(issue.recv),
+        ),
         issue.seq - 1 + issue.taken > 0,
-        (sent.group, sent.device, sent.tag, _of_call(near.send)),
+        (_kin(case, sent.group), sent.device, sent.tag, _of_call(near.send)),
         near.numbered,
     )
+
+
+def _kin(case: Case, name: str) -> Hashable:
+    """Return what is the same of groups of one dimension."""
+    return case.dimensions.kinships.get(name, name)
 
 
 def _edge(case: Case, edge: Edge) -> Hashable:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import registry
-from collectrace.align.diagnosis import inputs
+from collectrace.align.causes import inputs, registry
 from collectrace.align.judging.blame import Gap, gaps
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -175,8 +174,8 @@ def _early_termination(case: Case) -> Finding | None:
     ]  # fmt: skip
     if not asked or not threw:
         return None
-    found = inputs.of_ranks(case, asked)
-    counts = f": {found.phrase()}" if found is not None else ""
+    found = inputs.of_run(case, asked)
+    counts = f": {found.phrase}" if found is not None else ""
     return _finding(
         "early_termination",
         f"join() ended {words.ranks(s.rank for s in threw)} when the first ran out of inputs",
@@ -188,13 +187,15 @@ def _early_termination(case: Case) -> Finding | None:
 
 def _uneven(case: Case) -> Finding | None:
     """Ranks had different numbers of batches, and no collective lacked its partners for it."""
-    found = inputs.of_ranks(case, case.evidence.logs)
-    if found is None or not found.uneven:
+    found = inputs.of_run(case, case.evidence.logs)
+    if found is None or not found.ended:
         return None
-    covered = found.told_by == "join"
+    if min(found.counts[rank] for rank in found.ended) >= max(found.counts.values()):
+        return None
+    covered = found.counted_by == "join"
     return _finding(
         "uneven_inputs",
-        f"uneven inputs: {found.phrase()}",
+        f"uneven inputs: {found.phrase}",
         "join() shadowed the collectives of the ranks that ran out."
         if covered
         else "No collective was left without its partners because of it, in this run.",

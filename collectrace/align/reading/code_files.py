@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from collectrace.align.reading import arms, chains, given, spans
+from collectrace.align.reading import chains, parsing
+from collectrace.align.reading.parsing import Block
 from collectrace.align.reading.source_files import SourceFiles
-from collectrace.align.reading.spans import Spans
-from collectrace.align.reading.ways import described
 from collectrace.records import Source
 
-_LONGEST: Final = 200
-"""Characters of a line that are told."""
-
-
-class Line(NamedTuple):
-    """What is known of a line of the user's code."""
-
-    statements: Sequence[str] = ()
-    """The statements around it, as ``number text``, itself last: the first line of each ``if``,
-    ``for``, ``while``, ``with``, ``try``, function and class that it is inside of, outermost first.
-    An ``else`` is told as ``arms`` has it."""
-    ways: Sequence[str] = ()
-    """What may lead past it without enclosing it, as ``number leaves text``."""
-    given: Sequence[str] = ()
-    """The assignments behind the conditions among these, as ``head number text``."""
+_LONGEST: Final = 400
+"""Characters of a line that was recorded by itself; tracers write 200."""
 
 
 class CodeFiles:
@@ -43,7 +29,6 @@ class CodeFiles:
     ) -> None:
         self._sources = texts or SourceFiles()
         self._recorded = recorded or {}
-        self._lines: dict[str, Line] = {}
 
     def text(self, file: str) -> str:
         """Return the text of a file; empty if it is not known."""
@@ -51,42 +36,23 @@ class CodeFiles:
 
     def lines(self, file: str) -> Sequence[str]:
         """Return the lines of a file; one that is empty if they are not known."""
-        return spans.lines(self.text(file))
+        return parsing.lines(self.text(file))
 
     def parsed(self, file: str) -> ast.Module | None:
         """Return what a file says, nothing if it is not known; None if it cannot be parsed."""
-        return spans.parsed(self.text(file))
+        return parsing.parsed(self.text(file))
 
-    def spans(self, file: str) -> Spans:
-        """Return what is asked of a file."""
-        return spans.of(self.text(file))
+    def around(self, site: str | None) -> list[Block]:
+        """Return the blocks of statements around a line, in its function, outermost first."""
+        file, number = chains.split(site)
+        return parsing.around(self.text(file), number)
 
-    def at(self, site: str | None) -> Line:
-        """Return what is known of a line, given as ``path:line``."""
-        site = site or ""
-        found = self._lines.get(site)
-        if found is None:
-            found = self._lines[site] = self._line(site)
-        return found
-
-    def _line(self, site: str) -> Line:
+    def line(self, site: str | None) -> str:
+        """Return a line, given as ``path:line``, without indentation; empty: it is not known."""
         file, number = chains.split(site)
         lines = self.lines(file)
-        known = self._recorded.get(site)
-        if known is not None and not self.text(file):
-            return Line(arms.told(known.lines), known.ways or (), known.given or ())
-        if not 0 < number <= len(lines) or not lines[number - 1].strip():
-            return Line()
-        parsed = self.spans(file)
-        heads = parsed.enclosing.heads(number)
-        ways = parsed.ways.past(number)
-        conditions = dict.fromkeys((*heads, *(way.head for way in ways)))
-        return Line(
-            arms.told([f"{n} {lines[n - 1].rstrip()[:_LONGEST]}" for n in heads]),
-            [described(way, lines, _LONGEST) for way in ways],
-            [
-                given.described(head, n, lines, _LONGEST)
-                for head in conditions
-                for n in parsed.given.of(head)
-            ],
-        )
+        if 0 < number <= len(lines) and self.text(file):
+            return lines[number - 1].strip()
+        known = self._recorded.get(site or "")
+        last = known.lines[-1] if known is not None and known.lines else ""
+        return last[:_LONGEST].partition(" ")[2].strip()

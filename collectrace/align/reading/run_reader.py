@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import device_side, groups, source_lines, stack_dumps
+from collectrace.align.reading import device_side, groups, stack_dumps
 from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
@@ -256,7 +256,7 @@ def _evidence(
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         source_files=texts,
-        code=CodeFiles(texts, source_lines.by_site(one.sources for one in recorded.values())),
+        code=CodeFiles(texts, ChainMap(*(dict(one.sources) for one in recorded.values()))),
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(
             *notes,

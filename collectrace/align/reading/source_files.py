@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Final, Protocol
 
 from collectrace import source_text, words
-from collectrace.align.reading import chains, spans
+from collectrace.align.reading import chains, parsing
 from collectrace.align.reading.source import Blob
 from collectrace.errors import LogError
 from collectrace.log_folder import SOURCE_FILE, is_source
@@ -200,9 +200,8 @@ class SourceFiles:
             return None
         key = path, sha256
         if key not in self._fits:
-            enclosing = spans.of(found).enclosing
             functions = self._frames.functions.get(key, ())
-            self._fits[key] = all(enclosing.defines(name, line) for name, line in functions)
+            self._fits[key] = all(parsing.defines(found, name, line) for name, line in functions)
         if not self._fits[key]:
             self._changed[path] = None
             return None

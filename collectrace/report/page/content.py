@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from collectrace import internal, words
-from collectrace.findings import Alignment, Finding, RankState, Table, cause_of
+from collectrace.findings import Alignment, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
-from collectrace.report import ending, opening, sidebyside, text, verbose
-from collectrace.report.document import Block, Grid, Prose, by_blame, document
+from collectrace.report import ending, opening, tables, text, verbose
+from collectrace.report.document import Block, Prose, document
 from collectrace.report.opening import STATUS_STYLE
 from collectrace.report.page import data
+from collectrace.report.tables import Grid
 from collectrace.version import __version__
 
 _MOST_FINDINGS: Final = 60
@@ -34,6 +35,8 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     if len(findings) > _MOST_FINDINGS:
         left_out.append(f"{len(findings) - _MOST_FINDINGS} findings: they are in --json.")
     verdict = ending.verdict(alignment).plain
+    alike = ending.alike(alignment)
+    left = [rank for one in alike[_MOST_RANK_ROWS:] for rank in one.ranks]
     is_alive = any(rank.ended == "alive" for rank in alignment.ranks)
     return {
         "outcome": alignment.outcome,
@@ -42,7 +45,6 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "who": words.counted(alignment.world_size, "rank")
         + (opening.hosts(job) if job is not None else ""),
         "when": opening.when(job, is_alive=is_alive) if job is not None else "",
-        "states": opening.states(alignment.ranks) if alignment.ranks else "",
         "attempt": job.attempt if job is not None else 1,
         "earlier": [text.clean(one) for one in job.earlier] if job is not None else [],
         "verdict": verdict,
@@ -51,8 +53,8 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "lead": lead,
         "roots": [one for one in roots if one is not lead],
         "tables": [one for one in told if one["table"] is not None],
-        "rank_rows": _rank_rows(alignment),
-        "ranks_left": _ranks_left(alignment),
+        "rank_rows": alike[:_MOST_RANK_ROWS],
+        "ranks_left": words.ranks(left) if left else "",
         "channels": [
             {
                 "group": text.named_group(c.group), "source": c.source if c.source >= 0 else "any",
@@ -62,7 +64,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
             for c in overview.channels
         ],
         "freeing": _freeing(overview),
-        "has_waits": bool(overview.waits.nodes),
+        "ranges": words.ranges, "has_waits": bool(overview.waits.nodes),
         "has_stacks": bool(overview.stacks),
         "has_streams": bool(overview.streams),
         "has_time": bool(overview.lateness or overview.loading),
@@ -108,7 +110,7 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
         ),
         "stream": data.stream_of(finding, overview),
         "seq": finding.seq,
-        "table": _table(finding, finding.table) if finding.table is not None else None,
+        "table": tables.side_by_side(finding, _MOST_COLUMNS),
         "effects": [_finding(alignment, overview, i) for i in effects],
     }
 
@@ -122,61 +124,6 @@ def _is_beside(block: Block) -> bool:
 def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
     """Return blocks with the names of their kinds, by which the template tells them apart."""
     return [(type(block).__name__.lower(), block) for block in blocks]
-
-
-def _table(finding: Finding, table: Table) -> dict[str, Any]:
-    order = by_blame(table.columns, finding.suspects)
-    chosen = sorted(order[:_MOST_COLUMNS])
-    rest = [rank for n in order[_MOST_COLUMNS:] for rank in table.columns[n]]
-    suspects = set(finding.suspects)
-    return {
-        "columns": [
-            (words.ranks(table.columns[n]), set(table.columns[n]) <= suspects) for n in chosen
-        ],
-        "numbers": ",".join(map(str, chosen)),
-        "rest": words.ranks(rest) if rest else "",
-        "rows": [
-            {
-                "mark": row.mark, "seq": row.seq, "shared": row.shared,
-                "cells": [row.cells[n] for n in chosen] if row.cells else [],
-            }
-            for row in sidebyside.rows(table)
-        ],
-    }  # fmt: skip
-
-
-def _rank_groups(alignment: Alignment) -> list[tuple[tuple[str, ...], list[RankState]]]:
-    alike: dict[tuple[str, ...], list[RankState]] = {}
-    for rank in alignment.ranks:
-        state, detail, last = ending.rank_told(alignment, rank)
-        key = rank.state, state, ending.NUMBER.sub("#", detail), last
-        alike.setdefault(key, []).append(rank)
-    order = sorted(alike.items(), key=lambda one: opening.TELLING.index(one[1][0].state))
-    return list(order)
-
-
-def _rank_rows(alignment: Alignment) -> list[dict[str, Any]]:
-    """Ranks that ended alike on one line; what tells most of an end first."""
-    rows = []
-    for key, members in _rank_groups(alignment)[:_MOST_RANK_ROWS]:
-        state, detail, last = ending.rank_told(alignment, members[0])
-        if any(ending.rank_told(alignment, other)[1] != detail for other in members):
-            detail += f" (rank {members[0].rank}; the others likewise)"
-        held = [r.held for r in members if r.held is not None and r.state != "finished"]
-        rows.append(
-            {
-                "ranks": words.ranges(r.rank for r in members), "count": len(members),
-                "kind": key[0], "state": state,
-                "detail": detail, "last": last,
-                "held": words.seconds(max(held) * 1e9) if held else "",
-            }
-        )  # fmt: skip
-    return rows
-
-
-def _ranks_left(alignment: Alignment) -> str:
-    rest = [r.rank for _, members in _rank_groups(alignment)[_MOST_RANK_ROWS:] for r in members]
-    return words.ranks(rest) if rest else ""
 
 
 def _freeing(overview: Overview) -> str:

@@ -16,15 +16,9 @@ function rowsOnDemand(box) {
   function row(seq) {
     const forms = bands.map((b) => (b < 0 ? 0 : form(finding.stream, b, seq)));
     const told = forms.map((f) => D.forms[f - 1]);
-    const ops = new Set(told.filter(Boolean).map((f) => f.op));
-    const whats = new Set(told.filter(Boolean).map((f) => f.what));
-    const shared = ops.size === 1 ? [...ops][0] : "";
     return el("tr", { "data-seq": seq, class: "added" },
       el("td"), el("td", { class: "seq" }, el("a", { href: `#call-${finding.stream}-${seq}` }, String(seq))),
-      el("td", {}, shared),
-      ...told.map((f, n) => (f
-        ? el("td", {}, whats.size > 1 ? el("mark", {}, f.what) : "", whats.size > 1 ? " " : "", f.short || f.site || f.who)
-        : el("td", {}, forms[n] < 0 ? "no call" : "not read"))));
+      ...told.map((f, n) => el("td", {}, f ? `${f.what} (${f.short || f.site || f.who})` : forms[n] < 0 ? "no call" : "not read")));
   }
   const before = el("button", { type: "button" }, "rows before");
   const after = el("button", { type: "button" }, "rows after");

@@ -1,0 +1,177 @@
+"""From judged candidates to findings: cause, words, table, lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, ParamSpec, TypeVar
+
+from collectrace import words
+from collectrace.align.causes import choose, ct607_repeated, frameworks, iterations, table
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.deciding import named
+from collectrace.align.judging import evidence, places, sisters
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import chains
+from collectrace.findings import KINDS, MISMATCHES, Finding, Side, SourceLine, Table
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MOST_SOURCES: Final = 12
+
+
+def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
+    """Return a finding for every candidate, in the same order.
+
+    ``context``: how many rows a table shows before and after a difference.
+    """
+    index = {candidate: n for n, candidate in enumerate(judged)}
+    return [
+        _finding(
+            Situation(case, one, decided.decisions, decided.pair, _again(case, one, judged)),
+            judged,
+            context,
+            index,
+        )
+        for one, decided in zip(judged, named.decided(case, judged), strict=True)
+    ]
+
+
+def _finding(
+    situation: Situation,
+    judged: Sequence[Candidate],
+    context: int,
+    index: Mapping[Candidate, int],
+) -> Finding:
+    """Return the finding of a candidate. A part of the explanation that fails is left out."""
+    case, candidate = situation.case, situation.candidate
+
+    def explained(otherwise: T, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return case.faults.attempt("explanation", otherwise, work, *args, **kwargs)
+
+    bare = Words(KINDS[candidate.kind].meaning, ())
+    found = explained(None, choose.cause_of, situation)
+    said = explained(bare, found.words, situation) if found is not None else bare
+    if found is not None:
+        said = explained(said, frameworks.applied, situation, found.cause.code, said)
+    cause = index.get(candidate.cause) if candidate.cause is not None else None
+    verdict = candidate.verdict
+    return Finding(
+        kind=candidate.kind,
+        severity=candidate.severity,
+        code=found.cause.code if found is not None else None,
+        headline=said.headline + explained("", ct607_repeated.suffix, situation),
+        cause=" ".join(said.why),
+        fix="\n".join(said.fixes),
+        fixes=said.fixes or None,
+        group=candidate.group,
+        seq=candidate.seq,
+        sides=situation.candidate.sides,
+        suspects=tuple(sorted(candidate.suspects)),
+        caused_by=cause,
+        notes=(
+            *said.notes,
+            *explained([], iterations.notes, situation),
+            *explained((), ct607_repeated.note, situation),
+            *explained([], _notes, case, candidate),
+        ),
+        table=explained(None, _table, situation, judged, context),
+        sources=explained((), _sources, situation),
+        parted=explained(None, _diverged, situation),
+        repeats=cause if explained(None, ct607_repeated.find, situation) is not None else None,
+        decisions=(None if said.undecided else situation.decisions) or None,
+        evidence=evidence.told(verdict.evidence) if verdict is not None else None,
+    )
+
+
+def _table(situation: Situation, judged: Sequence[Candidate], context: int) -> Table | None:
+    """Return the rows around a root row; a fatal row is shown in the table of its root."""
+    case, candidate = situation.case, situation.candidate
+    if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
+        return None
+    if candidate.kind == "lost_mismatch":
+        return None  # an empty cell would say that a rank issued none
+    fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
+    return table.around(case, candidate, fatal, context, _row(situation))
+
+
+def _row(situation: Situation) -> int | None:
+    """Return the row at which the ranks diverged; None: it is the finding's, or not known."""
+    departure, since = situation.departure, places.parted(situation.case, situation.candidate)
+    if departure is not None and departure.key == situation.candidate.stream and departure.seq:
+        return departure.seq
+    return since.seq if since is not None else None
+
+
+def _diverged(situation: Situation) -> tuple[Side, ...] | None:
+    """Return what each side did at the row at which their lines diverged, before the finding's."""
+    case, candidate = situation.case, situation.candidate
+    since = places.parted(case, candidate)
+    if since is None or candidate.cause is not None:
+        return None
+    states = {rank: side.state for side in candidate.sides for rank in side.ranks}
+    stacks = [case.stack(rank, call) for rank, call in zip(since.ranks, since.calls, strict=True)]
+    frames = chains.outermost_apart(*stacks)
+    return tuple(
+        Side(
+            ranks=next((s.ranks for s in candidate.sides if rank in s.ranks), (rank,)),
+            call=call, state=states[rank], stack=tuple(stack), site=chains.site(frame) or None,
+        )
+        for rank, call, stack, frame in zip(since.ranks, since.calls, stacks, frames, strict=True)
+    )  # fmt: skip
+
+
+def _sources(situation: Situation) -> tuple[SourceLine, ...]:
+    """Return the lines of code that made the calls, with their text if it was recorded."""
+    case, found = situation.case, dict[str, SourceLine]()
+    for side, call in situation.called:
+        for site in (call.site, side.call.site if side.call is not None else None, side.site):
+            path, line = chains.split(site)
+            file = case.program.files.file(side.ranks[0], path) if site else None
+            if site is not None and site not in found and file is not None:
+                found[site] = SourceLine(site=site, text=file.line(line))
+    return tuple(found.values())[:_MOST_SOURCES]
+
+
+def _again(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return the candidates that are the same error in other groups, or of other messages."""
+    if candidate.cause is not None:
+        return ()
+    effects = (one for one in judged if one.cause is candidate)
+    return tuple(one for one in effects if sisters.repeats(case, candidate, one))
+
+
+def _notes(case: Case, candidate: Candidate) -> list[str]:
+    """Return observations that blame nobody."""
+    source, notes = candidate.source, list[str]()
+    if not isinstance(source, Divergence) or candidate.mark == "fatal":
+        return notes
+    if source.gap is not None and candidate.kind != "lost_mismatch":
+        notes.append(
+            f"A log has lost calls {source.gap[0]} to {source.gap[1]}, and the digests over them "
+            "differ already. The root cause may lie there: this is the first difference that can "
+            "be seen."
+        )
+    if candidate.unknown and candidate.severity == "error":
+        notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
+    return notes + _aborted(case, candidate)
+
+
+def _aborted(case: Case, candidate: Candidate) -> list[str]:
+    """Say that gloo ended processes of the group, as it does if sizes do not fit."""
+    group = candidate.group
+    if candidate.kind not in (*MISMATCHES, "p2p_mismatch") or candidate.cause or group is None:
+        return []
+    standings = [one for rank in group.ranks if (one := case.standings.get(rank)) is not None]
+    ends = [(one.rank, one.log.stack_dumps.end) for one in standings if one.state == "died"
+            and one.log is not None]  # fmt: skip
+    died = [rank for rank, end in ends if end is not None and end.fatal == "Aborted"]
+    if not died or "gloo" not in group.backend:
+        return []
+    return [
+        "gloo aborts a process that receives more bytes than it expects. That ended "
+        f"{words.ranks(died)}."
+    ]

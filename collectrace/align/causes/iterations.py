@@ -1,0 +1,48 @@
+"""In which iteration of the training or of their own loop the ranks were."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes.situation import Situation
+from collectrace.align.judging import departures
+from collectrace.align.matching.comparison import Divergence
+from collectrace.records import DDP_FORWARD
+
+_MOST: Final = 4
+"""Different iterations that a note lists."""
+
+
+def notes(situation: Situation) -> list[str]:
+    """Return in which iterations the calls were made, and how many were alike before."""
+    return [one for one in (_numbers(situation), _alike(situation)) if one]
+
+
+def _numbers(situation: Situation) -> str:
+    """Return ``DDP iteration 6.``, or which ranks were in which; empty: nothing counted them."""
+    logs = [situation.case.log(rank) for side, _ in situation.called for rank in side.ranks]
+    units = {log.unit for log in logs if log is not None}
+    models = {call.model for _, call in situation.called}
+    if len(units) != 1 or None in units or len(models) > 1:
+        return ""
+    name = "DDP iteration" if units == {DDP_FORWARD} else "Step"
+    by_number: dict[int, list[int]] = {}
+    for side, call in situation.called:
+        if call.iteration is not None:
+            by_number.setdefault(call.iteration, []).extend(side.ranks)
+    if len(by_number) < 2:
+        return "".join(f"{name} {number}." for number in by_number)
+    listed = [f"{n} on {words.ranks(ranks)}" for n, ranks in sorted(by_number.items())[:_MOST]]
+    return f"{name} {', '.join(listed)}."
+
+
+def _alike(situation: Situation) -> str:
+    """Return how many iterations ended in which a rank did not depart from its usual calls."""
+    if not isinstance(situation.candidate.source, Divergence):
+        return ""
+    found = departures.from_own(situation.case, situation.candidate)
+    if found is None or not found.alike:
+        return ""
+    before = words.counted(found.alike, "iteration")
+    return f"In the {before} before, {words.ranks(found.ranks)} followed the usual pattern."

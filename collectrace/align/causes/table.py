@@ -1,0 +1,132 @@
+"""The rows of a stream around a difference, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Final, Literal
+
+from collectrace.align.causes import phrases
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.findings import Table, TableRow
+from collectrace.records import Call
+from collectrace.signature import program_text
+
+_FAR: Final = 40
+"""Rows between two marked ones beyond which those in the middle are left out."""
+
+_BESIDE: Final = 2
+"""Rows at most that are shown before and after the one at which the ranks diverged."""
+
+_COLUMNS: Final = 8
+"""Columns beyond which ranks are told apart by what they issued only, not by the line."""
+
+
+def around(
+    case: Case, root: Candidate, fatal: Candidate | None, context: int, diverged: int | None = None
+) -> Table | None:
+    """Return the rows around a stream's root row and its fatal row; None: it is not of a stream.
+
+    Args:
+        case: the run.
+        root: the first difference.
+        fatal: the first one whose bytes do not fit, if that is another.
+        context: rows before and after each.
+        diverged: a row before them at which the ranks came to be at different lines.
+
+    """
+    stream, seq = root.stream, root.seq
+    if stream is None or seq is None or root.group is None:
+        return None
+    ranks = [rank for rank in root.group.ranks if case.log(rank) is not None]
+    marks: dict[int, Literal["parted", "root", "fatal"]] = {seq: "root"}
+    if diverged is not None and diverged < seq:
+        marks[diverged] = "parted"
+    if fatal is not None and fatal.seq is not None and fatal.seq > seq:
+        marks[fatal.seq] = "fatal"
+    wanted = _rows({row: min(context, _BESIDE) if row == diverged else context for row in marks})
+    cells = {rank: _calls(case, rank, stream, wanted) for rank in ranks}
+    _show_callers(case, cells)
+    columns = _columns(cells)
+    return Table(
+        columns=columns,
+        rows=tuple(
+            TableRow(
+                seq=row,
+                cells=tuple(cells[column[0]][n] for column in columns),
+                mark=marks.get(row, ""),
+            )
+            for n, row in enumerate(wanted)
+            if row in marks or any(cells[rank][n] is not None for rank in ranks)
+        ),
+    )
+
+
+def _rows(marked: Mapping[int, int]) -> list[int]:
+    """Return the rows to show, sorted: so many around each, and those between two that are near."""
+    rows: set[int] = set()
+    for row, context in marked.items():
+        rows |= set(range(max(1, row - context), row + context + 1))
+    for row, later in pairwise(sorted(marked)):
+        if later - row <= _FAR:
+            rows |= set(range(row, later))
+    return sorted(rows)
+
+
+def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Call | None]:
+    log = case.log(rank)
+    found: dict[int, Call | None] = {}
+    for start, stop in _runs(rows):
+        if log is not None:
+            found |= dict(zip(range(start, stop), log.calls(stream, start, stop), strict=False))
+    return [found.get(row) for row in rows]
+
+
+def _show_callers(case: Case, cells: dict[int, list[Call | None]]) -> None:
+    """Give calls of one helper the lines of its callers, if their own lines are all the same."""
+    for row in zip(*cells.values(), strict=True):
+        stacks = [case.stack(rank, call) for rank, call in zip(cells, row, strict=True) if call]
+        depth = phrases.apart(stacks)
+        if depth:
+            helper = chains.place(stacks[0][0])
+            for rank, column in cells.items():
+                column[:] = [call and _called(case, rank, call, helper, depth) for call in column]
+            return
+
+
+def _called(case: Case, rank: int, call: Call, helper: chains.Place, depth: int) -> Call:
+    frames = case.stack(rank, call)
+    is_of_helper = bool(frames) and chains.place(frames[0]) == helper
+    return phrases.at_depth(call, frames, depth) if is_of_helper else call
+
+
+def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
+    """Return sorted rows as ranges, the end of each excluded."""
+    runs: list[list[int]] = []
+    for row in rows:
+        if runs and runs[-1][1] == row:
+            runs[-1][1] = row + 1
+        else:
+            runs.append([row, row + 1])
+    return [(start, stop) for start, stop in runs]
+
+
+def _columns(cells: dict[int, list[Call | None]]) -> tuple[tuple[int, ...], ...]:
+    """Return ranks whose calls are equal in all rows, by line if that makes few columns."""
+    columns = _grouped(cells, by_line=True)
+    return columns if len(columns) <= _COLUMNS else _grouped(cells, by_line=False)
+
+
+def _grouped(cells: dict[int, list[Call | None]], *, by_line: bool) -> tuple[tuple[int, ...], ...]:
+    columns: dict[tuple[object, ...], list[int]] = {}
+    for rank, column in cells.items():
+        key = tuple(
+            None if c is None
+            else (program_text(c), c.role, str(c.shape), c.site if by_line else "")
+            for c in column
+        )  # fmt: skip
+        columns.setdefault(key, []).append(rank)
+    return tuple(tuple(ranks) for ranks in columns.values())

@@ -1,1 +1,0 @@
-"""A judged candidate in words: what happened, why, and what to change."""

@@ -1,0 +1,283 @@
+"""Finds who is to blame for a message whose two ends do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collectrace.align.code.origins import Origin
+from collectrace.align.judging import announced, led
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.facts_of_messages import issue_of
+from collectrace.align.judging.led import At
+from collectrace.align.judging.own_calls import calls_of
+from collectrace.align.matching import habit
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.vocabulary import CallPlace
+from collectrace.signature import channel_text, is_user
+
+
+class Sent(NamedTuple):
+    """A rank's end of a message."""
+
+    rank: int
+    key: ChannelKey
+    seq: int
+    place: CallPlace
+    text: str
+    """What both ends must agree in."""
+
+    @property
+    def dtype(self) -> str:
+        """Its dtype."""
+        return self.text.partition("|")[0]
+
+
+@once_of
+def ends_of(case: Case, rank: int) -> Sequence[Sent]:
+    """Return a rank's ends of messages, in their order; empty if some calls are not known."""
+    log, found = case.log(rank), []
+    for one in calls_of(case, rank):
+        if isinstance(one.key, ChannelKey) and log is not None:
+            rows = log.channel_rows(one.key)
+            meaning = rows.meaning[rows.position(one.seq)]
+            text = channel_text(rows.vocabulary.examples[meaning])
+            found.append(Sent(rank, one.key, one.seq, one.place, text))
+    return found
+
+
+def _end(case: Case, rank: int, key: ChannelKey, seq: int) -> Sent | None:
+    """Return a rank's end of a message; None: it made none, or it is not known."""
+    return next((one for one in ends_of(case, rank) if (one.key, one.seq) == (key, seq)), None)
+
+
+def _from(case: Case, rank: int, place: CallPlace) -> list[Sent]:
+    """Return a rank's ends of the messages from a place."""
+    return [one for one in ends_of(case, rank) if one.place == place]
+
+
+def _with_rank(key: ChannelKey, at: int, rank: int) -> ChannelKey:
+    """Return a channel with another rank in place of one of its ends."""
+    return key._replace(source=rank) if key.source == at else key._replace(destination=rank)
+
+
+def _may_be_told(case: Case, rank: int) -> bool:
+    """Whether a rank ever got what may tell of an order, as far as is seen; or by a store."""
+    return announced.was_told(case, rank) or announced.may_be_by_store(case)
+
+
+def _are_users(issue: ChannelIssue) -> bool:
+    """Whether the user's own code made both ends of a message, and they name each other."""
+    ends = [call for call in (issue.send, issue.recv) if call is not None]
+    return not issue.is_from_any and not issue.taken and all(map(is_user, ends))
+
+
+def took_from_any(_: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who took from any rank what it meant to take of the one before."""
+    issue = issue_of(candidate, "dtype", "count")
+    if issue is not None and issue.before is not None and issue.before.next is not None:
+        yield Evidence("took_from_any", (issue.channel.destination,))
+
+
+# -- beside others' messages of the same number -----------------------------------------------
+
+
+def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find whose message alone is another than the other end and those of its like agree in.
+
+    Those of the same number, from the same lines. In all before they were the same.
+    """
+    issue = issue_of(candidate, "dtype", "count", "absent")
+    if issue is None or issue.recv is None or not _are_users(issue):
+        return
+    near = issue.near if issue.near is not None and issue.near.differs == "tag" else None
+    send, key = (issue.send, issue.channel) if near is None else (near.send, near.channel)
+    if send is None or not is_user(send):
+        return
+    sent = _end(case, key.source, key, send.seq)
+    got = _end(case, issue.channel.destination, issue.channel, issue.recv.seq)
+    if sent is None or got is None:
+        return
+    for mine, usual in ((sent, got), (got, sent)):
+        is_told = near is not None and any(_may_be_told(case, one.rank) for one in (sent, got))
+        is_told = is_told or (near is None and _is_announced(case, mine, usual.rank))
+        if not is_told and _is_alone(case, mine, usual):
+            yield Evidence("odd_message", (mine.rank,), shown_by=usual)
+
+
+def _is_alone(case: Case, mine: Sent, usual: Sent) -> bool:
+    """Whether the like of a rank made as many messages as it, the last as the other end has it."""
+    rows = {
+        rank: _from(case, rank, mine.place) for rank in case.evidence.logs if rank != usual.rank
+    }
+    if any(len({one.key._replace(tag=0) for one in made}) > 1 for made in rows.values()):
+        return False  # they go to several ranks, each of which may have a size of its own
+    done = rows.pop(mine.rank)
+    n = done.index(mine)
+    before = [(one.key.tag, one.text) for one in done[:n]]
+    expected = [*before, (usual.key.tag, usual.text)]
+    made = [[(one.key.tag, one.text) for one in row[: n + 1]] for row in rows.values()]
+    likes = sum(len(row) > n for row in made)
+    enough = 1 if mine.key.tag != usual.key.tag else CAN_OUTVOTE - 1
+    is_even = all(row == expected[: len(row)] for row in made)
+    return n >= habit.ENOUGH and is_even and likes >= enough
+
+
+def _is_announced(case: Case, mine: Sent, peer: int) -> bool:
+    """Whether a rank has told of its message since the one before it, or was told of it."""
+    made, log = _from(case, mine.rank, mine.place), case.log(mine.rank)
+    n = made.index(mine)
+    if log is None or not n:
+        return True
+    rows = [(log.channel_rows(one.key), one.seq) for one in made[n - 1 : n + 1]]
+    begin, end = (row.offset[row.position(seq)] for row, seq in rows)
+    return any(_tells(case, mine.rank, peer, one) for one in announced.between(log, begin, end))
+
+
+def _tells(case: Case, rank: int, peer: int, told: announced.Told) -> bool:
+    key = told.key
+    if announced.carries_numbers(told.call):
+        return True
+    if isinstance(key, ChannelKey) and key.destination != rank:
+        return key.destination == peer
+    if isinstance(key, ChannelKey) and key.source != peer:
+        return False
+    ranks = case.comparison.groups[key.group].ranks
+    return announced.came_to(rank, told) and announced.may_tell(told, ranks)
+
+
+# -- beside all messages of a group -----------------------------------------------------------
+
+
+def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the rank at an end of every message that does not fit, if the others' fit each other.
+
+    Its peers exchanged with others what they meant to exchange with it: in the same message of
+    the row, from the same lines. Of dtypes that is enough, unless it is the first of its group,
+    which often has another part. A size may be its own: there it must have had the usual one in
+    each message before, or exchange the same ones in another order.
+    """
+    issue = issue_of(candidate, "dtype", "count")
+    if issue is None:
+        return
+    group, attribute = issue.group, issue.attribute
+    alike = [
+        one
+        for one in case.comparison.channels
+        if (one.group.name, one.attribute) == (group.name, attribute)
+    ]
+    common = set.intersection(*({one.channel.source, one.channel.destination} for one in alike))
+    if len(common) != 1 or not all(map(_are_users, alike)):
+        return
+    (rank,) = common
+    peers = {one.channel.source + one.channel.destination - rank for one in alike}
+    if len(peers) + 1 < CAN_OUTVOTE or any(_may_be_told(case, one) for one in {rank, *peers}):
+        return
+    others: set[int] = set()
+    for one in alike:
+        key = one.channel
+        mine = _end(case, rank, key, one.seq)
+        theirs = _end(case, key.source + key.destination - rank, key, one.seq)
+        if mine is None or theirs is None:
+            return
+        fitting = _fitting(case, mine, theirs)
+        if attribute == "count" and not _is_odd_in_size(case, mine, theirs, fitting):
+            return
+        others |= {end.rank for end in fitting}
+    dtypes = {(one.send and one.send.dtype, one.recv and one.recv.dtype) for one in alike}
+    is_odd = attribute == "count" or (
+        rank != group.ranks[0] and len({frozenset(pair) for pair in dtypes}) == 1
+    )
+    if is_odd and others and len(peers | others) >= CAN_OUTVOTE:
+        yield Evidence("end_of_every_misfit", (rank,))
+
+
+def _fitting(case: Case, mine: Sent, theirs: Sent) -> list[Sent]:
+    """Return ends of messages of others that fit what a peer meant to exchange with a rank."""
+    found = []
+    for other in case.evidence.logs:
+        if other not in (mine.rank, theirs.rank):
+            way = _with_rank(mine.key, mine.rank, other)
+            ends = [_end(case, rank, way, mine.seq) for rank in (theirs.rank, other)]
+            known = [one for one in (*ends, theirs) if one is not None]
+            same = {one.text if mine.dtype == theirs.dtype else one.dtype for one in known}
+            one, two = ends
+            if one is not None and two is not None and one.place == theirs.place and len(same) == 1:
+                found.append(two)
+    return found
+
+
+def _is_odd_in_size(case: Case, mine: Sent, theirs: Sent, fitting: Sequence[Sent]) -> bool:
+    """Whether a rank had had the usual size each time before, or has the sizes of all, permuted."""
+    own = [one for one in ends_of(case, mine.rank) if one.key == mine.key]
+    if mine.seq > habit.ENOUGH and {one.text for one in own if one.seq < mine.seq} == {theirs.text}:
+        return True
+    sizes = sorted(one.text for one in own)
+    rows = ([one for one in ends_of(case, end.rank) if one.key == end.key] for end in fitting)
+    return len(own) > 1 and any(sizes == sorted(one.text for one in row) for row in rows)
+
+
+# -- from a line where no other was -----------------------------------------------------------
+
+
+def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who made one message from a line at which none of its like ever was.
+
+    All others to and from the same rank are from the same lines as theirs. Not if its rank, or
+    what came to it, decides that it is made.
+    """
+    issue = issue_of(candidate, "dtype", "count")
+    if issue is None or not _are_users(issue):
+        return
+    ends = issue.channel.source, issue.channel.destination
+    for rank, hub in (ends, ends[::-1]):
+        n, like = _foreign(case, issue, rank, hub)
+        mine = [one for one in ends_of(case, rank) if one.key == issue.channel]
+        if like is None or _may_be_told(case, rank):
+            continue
+        if not _is_meant(case, (rank, like), mine[n].place):
+            yield Evidence("message_of_its_own", (rank,), shown_by=mine[n])
+
+
+def _foreign(case: Case, issue: ChannelIssue, rank: int, hub: int) -> tuple[int, int | None]:
+    """Return which message of a rank is from a line of its own, and one of its like; else None."""
+    key = issue.channel
+
+    def places(one: int, way: ChannelKey) -> list[CallPlace]:
+        return [end.place for end in ends_of(case, one) if end.key == way]
+
+    mine, treated = places(rank, key)[: issue.seq], places(hub, key)
+    ways = {one: _with_rank(key, rank, one) for one in case.evidence.logs if one not in (rank, hub)}
+    rows = {one: (places(one, way), places(hub, way)) for one, way in ways.items()}
+    rows = {one: row for one, row in rows.items() if any(row)}
+    foreign = [
+        n for n, place in enumerate(mine) if all(place not in row[0] for row in rows.values())
+    ]
+    if len(foreign) != 1 or not rows or foreign[0] < habit.ENOUGH:
+        return 0, None
+    (n,) = foreign
+    rest = [*mine[:n], *mine[n + 1 :]]
+    m = min(len(rest), *(len(row[0]) for row in rows.values()))
+    is_even = all(row[0][:m] == rest[:m] and row[1][:m] == treated[:m] for row in rows.values())
+    return n, next(iter(rows)) if is_even and m >= n else None
+
+
+def _is_meant(case: Case, ranks: tuple[int, int], place: CallPlace) -> bool:
+    """Whether a message may be one rank's by design, or have been asked for; or is not alone.
+
+    The second of the ranks is one of its like.
+    """
+    made = calls_of(case, ranks[0])
+    n = next(n for n, one in enumerate(made) if one.place == place)
+    others = [one for r in case.evidence.logs if r != ranks[0] for one in calls_of(case, r)]
+    if place[1][:1] in [one.stack[:1] for one in others] or not 0 < n < len(made) - 1:
+        return True
+    before, here, then = (At(*made[k].place) for k in (n - 1, n, n + 1))
+    answer = led.led(case, ranks, before, here, then)
+    return not answer.decisions or any(
+        Origin.RECEIVED in one.origins or one.origins == (Origin.RANK,) for one in answer.decisions
+    )

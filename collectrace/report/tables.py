@@ -1,0 +1,164 @@
+"""The tables of a finding: values that differ, what met what, calls side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collectrace import words
+from collectrace.findings import KINDS, Finding, Table, TableRow
+from collectrace.records import Call
+from collectrace.report import text
+from collectrace.signature import is_user
+
+_MOST_ROWS: Final = 6
+_MOST_NAMES: Final = 6
+_MOST_COLUMNS: Final = 3
+
+MARKS: Final = {"": "", "parted": "apart >", "root": "first >", "fatal": "fails >"}
+"""In words, so that they survive a pipe: the first row that differs, and the first that fails;
+ranks may have been at different lines since one before."""
+
+_OUTCOMES: Final = {
+    "": "", "parted": "from different lines", "root": "first difference", "fatal": "fails here",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...] = ()
+    """Of each row: as ``TableRow.mark``."""
+    rest: str = ""
+    """What is left out."""
+    columns: tuple[int, ...] = ()
+    """Indices in the finding's table of the columns that are shown."""
+
+
+def values(finding: Finding) -> Grid | None:
+    """Return the values of names that differ between two ranks; None: no difference is known."""
+    rows: dict[str, tuple[str, str]] = {}
+    ranks: tuple[int, ...] = ()
+    for decision in finding.decisions or ():
+        one, two = sorted(decision.sides, key=lambda side: side.rank)[:2]
+        ranks = ranks or (one.rank, two.rank)
+        if one.rank == two.rank or (one.rank, two.rank) != ranks:
+            continue
+        for name in (one.values or {}).keys() & (two.values or {}).keys():
+            mine, theirs = (one.values or {})[name], (two.values or {})[name]
+            for told in (_short, value):
+                if told(mine) != told(theirs):
+                    rows.setdefault(text.clean(name), (told(mine), told(theirs)))
+    if not rows:
+        return None
+    cells = tuple((name, *rows[name]) for name in sorted(rows)[:_MOST_NAMES])
+    return Grid("values", ("", *(f"rank {rank}" for rank in ranks)), cells)
+
+
+def value(one: Any) -> str:
+    """Return what a record says of a value, in words: ``nan``, ``a list of 4``."""
+    if not isinstance(one, Mapping):
+        return text.clean(str(one))
+    kind = text.clean(str(one.get("type", "")))
+    if "shape" in one or "dtype" in one:
+        tensor = text.clean(f"{kind} {one.get('dtype', '')}{one.get('shape', '')}")
+        return f"{text.clean(str(one['value']))} ({tensor})" if "value" in one else tensor
+    if "value" in one:
+        return text.clean(str(one["value"]))
+    # A hash tells strings apart whose text is not recorded.
+    hashed = f", hash {one['hash']}" if "hash" in one else ""
+    return f"a {kind} of {one['len']}{hashed}" if "len" in one else f"a {kind}"
+
+
+def _short(one: Any) -> str:
+    return value(one.get("value", one) if isinstance(one, Mapping) else one)
+
+
+def side_by_side(finding: Finding, most: int = _MOST_COLUMNS) -> Grid | None:
+    """Return the calls around the difference, with at most so many columns."""
+    table = finding.table
+    if table is None:
+        return None
+    columns, rest = _columns(finding, table, most)
+    file = _file(table)
+    rows: list[tuple[str, ...]] = []
+    marks: list[str] = []
+    for n, row in enumerate(table.rows):
+        if n and row.seq > table.rows[n - 1].seq + 1:
+            rows.append(("", "..", *[""] * len(columns)))
+            marks.append("")
+        rows.append((MARKS[row.mark], str(row.seq), *(_call(row.cells[c], file) for c in columns)))
+        marks.append(row.mark)
+    head = ("", "call", *(words.ranks(table.columns[c]) for c in columns))
+    title = "calls side by side" + (f" (lines of {file})" if file else "")
+    return Grid(title, head, tuple(rows), tuple(marks), rest, tuple(columns))
+
+
+def meetings(finding: Finding) -> Grid | None:
+    """Return which calls met, if ranks got past the first difference; else None."""
+    table = finding.table
+    if table is None:
+        return None
+    marks = [row.mark for row in table.rows]
+    first = next((n for n, mark in enumerate(marks) if mark), None)
+    is_passed = "parted" in marks or {"root", "fatal"} <= {*marks}
+    is_told = KINDS[finding.kind].family == "message" or finding.kind == "role_mismatch"
+    if first is None or not (is_passed or is_told):
+        return None
+    telling = [n for n in range(first, len(marks)) if marks[n] or _differs(table.rows[n])]
+    if sum(_differs(table.rows[n]) and None not in table.rows[n].cells for n in telling) < 2:
+        return None
+    marked = {n for n in telling if marks[n]}
+    chosen = sorted({*marked, *[max(0, first - 1), *telling][:_MOST_ROWS]})[:_MOST_ROWS]
+    columns, rest = _columns(finding, table, _MOST_COLUMNS)
+    file = _file(table)
+    rows = []
+    for n in chosen:
+        told = "ok" if n < first else _OUTCOMES[marks[n]]
+        if marks[n] == "root" and n < max(marked):
+            told = "wrong partner, same bytes"
+        row = table.rows[n]
+        rows.append((str(row.seq), *(_call(row.cells[c], file) for c in columns), told))
+    head = ("call", *(words.ranks(table.columns[c]) for c in columns), "")
+    return Grid("what met what", head, tuple(rows), tuple(marks[n] for n in chosen), rest)
+
+
+def _call(c: Call | None, file: str = "") -> str:
+    """Return ``barrier (train.py:55)``, ``FSDP unshard of 0, float32[9] (line 7)``.
+
+    ``file``: in which all lines of the table are; empty if there are several.
+    """
+    if c is None:
+        return "no call"
+    place = f" ({text.short_site(c.site)})" if c.site else ""
+    if file:
+        place = place.replace(f"({file}:", "(line ")
+    if is_user(c) or c.void:
+        return text.call(c) + place
+    tensors = text.clean(words.tensors(c))
+    return text.short_issuer(c, of_part=True) + (f", {tensors}" if tensors else "") + place
+
+
+def _file(table: Table) -> str:
+    """Return the file in which all lines of a table are; empty if there are several."""
+    sites = {c.site for row in table.rows for c in row.cells if c is not None and c.site}
+    files = {text.short_site(site).rpartition(":")[0] for site in sites}
+    return files.pop() if len(files) == 1 else ""
+
+
+def _differs(row: TableRow) -> bool:
+    return len({_call(c) for c in row.cells}) > 1
+
+
+def _columns(finding: Finding, table: Table, most: int) -> tuple[list[int], str]:
+    """Return the columns that are shown, one of suspects among them, and what is left out."""
+    columns = range(len(table.columns))
+    guilty = [n for n in columns if set(table.columns[n]) & set(finding.suspects)][:1]
+    order = guilty + [n for n in columns if n not in guilty]
+    rest = [rank for n in order[most:] for rank in table.columns[n]]
+    return sorted(order[:most]), f"not shown: {words.ranks(rest)} (see --json)" if rest else ""

@@ -1,0 +1,106 @@
+"""The lines of the program that findings of recorded runs show."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Final
+
+import pytest
+from rich.console import Console
+
+from collectrace.findings import Alignment, Finding
+from collectrace.log_folder import SOURCES
+from collectrace.report import terminal
+from tests.zoo import corpus
+
+ENTRIES: Final = corpus.index()
+
+
+def aligned(name: str, folder: Path, *, text: bool = True) -> Alignment:
+    """The answer for a recorded run; ``text``: with the text of the program."""
+    entry = ENTRIES[name]
+    logs = corpus.unpack(entry.files(), folder)
+    if not text:
+        for file in logs.rglob(f"{SOURCES}/*.py"):
+            file.unlink()
+    return corpus.align(logs, entry.living)
+
+
+def shown(finding: Finding) -> list[str]:
+    """Function, line and notes of every line of an excerpt."""
+    return [
+        f"{part.function}:{line.line} {line.what}: {' | '.join(line.notes)}"
+        for part in finding.excerpt or ()
+        for line in part.lines
+    ]
+
+
+EXCERPTS: Final = {
+    "loops/left_through_a_helper": [
+        "<module>:27 call: only ranks 0-1",
+        "<module>:28 call: only rank 2",
+        "count:20 decision: next iteration on ranks 0-1 | ends on rank 2 | `page` = 7 on ranks 0-1",
+        "count:21 call: ",
+        "meet:23 call: rank 2 waited (6.2 s): call 8, barrier",
+        "total:13 call: ranks 0-1 waited (6.2 s): call 8, all_reduce float32[1] SUM",
+    ],
+    "stopped/exception": [
+        "<module>:17 loop: iteration 3 on every rank (`step` = 2)",
+        "<module>:18 decision: possible: true on rank 1",
+        "<module>:19 place: rank 1 raised here: ValueError: batch 2 has no labels",
+        "<module>:20 call: ranks 0,2: call 3, all_reduce float32[1] SUM",
+    ],
+    "groups/not_created_by_all": [
+        "<module>:18 call: ranks 0-1: new_group([0, 1])",
+        "<module>:19 call: rank 2: new_group([0, 1, 2])",
+    ],
+    "loops/while_not_converged": [
+        "<module>:19 decision: false on ranks 0,2 | true on rank 1",
+        "<module>:21 call: rank 1: call 5, all_reduce float32[4] SUM",
+        "<module>:22 call: ranks 0,2: call 5, broadcast float32[4] root 0",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EXCERPTS)
+def test_the_lines_that_matter_are_shown(name: str, tmp_path: Path) -> None:
+    assert shown(aligned(name, tmp_path).findings[0]) == EXCERPTS[name]
+
+
+def test_lines_have_the_recorded_text_below_the_least_indented(tmp_path: Path) -> None:
+    [part] = aligned("stopped/exception", tmp_path).findings[0].excerpt or ()
+    assert [line.text for line in part.lines] == [
+        "for step in range(5):",
+        "    if (rank, step) == (1, 2) and not TWIN:",
+        '        raise ValueError("batch 2 has no labels")  # BUG',
+        "    dist.all_reduce(torch.ones(1))",
+    ]
+
+
+@pytest.mark.parametrize("name", EXCERPTS)
+def test_without_the_text_no_place_is_lost(name: str, tmp_path: Path) -> None:
+    whole = aligned(name, tmp_path / "whole").findings[0]
+    bare = aligned(name, tmp_path / "bare", text=False).findings[0]
+    calls = {
+        (part.path.rpartition("/")[2], line.line)
+        for part in whole.excerpt or ()
+        for line in part.lines
+        if line.what != "decision" and line.notes and line.what != "loop"
+    }
+    found = {
+        (part.path.rpartition("/")[2], line.line)
+        for part in bare.excerpt or ()
+        for line in part.lines
+    }
+    assert calls <= found
+    assert all(line.text == "" for part in bare.excerpt or () for line in part.lines)
+
+
+def test_the_screen_shows_them_in_thirty_lines(tmp_path: Path) -> None:
+    out = io.StringIO()
+    alignment = aligned("loops/left_through_a_helper", tmp_path)
+    terminal.render(alignment, Console(file=out, width=100, color_system=None))
+    below = out.getvalue().partition("\n\n")[2]  # the path of the script may be long
+    assert len(below.splitlines()) <= 28
+    assert "   20   for page in pages:       next iteration on ranks 0-1" in out.getvalue()

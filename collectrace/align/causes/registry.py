@@ -219,6 +219,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT306", "refused-call",
         "A call was refused on some ranks over its own arguments.",
         ROWS | _kinds("missing_call", "deadlock"), ("root",),
+        example="stopped/error_caught_by_a_wrapper_of_two",
+        counter_example="matching/plan_that_never_came",
     ),
     Cause(
         "CT307", "threads-share-group",
@@ -283,6 +285,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT317", "returned-early",
         "A rank returned before a call, and raised an exception later.",
         _kinds("missing_call"), ("root", "raised", "decisions"), yields_to=("CT306", "CT315"),
+        example="stopped/returned_before_the_exchange", counter_example="stopped/exception",
     ),
     Cause(
         "CT318", "too-early",

@@ -90,6 +90,8 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "same things on every rank": "same number of iterations on every rank",
     "ended earlier on rank 2": "fewer iterations on rank 2",
     "once more, the 2nd in a row": "more iterations",
+    "under `if self.speaks": "inside `if self.speaks",
+    "an exception was caught there": "handled an exception",
     "equally often": "same number of | as often",
     "same number of steps": "same number of iterations",
     "longer": "more iterations",

@@ -83,7 +83,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed",
-            form(one) == "loop" and origin(one) == "unknown",
+            form(one) == "loop" and origin(one) == "unknown" and not known,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),

@@ -11,7 +11,7 @@ Example
         model = DistributedDataParallel(torch.nn.Linear(width, 1))
 
 Not to be confused with
-    CT514, if only some ranks construct the wrapper. CT502, if its options differ.
+    CT502, if its options differ.
 
 How to fix it
     Build the same model on every rank.

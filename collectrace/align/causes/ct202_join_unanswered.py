@@ -6,7 +6,7 @@ What it means
     a second forward for one input, or the forwards of two models before the first backward meet
     another call.
 
-Example:
+Example
     ::
 
         with student.join():                        # not given the teacher
@@ -123,8 +123,8 @@ def words(situation: Situation, found: Unanswered) -> Words:
                 "DistributedDataParallel."
             )
     return Words(
-        f"{who} {text.verb(found.side.ranks, 'was', 'were')} in {call} inside join(), which did "
-        "not answer it",
+        f"{who} {text.verb(found.side.ranks, 'was', 'were')} in {call}, which join() did not answer"
+        "",
         (
             joins.ran_out(situation, found.joined.ranks),
             why,

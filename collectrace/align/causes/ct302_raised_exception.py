@@ -13,7 +13,7 @@ Example
 
 Not to be confused with
     CT104, if the rank caught the exception. CT317, if it returned early before, and so skipped
-    calls already. CT315, if it gave up waiting for something outside of collectives.
+    calls already.
 
 How to fix it
     Fix what raised. If a rank may fail alone, share an error flag before the next collective.

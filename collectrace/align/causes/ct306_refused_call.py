@@ -81,13 +81,13 @@ def words(situation: Situation, found: Refused) -> Words:
     )
     others = text.ranks(rank for rank in members if rank not in found.ranks)
     errors = "; ".join(dict.fromkeys(text.brief(one, _LONGEST).rstrip(".") for one in found.errors))
-    is_ = text.verb(found.ranks, "is", "are")
+    is_, was = text.verb(found.ranks, "is", "are"), text.verb(found.ranks, "was", "were")
     behind = text.counted(found.behind, "call")
     ends = f"{text.upper(who)} caught the exception, and {is_} {behind} behind since."
     return Words(
         phrases.fitting(
-            f"{found.call} was refused on {who}, and never reached {others}",
-            f"{found.call} was refused on {who}",
+            f"{who} {was} refused {found.call}, which never reached {others}",
+            f"{who} {was} refused {found.call}",
         ),
         (
             f"At call {found.seq}, {who} raised: {errors}.",
@@ -96,7 +96,7 @@ def words(situation: Situation, found: Refused) -> Words:
             else f"{text.upper(who)} ended there; {others} made the call and wait.",
         ),
         (
-            f"Fix {found.call} on {who}: the exception says what is wrong with it.",
+            f"Fix what raised at {found.call} on {who}: its text says what is wrong with the call.",
             "If a rank may fail alone, do not go on after the exception: let it end the rank, or "
             "share an error flag with all ranks (all_reduce with MAX).",
         )

@@ -75,12 +75,12 @@ def words(situation: Situation, found: Early) -> Words:
     return Words(
         phrases.fitting(f"{who} skipped {call}: it returned early", f"{who} skipped {call}"),
         (
-            *deciders.reasons(situation, [found.decision]),
+            *deciders.reasons(situation, [found.decision])[:1],
             f"Later, and only as a consequence, {text.lower(raised.each(found.raised))}.",
         ),
         (
             f"Make {call} on every rank: let no rank return before it at {said}. A rank that has "
             "nothing to send takes part with an empty tensor.",
-            f"Then fix what raised{raised.line(found.raised[0])}, if it still does.",
+            f"Then see whether the exception{raised.line(found.raised[0])} still occurs.",
         ),
     )

@@ -4,14 +4,14 @@ What it means
     DistributedDataParallel compares the models in its constructor. The ranks built other ones:
     other parameters, shapes, or another ``requires_grad``. One of them raises, and the others wait.
 
-Example:
+Example
     ::
 
         width = 8 if rank == 2 else 4
         model = DistributedDataParallel(torch.nn.Linear(width, 1))
 
 Not to be confused with
-    CT514, if only some ranks construct the wrapper. CT502, if its options differ.
+    CT502, if its options differ.
 
 How to fix it
     Build the same model on every rank.

@@ -5,7 +5,7 @@ What it means
     The others wait in a barrier at its entry until the one has left the body. A collective in the
     body needs all ranks, so they wait for each other.
 
-Example:
+Example
     ::
 
         with accelerator.main_process_first():
@@ -79,8 +79,7 @@ def words(_: Situation, found: Held) -> Words:
     call = phrases.call(within.call) if within.call is not None else "the call"
     said = phrases.statement(found.text, found.site)
     return Words(
-        f"{within.who} called {call} in a block at whose entry {held.who} "
-        f"{text.verb(held.ranks, 'is', 'are')} held",
+        f"{within.who} called {call} in a block that holds {held.who}",
         (
             (
                 f"{said} holds {held.who} at its entry, in a barrier, until {within.who} "

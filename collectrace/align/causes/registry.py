@@ -111,7 +111,7 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
 
 
 STATES: Final = (
-    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319",
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319",
     "CT4",
 )  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
@@ -133,7 +133,7 @@ _UNEXPLAINED: Final[tuple[Kind, ...]] = (
 """The kinds whose cause may not be found, from CT951 on: the order is for ever."""
 
 HANDLED: Final = (
-    "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT2", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319", "CT4", "CT501", "CT504",
     "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""
@@ -194,7 +194,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT302", "raised-exception",
         "A rank raised an exception and ended, and the others wait for it.",
         _kinds("missing_call"), ("root", "raised"),
-        yields_to=("CT2", "CT306", "CT315", "CT317", "CT501", "CT505"),
+        yields_to=("CT2", "CT306", "CT317", "CT501", "CT505"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
@@ -219,6 +219,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT306", "refused-call",
         "A call was refused on some ranks over its own arguments.",
         ROWS | _kinds("missing_call", "deadlock"), ("root",),
+        example="stopped/error_caught_by_a_wrapper_of_two",
+        counter_example="matching/plan_that_never_came",
     ),
     Cause(
         "CT307", "threads-share-group",
@@ -241,13 +243,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT310", "finished-without",
         "A rank finished without a call that the others wait in.",
         _kinds("missing_call"), ("root", "finished"),
-        yields_to=("CT1", "CT2", "CT30", "CT311", "CT312", "CT313"),
-    ),
-    Cause(
-        "CT311", "waits-elsewhere",
-        "A rank waits in another call and did not reach this one.",
-        _kinds("missing_call"), ("root", "absent"), yields_to=("CT1", "CT2", "CT30", "CT315"),
-        example="threads/future_of_a_waiting_thread", counter_example="stopped/exception",
+        yields_to=("CT1", "CT2", "CT30", "CT312", "CT313"),
     ),
     Cause(
         "CT312", "left-job",
@@ -269,12 +265,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="stopped/helper_thread_raises", counter_example="stopped/lock",
     ),
     Cause(
-        "CT315", "gave-up-outside",
-        "A rank gave up waiting for something outside of all collectives.",
-        _kinds("missing_call"), ("root", "raised"),
-        example="stopped/restart_count_of_one_agent", counter_example="stopped/exception",
-    ),
-    Cause(
         "CT316", "callbacks-wait",
         "Callbacks of gloo wait for calls that no thread of gloo is left to run.",
         _kinds("stall"), ("root",),
@@ -282,7 +272,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT317", "returned-early",
         "A rank returned before a call, and raised an exception later.",
-        _kinds("missing_call"), ("root", "raised", "decisions"), yields_to=("CT306", "CT315"),
+        _kinds("missing_call"), ("root", "raised", "decisions"), yields_to=("CT306",),
+        example="stopped/returned_before_the_exchange", counter_example="stopped/exception",
     ),
     Cause(
         "CT318", "too-early",
@@ -379,12 +370,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="matching/one_mask_fewer", counter_example="matching/masked_out_metric",
     ),
     Cause(
-        "CT414", "swapped-lines",
-        "The ranks made two calls in swapped order, and the bytes agree.",
-        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307", "CT604"),
-        example="matching/metrics_swapped", counter_example="groups/metrics_on_swapped_groups",
-    ),
-    Cause(
         "CT415", "root-of-own-number",
         "Every rank worked out the root of a call from its own number.",
         _kinds("root_mismatch"), ("root", "several"), yields_to=CAUGHT,
@@ -417,14 +402,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT204", "uneven-inputs",
         "Some ranks had fewer batches than others, and nothing takes care of that.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT201", "CT202", "CT203", "CT205"),
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT201", "CT202", "CT203"),
         example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
-    ),
-    Cause(
-        "CT205", "join-around-loops",
-        "A join() is around several loops: a rank that has left one is still inside.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=("CT201",),
-        example="join/join_around_the_epochs", counter_example="join/inputs_uneven",
     ),
     Cause(
         "CT206", "own-join-hook",
@@ -516,12 +495,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root",),
         yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
-    ),
-    Cause(
-        "CT514", "wrapped-on-some-ranks",
-        "Only some ranks constructed a wrapper such as DistributedDataParallel.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT104", "CT501", "CT204"),
-        example="ddp/wrapped_anew_by_one", counter_example="ddp/model_sizes_differ",
     ),
     Cause(
         "CT515", "gradients-left-out",

@@ -50,7 +50,7 @@ def raises(problem: BaseException) -> Callable[..., int]:
 ARGUMENTS = {
     "run": ("x.py",), "align": ("logs",), "runs": ("logs",), "show": ("logs", "--rank", "0"),
     "diff": ("a", "b"), "gather": ("h:a", "-o", "x"), "import": ("dumps",), "doctor": (),
-    "schema": (), "docs": (),
+    "schema": (), "docs": (), "explain": ("CT102",),
 }  # fmt: skip
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import graphlib
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any, Final, Literal
 
+from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import NEEDS, Need, Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import KINDS, MISMATCHES, Kind
@@ -87,7 +88,8 @@ class Cause:
     def words(self, situation: Situation, found: Any) -> Words:
         """Return its words for what it found."""
         words: Callable[[Situation, Any], Words] = self.load().words
-        return words(situation, found)
+        said = words(situation, found)
+        return replace(said, headline=phrases.fitted(said.headline))
 
 
 ROWS: Final[frozenset[Kind]] = MISMATCHES - {"lost_mismatch"}

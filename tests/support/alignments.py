@@ -322,7 +322,7 @@ def with_a_blind_spot() -> Alignment:
 
 def with_an_internal_error() -> Alignment:
     fault = InternalError(
-        part="explanation", error="KeyError", site="collectrace/align/diagnosis/order.py:7"
+        part="explanation", error="KeyError", site="collectrace/align/causes/choose.py:7"
     )
     return replace(missing_call(), internal_errors=(fault,))
 

@@ -43,7 +43,7 @@ def broken(function: CodeType, problem: Exception) -> Iterator[None]:
 
 
 def name(function: CodeType) -> str:
-    """``align/diagnosis/order.py explain``."""
+    """``align/causes/choose.py cause_of``."""
     return f"{Path(function.co_filename).relative_to(ROOT)} {function.co_name}"
 
 

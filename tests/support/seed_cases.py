@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from collectrace.records import Call, Stack
 from tests.support.synthetic import Rank, Run
 
 Barrier = Literal["native", "zeros", "ones"]
@@ -58,7 +59,8 @@ def train(rank: Rank, *, join: bool, every_step: Barrier | None = None) -> None:
 
 
 def joined(rank: Rank) -> None:
-    rank.join("joined", group="0", iteration=BATCHES[rank.rank], site=JOIN)
+    batches = BATCHES[rank.rank]
+    rank.join("joined", group="0", iteration=batches, rounds=[batches], site=JOIN)
 
 
 def shadow(rank: Rank, role: str, iteration: int, **fields: Any) -> None:
@@ -81,7 +83,22 @@ def shadow_one_batch(rank: Rank) -> None:
 
 def case(number: int, kind: Barrier = "native") -> Run:
     """One of the six cases, up to where its ranks finish, raise or are killed."""
-    return _CASES[number](kind)
+    run = _CASES[number](kind)
+    for rank in run:
+        _record_stacks(rank)
+    return run
+
+
+def _record_stacks(rank: Rank) -> None:
+    """Give every call with a line of the script its stack, as the tracer does."""
+    sites = dict.fromkeys(call.site for call in rank.items if isinstance(call, Call) and call.site)
+    numbers = {site: n for n, site in enumerate(sites, start=1)}
+    for call in rank.items:
+        if isinstance(call, Call) and call.site:
+            call.stack = numbers[call.site]
+    rank.items[:0] = [
+        Stack(t=rank.header.t, stack=n, frames=[f"{site} train"]) for site, n in numbers.items()
+    ]
 
 
 def _healthy(kind: Barrier, *, at_the_end: bool) -> Run:

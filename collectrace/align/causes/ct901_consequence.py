@@ -47,7 +47,7 @@ def words(situation: Situation, found: Candidate) -> Words:
             (FIX,),
         )
     return Words(
-        phrases.fitting(f"then {_what(situation)}", f"then {_brief(situation)}"),
+        phrases.fitting(_what(situation), _brief(situation)),
         (f"It follows from the difference at {place(found)}.",),
         (FIX,),
     )

@@ -29,15 +29,12 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     ``context``: how many rows a table shows before and after a difference.
     """
     index = {candidate: n for n, candidate in enumerate(judged)}
-    return [
-        _finding(
-            Situation(case, one, decided.decisions, decided.pair, _again(case, one, judged)),
-            judged,
-            context,
-            index,
-        )
-        for one, decided in zip(judged, named.decided(case, judged), strict=True)
-    ]
+    found = []
+    for one, decided in zip(judged, named.decided(case, judged), strict=True):
+        again = case.faults.attempt("explanation", (), _again, case, one, judged)
+        situation = Situation(case, one, decided.decisions, decided.pair, again)
+        found.append(_finding(situation, judged, context, index))
+    return found
 
 
 def _finding(
@@ -83,7 +80,7 @@ def _finding(
         parted=explained(None, _diverged, situation),
         repeats=cause if explained(None, ct607_repeated.find, situation) is not None else None,
         decisions=(None if said.undecided else situation.decisions) or None,
-        evidence=evidence.told(verdict.evidence) if verdict is not None else None,
+        evidence=explained(None, evidence.told, verdict.evidence if verdict is not None else ()),
     )
 
 

@@ -97,7 +97,7 @@ def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
     logs = {rank: log for rank in sorted(ranks) if (log := case.log(rank)) is not None}
     if len(logs) < 2:
         return None
-    return _by_join(logs) or _by_loader(logs, (), {})
+    return _by_join(logs, is_over=True) or _by_loader(logs, (), {})
 
 
 def _moments(situation: Situation) -> dict[int, int]:
@@ -117,11 +117,16 @@ class _Pass(NamedTuple):
     """That it ran out of inputs, or left; None: neither."""
 
 
-def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
-    """Count the inputs of the latest ``join()`` that all ranks have entered."""
+def _by_join(logs: Mapping[int, RankLog], *, is_over: bool = False) -> Inputs | None:
+    """Count the inputs of the latest ``join()`` that all ranks have entered.
+
+    ``is_over``: also if all ranks have left it, so that it explains nothing that came later.
+    """
     passes = {rank: _passes(log) for rank, log in logs.items()}
     common = min(len(found) for found in passes.values())
-    if not common or all(log.joins[-1].phase == "left" for log in logs.values()):
+    if not common:
+        return None
+    if not is_over and all(log.joins[-1].phase == "left" for log in logs.values()):
         return None
     latest = {rank: found[common - 1] for rank, found in passes.items()}
     ended = frozenset(r for r, one in latest.items() if one.over and one.over.phase == "joined")

@@ -44,7 +44,10 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
         seen(config_skew.config_skew),
     ]
     told = (finding for finding in found if finding is not None)
-    return [replace(finding, code=registry.observed(finding.kind)) for finding in told]
+    return [
+        replace(f, code=case.faults.attempt("explanation", None, registry.observed, f.kind))
+        for f in told
+    ]
 
 
 def _ended(case: Case) -> Finding | None:

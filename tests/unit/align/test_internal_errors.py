@@ -14,7 +14,7 @@ import pytest
 
 from collectrace import internal, schema
 from collectrace.align import align, alignment
-from collectrace.align.diagnosis import explain
+from collectrace.align.causes import ct402_half_precision
 from collectrace.align.follow import Follower
 from collectrace.align.observations import collect, straggler
 from collectrace.align.overview import bands
@@ -27,15 +27,14 @@ from tests.support.synthetic import SECOND, Run
 SAMPLES: Final = (
     *(
         pytest.param(kind, marks=pytest.mark.slow)
-        for kind in ("swapped_role_mismatch", "deadlock", "early_termination")
+        for kind in ("swapped_role_mismatch", "deadlock", "early_termination", "split_mismatch")
     ),
-    "split_mismatch", "group_mismatch", "p2p_unmatched", "stall",
+    "group_mismatch", "p2p_unmatched", "stall",
 )  # fmt: skip
 """Of ``kind_examples``: of each family of findings the smaller runs."""
 
 FRAME: Final = {
-    "align/diagnosis/explain.py": {"findings", "_finding", "explained", "<listcomp>", "<dictcomp>"},
-    "align/diagnosis/wording.py": {"place"},
+    "align/causes/explain.py": {"findings", "_finding", "explained", "<listcomp>", "<dictcomp>"},
     "align/observations/collect.py": {"information", "seen", "<listcomp>"},
     "align/overview/build.py": {"build", "seen"},
 }
@@ -59,20 +58,25 @@ def test_no_failure_of_the_explanation_loses_the_verdict(sample: str, tmp_path: 
     kind_examples.KINDS[sample]().write(tmp_path)
     usual = align(tmp_path)
     assert usual.internal_errors is None
-    with breaking.called("align/diagnosis", "align/observations") as functions:
+    with breaking.called("align/causes", "align/observations") as functions:
         align(tmp_path)
     assert functions
+    lost = []
     for function in functions:
         file, _, name = breaking.name(function).partition(" ")
         if name in FRAME.get(file, ()):
             continue
-        with breaking.broken(function, KeyError("key")):
-            answer = align(tmp_path)
-        assert (answer.status, judged(answer)) == (usual.status, judged(usual)), (file, name)
-        (fault,) = answer.internal_errors or ()
-        assert (fault.error, fault.site) == (
-            "KeyError", f"collectrace/{file}:{function.co_firstlineno}",
-        )  # fmt: skip
+        try:
+            with breaking.broken(function, KeyError("key")):
+                answer = align(tmp_path)
+        except KeyError:
+            lost.append((file, name))
+            continue
+        faults = [(fault.error, fault.site) for fault in answer.internal_errors or ()]
+        is_told = faults == [("KeyError", f"collectrace/{file}:{function.co_firstlineno}")]
+        if not is_told or (answer.status, judged(answer)) != (usual.status, judged(usual)):
+            lost.append((file, name))
+    assert not lost
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
@@ -137,14 +141,12 @@ def test_every_report_asks_for_a_report_in_one_line(
     breaks: Callable[..., Any], error: str, mismatch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = align(mismatch)
-    monkeypatch.setitem(explain.EXPLAINERS, "dtype_mismatch", breaks)
+    monkeypatch.setattr(ct402_half_precision, "find", breaks)
     answer = align(mismatch)
     assert (answer.exit_status, judged(answer)) == (1, judged(usual))
     first = answer.findings[0]
-    assert (first.suspects, first.cause, first.fix) == ((2,), "", "")
-    assert first.headline == (
-        "one collective, tensors of different dtypes (call 4 of the default group)"
-    )
+    assert (first.code, first.suspects, first.cause, first.fix) == (None, (2,), "", "")
+    assert first.headline == KINDS["dtype_mismatch"].meaning
     (fault,) = answer.internal_errors or ()
     assert (fault.part, fault.error) == ("explanation", error)
     line = internal.sentence(fault)
@@ -224,7 +226,7 @@ def test_an_earlier_attempt_that_cannot_be_judged(
 
 
 def test_a_watched_job_keeps_its_verdict(mismatch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(explain.EXPLAINERS, "dtype_mismatch", endless)
+    monkeypatch.setattr(ct402_half_precision, "find", endless)
     follower = Follower(mismatch, interval=0.01)
     *_, last = follower.looks(threading.Event())
     report = follower.report()
@@ -235,7 +237,7 @@ def test_a_watched_job_keeps_its_verdict(mismatch: Path, monkeypatch: pytest.Mon
 
 
 def test_a_test_suite_sees_the_verdict(mismatch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(explain.EXPLAINERS, "dtype_mismatch", endless)
+    monkeypatch.setattr(ct402_half_precision, "find", endless)
     with pytest.raises(AssertionError, match="suspect") as failed:
         assert_aligned(mismatch)
     assert "RecursionError at test_internal_errors.py" not in str(failed.value)

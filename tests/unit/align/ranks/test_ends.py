@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.diagnosis import rank_words
+from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
 from collectrace.records import Raised
 from tests.support.judging import aligned, case_of
@@ -35,7 +35,7 @@ def test_ctrl_c_in_a_wait_is_a_wait(tmp_path: Path) -> None:
     found = standing(run, tmp_path)
     assert (found.state, found.ended, found.by_peers) == ("blocked", "signal", False)
     assert (
-        rank_words.detail(found)
+        detail.detail(found)
         == "in barrier at train.py:9 for 51 s (call 2 of the default group)"
     )
     assert standing(run, tmp_path, 1).state == "busy"
@@ -55,7 +55,7 @@ def test_ctrl_c_before_the_first_heartbeat(tmp_path: Path) -> None:
     run.rank(0).done(call.seq, failed=True, error="KeyboardInterrupt: ")
     ctrl_c(run.rank(0))
     found = standing(run, tmp_path)
-    assert (found.state, rank_words.detail(found)) == (
+    assert (found.state, detail.detail(found)) == (
         "blocked", "in barrier at train.py:9 for 3.0 s (call 2 of the default group)"
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_finished_while_another_thread_waits(tmp_path: Path) -> None:
     found = standing(run, tmp_path)
     assert found.state == "blocked"
     assert (
-        rank_words.detail(found)
+        detail.detail(found)
         == "in barrier at train.py:9 for 30 s (call 1 of the default group)"
     )
 
@@ -150,7 +150,7 @@ def test_an_exception_that_ended_the_thread_of_the_calls(tmp_path: Path) -> None
     raised(run.rank(0), "thread")
     run.rank(0).beat(40)
     found = standing(run, tmp_path)
-    assert (found.state, rank_words.detail(found)) == (
+    assert (found.state, detail.detail(found)) == (
         "raised", "ValueError: shard 2 at data.py:7"
     )  # fmt: skip
 
@@ -188,7 +188,7 @@ def test_a_workers_exception_in_words(tmp_path: Path) -> None:
     )
     run.rank(0).exit("exception", error="ValueError", message=text, site="/job/train.py:40")
     found = standing(run, tmp_path)
-    assert rank_words.detail(found) == "ValueError: corrupt JPEG: sample 37 at dataset.py:18"
+    assert detail.detail(found) == "ValueError: corrupt JPEG: sample 37 at dataset.py:18"
     assert rank_words.instead(case_of(run, tmp_path / "b"), (0,), None) == (
         "rank 0 raised ValueError at dataset.py:18"
     )
@@ -201,7 +201,7 @@ def test_what_an_exception_was_raised_from(tmp_path: Path) -> None:
         causes=["ValueError: loss is nan"],
     )  # fmt: skip
     found = standing(run, tmp_path)
-    assert rank_words.detail(found) == (
+    assert detail.detail(found) == (
         "RuntimeError: the step failed at train.py:40, after ValueError: loss is nan"
     )
     assert not found.by_peers

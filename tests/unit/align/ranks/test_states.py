@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.alignment import compared
-from collectrace.align.diagnosis import rank_words
+from collectrace.align.ranks import detail
 from collectrace.align.judging.case import build
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
@@ -44,14 +44,14 @@ def test_finished(run: Run, tmp_path: Path) -> None:
 def test_an_exit_status_other_than_zero_is_no_good_end(run: Run, tmp_path: Path) -> None:
     run.rank(0).exit(code=3)
     standing = first(run, tmp_path)
-    assert (standing.state, rank_words.detail(standing)) == ("raised", "sys.exit(3)")
+    assert (standing.state, detail.detail(standing)) == ("raised", "sys.exit(3)")
 
 
 def test_raised(run: Run, tmp_path: Path) -> None:
     run.rank(0).exit("exception", error="ValueError", message="loss is nan", site="/a/train.py:9")
     standing = first(run, tmp_path)
     assert (standing.state, standing.ended, standing.by_peers) == ("raised", "exit", False)
-    assert rank_words.detail(standing) == "ValueError: loss is nan at train.py:9"
+    assert detail.detail(standing) == "ValueError: loss is nan at train.py:9"
     assert standing.final
 
 
@@ -93,7 +93,7 @@ def test_blocked_by_its_last_sign_of_life(run: Run, tmp_path: Path) -> None:
     assert standing.state == "blocked"
     assert standing.waiting[0].observed
     assert (
-        rank_words.detail(standing)
+        detail.detail(standing)
         == "in all_reduce at train.py:7 for 10 s (call 2 of the default group)"
     )
 
@@ -195,7 +195,7 @@ def test_busy_after_its_last_call(run: Run, tmp_path: Path) -> None:
     run.rank(0).beat(10)
     standing = first(run, tmp_path)
     assert standing.state == "busy"
-    assert rank_words.detail(standing) == "in no collective 10 s after its last call"
+    assert detail.detail(standing) == "in no collective 10 s after its last call"
 
 
 def test_died_without_a_word(run: Run, tmp_path: Path) -> None:

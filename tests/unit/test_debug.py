@@ -95,7 +95,7 @@ def test_it_has_what_torch_asks_of_a_handler(logs: Path) -> None:
     wanted = {name for name in vars(frontend.DebugHandler) if not name.startswith("_")}
     assert wanted <= set(dir(page))
     assert page.dump_filename() == "collectrace"
-    assert "cause >" in (page.dump() or "")
+    assert "\nerror: " in (page.dump() or "")
     assert "no such folder" in (VerdictPage("nowhere").dump() or "")
     assert pickle.loads(pickle.dumps(page)).log_dir == str(logs)  # the server may be spawned
 

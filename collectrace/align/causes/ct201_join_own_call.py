@@ -5,7 +5,7 @@ What it means
     models and optimizers that ``join()`` was given, and no others. So a call of the script's own on
     the other ranks meets one of join()'s, often its count of the ranks that still have inputs.
 
-Example:
+Example
     ::
 
         with model.join():

@@ -6,7 +6,7 @@ What it means
     a second forward for one input, or the forwards of two models before the first backward meet
     another call.
 
-Example:
+Example
     ::
 
         with student.join():                        # not given the teacher

@@ -4,7 +4,7 @@ What it means
     Inside ``join()`` a forward and a backward of DDP make calls of their own, which tell ranks
     without inputs what to answer. Outside they do not. So the same model makes other calls.
 
-Example:
+Example
     ::
 
         with model.join(enable=len(mine) != len(longest)):     # true on one rank only

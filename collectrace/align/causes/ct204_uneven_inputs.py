@@ -4,7 +4,7 @@ What it means
     The ranks loop over batches and make collectives for each. A rank that has no more batches
     leaves the loop, and the others wait for it, or meet the calls behind the loop.
 
-Example:
+Example
     ::
 
         for batch in loader:        # 5 batches on rank 0, 6 on rank 1

@@ -5,7 +5,7 @@ What it means
     has left one loop over batches, and is at the next loop or at a call behind it, does not answer
     the ranks that are still in the loop.
 
-Example:
+Example
     ::
 
         with model.join():

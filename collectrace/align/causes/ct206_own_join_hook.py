@@ -4,7 +4,7 @@ What it means
     A rank out of inputs runs the hooks of what ``join()`` was given. A hook of the script's own
     must make the same calls as its joinable makes for one input on the other ranks.
 
-Example:
+Example
     ::
 
         class Hook(JoinHook):

@@ -4,7 +4,7 @@ What it means
     DistributedDataParallel compares the models in its constructor. The ranks built other ones:
     other parameters, shapes, or another ``requires_grad``. One of them raises, and the others wait.
 
-Example:
+Example
     ::
 
         width = 8 if rank == 2 else 4

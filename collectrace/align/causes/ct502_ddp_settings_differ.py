@@ -5,7 +5,7 @@ What it means
     ``bucket_cap_mb`` and frozen parameters decide how gradients are cut into buckets, and a hook of
     ``register_comm_hook`` what is sent of them. All must be the same on every rank.
 
-Example:
+Example
     ::
 
         model = DistributedDataParallel(net, find_unused_parameters=rank == 1)

@@ -4,7 +4,7 @@ What it means
     A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers
     the parameters of each module. So every rank must run it, from whichever line.
 
-Example:
+Example
     ::
 
         if rank == 0:

@@ -4,7 +4,7 @@ What it means
     A backward() inside ``no_sync()`` sends no gradients, outside it does. Ranks that accumulate
     over another number of micro-batches send them at other times.
 
-Example:
+Example
     ::
 
         with nullcontext() if step % accumulate == 0 else model.no_sync():

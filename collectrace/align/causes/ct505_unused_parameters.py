@@ -4,7 +4,7 @@ What it means
     DDP sends a bucket when all its parameters have their gradients. On a rank whose loss does not
     depend on some of them it never does, and the rank goes on while the others wait.
 
-Example:
+Example
     ::
 
         loss = one.sum() if rank == 1 else one.sum() + two.sum()

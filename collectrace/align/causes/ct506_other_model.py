@@ -4,7 +4,7 @@ What it means
     Several DDP models share a group. What one of them sends looks like what another one sends, so
     gradients of different models meet. Results are wrong, and often nothing fails.
 
-Example:
+Example
     ::
 
         models = [critic, actor] if rank == 2 else [actor, critic]

@@ -6,7 +6,7 @@ What it means
     it, and are in a forward, a backward or another part of a framework already. What they send
     there meets the call: often the sizes even fit, and gradients are mixed with a metric.
 
-Example:
+Example
     ::
 
         loss = model(batch).sum()

@@ -4,7 +4,7 @@ What it means
     Iterations, and models of one size, make the same calls. So the next backward() of the rank that
     skipped one meets another one of the others, and nothing fails until the end. Results are wrong.
 
-Example:
+Example
     ::
 
         if not loss.isfinite():

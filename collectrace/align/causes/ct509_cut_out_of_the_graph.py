@@ -4,7 +4,7 @@ What it means
     autograd runs the backward of a function only if the loss was computed from its output. A loss
     that leaves a term out, or new zeros in the place of a computation, cut it out of the graph.
 
-Example:
+Example
     ::
 
         spread = Sum.apply(out.var(0))      # Sum.backward() makes an all_reduce

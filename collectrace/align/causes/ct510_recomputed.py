@@ -4,7 +4,7 @@ What it means
     ``torch.utils.checkpoint`` keeps a module's inputs and runs its forward a second time during
     backward(). So its collectives are made twice. That must be so on every rank.
 
-Example:
+Example
     ::
 
         if len(rows) > 8:                       # long inputs on rank 1 only

@@ -5,7 +5,7 @@ What it means
     run a module makes fewer calls, and what it gathers for the next one meets that module on the
     others.
 
-Example:
+Example
     ::
 
         for layer in self.layers:

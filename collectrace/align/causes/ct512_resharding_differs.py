@@ -4,7 +4,7 @@ What it means
     FSDP frees the parameters of a module after its forward and gathers them again for its backward,
     unless it is told to keep them (``reshard_after_forward=False``). That must be so on every rank.
 
-Example:
+Example
     ::
 
         if free_memory() > needed:          # on rank 1 only

@@ -5,7 +5,7 @@ What it means
     the layers, of the buffers, of the inputs, the number of tensors in a metric's state, or the
     rank that is to get the result.
 
-Example:
+Example
     ::
 
         layer = nn.Linear(6, 9 if rank == 1 else 6)     # its shards have another size

@@ -4,7 +4,7 @@ What it means
     The constructor compares the models over the group. Ranks that do not construct one at the same
     point make other calls. So it is with a model that is wrapped anew during the training.
 
-Example:
+Example
     ::
 
         if loss < 0.5:                              # on rank 0 only

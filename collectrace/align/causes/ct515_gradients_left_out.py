@@ -5,7 +5,7 @@ What it means
     It does so only if the loss depends on what the module computed, and not while gradients are
     accumulated.
 
-Example:
+Example
     ::
 
         loss = trunk(x).sum() + keep * branch(x).sum()      # keep is 0.0 on rank 1: left out

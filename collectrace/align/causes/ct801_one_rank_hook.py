@@ -5,7 +5,7 @@ What it means
     returned: Lightning's ``prepare_data()`` and ``save_checkpoint()`` of a ``CheckpointIO``. No
     other rank makes the collective.
 
-Example:
+Example
     ::
 
         def prepare_data(self):

@@ -5,7 +5,7 @@ What it means
     The others wait in a barrier at its entry until the one has left the body. A collective in the
     body needs all ranks, so they wait for each other.
 
-Example:
+Example
     ::
 
         with accelerator.main_process_first():

@@ -5,7 +5,7 @@ What it means
     use it for the first time at the same point. A rank that uses it earlier, as for a log line,
     makes its collectives alone, and does not make them when the others do.
 
-Example:
+Example
     ::
 
         @cached_property

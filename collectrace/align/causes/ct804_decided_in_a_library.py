@@ -5,7 +5,7 @@ What it means
     loop sent the ranks different ways: it read a flag that the script had set on one rank only, or
     went through a list that has another length there.
 
-Example:
+Example
     ::
 
         if trainer.is_global_zero:

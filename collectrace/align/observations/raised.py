@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from collectrace import words
+from collectrace.align.causes import deciders
+from collectrace.align.causes.situation import Situation
+from collectrace.align.deciding import named
+from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.matching import habit
+from collectrace.align.matching.comparison import Divergence
 from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Finding, Side
+from collectrace.ops import BARRIERS
 
 _MOST_NAMES: Final = 4
 
@@ -104,7 +113,7 @@ class _Doubt(NamedTuple):
 
 
 def _doubts(case: Case, those: Sequence[Standing]) -> list[_Doubt]:
-    """Return work that ranks which raised never waited for."""
+    """Return work that ranks which raised never waited for, and a call from two lines."""
     if all(s.by_peers for s in those):
         return []
     ranks = {s.rank for s in those}
@@ -117,4 +126,42 @@ def _doubts(case: Case, those: Sequence[Standing]) -> list[_Doubt]:
         )
         for one in unwaited[:_MOST_NAMES]
     ]
-    return doubts
+    apart = _came_apart(case, those)
+    return doubts if apart is None else [*doubts, apart]
+
+
+def _came_apart(case: Case, those: Sequence[Standing]) -> _Doubt | None:
+    """Return the call after which all raised, if it is the only one from different lines.
+
+    Two callers of a helper, say: what is combined there has two meanings, and the bytes agree.
+    """
+    calls_made = [s.last_call for s in those if not s.by_peers]
+    last = {(c.group, c.device, c.seq): c for c in calls_made if c is not None and c.peer is None}
+    if len(last) != 1 or len(those) < len(case.standings):
+        return None
+    (((group, device, seq), call),) = last.items()
+    known = (one for one in case.comparison.other_lines if one.group == group)
+    found = next((one for one in known if (one.count, one.seq) == (1, seq)), None)
+    info = case.comparison.groups.get(group)
+    if found is None or info is None or seq <= habit.ENOUGH or call.op in BARRIERS:
+        return None
+    stream = StreamKey(group, device)
+    calls = {rank: case.call(rank, stream, seq) for one in found.lines for rank in one.ranks}
+    sides = tuple(replace(case.side(one.ranks[0], calls[one.ranks[0]]), ranks=one.ranks)
+                  for one in found.lines)  # fmt: skip
+    source = Divergence(stream, info, seq, "root", "op", calls)
+    candidate = Candidate("op_mismatch", source, info, call.t, stream, seq, sides)
+    decided = named.decided(case, [candidate])[0]
+    situation = Situation(case, candidate, decided.decisions, decided.pair)
+    first = next(iter(deciders.ranked(situation)), None)
+    lines = "; ".join(f"{words.ranks(one.ranks)} at {words.site(one.site)}" for one in found.lines)
+    if first is None or deciders.form(first) != "condition":
+        return None
+    return _Doubt(
+        f"The last call, {seq}, is the only one that they made from different lines: {lines}. So "
+        "it may have combined values that do not belong together, and what raised may come of "
+        "that. "
+        f"{deciders.what_it_did(situation, first)}",
+        "Make the call on every rank from the same line: "
+        f"{words.lower(deciders.fix(situation, first))}",
+    )

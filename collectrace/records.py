@@ -410,6 +410,8 @@ class Unwaited(Record):
     device: str = _doc("device type of the call")
     seq: int = _doc("sequence number of the first such call since the last record")
     op: str = _doc("op of the call")
+    peer: int | None = _opt("peer of a point-to-point op")
+    tag: int | None = _opt("tag of a point-to-point op")
     count: int = _doc("such calls from this line since the last record", default=1)
     touched: bool | None = _opt("true: it was waited for, but its tensor was written to before")
     site: str | None = _opt("`path:line`")

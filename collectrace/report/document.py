@@ -176,9 +176,9 @@ def _called(side: Side) -> str:
     c = side.call
     if c is None:
         return text.STATES[side.state]
-    numbered = "message" if c.op in POINT_TO_POINT else "call"
     issuer = text.issuer(c)
-    return f"{numbered} {c.seq}, {text.call(c)}" + (f" ({issuer})" if issuer else "")
+    numbered = "message" if c.op in POINT_TO_POINT else "call"
+    return f"{numbered} {c.seq}, {text.call(c)}{f' ({issuer})' if issuer else ''}"
 
 
 _GONE: Final = ("finished", "died", "missing", "silent", "raised")
@@ -216,10 +216,16 @@ def explanation(finding: Finding) -> list[Prose]:
     fixes = finding.fixes or ((finding.fix,) if finding.fix else ())
     for n, fix in enumerate(fixes[:_MOST_FIXES]):
         told = text.clean(fix, lines=True)
-        found.append(
-            Prose("" if n else "fix", told if not n or told[:3] == "Or " else f"Or: {told}")
-        )
+        found.append(Prose("" if n else "fix", _alternative(told) if n else told))
     return found
+
+
+def _alternative(fix: str) -> str:
+    """Return ``Or raise on every rank.``; what begins with a name keeps its capitals."""
+    first = fix.partition(" ")[0]
+    if first == "Or":
+        return fix
+    return f"Or {words.lower(fix)}" if first.isalpha() and first[1:].islower() else f"Or: {fix}"
 
 
 def _followed(alignment: Alignment, n: int) -> Iterator[str]:

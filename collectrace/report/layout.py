@@ -68,10 +68,6 @@ class Page:
             whole.plain = plain.encode(encoding, "replace").decode(encoding)
         self.console.print(whole, soft_wrap=True, highlight=False)
 
-    def heading(self, title: str) -> None:
-        """The title of a section."""
-        self.line(Text(title, "bold underline"))
-
     def prose(
         self,
         text: Text | str,

@@ -54,7 +54,7 @@ def _side(side: Side) -> str:
 def _places(page: Page, title: str, places: Sequence[Place]) -> None:
     if not places:
         return
-    page.heading(title)
+    page.line(Text(title, "bold underline"))
     for place in places[:_MOST_PLACES]:
         at = f"{words.ranks(place.ranks)}, call {place.position} of {_each(place)}"
         page.prose(Text(at, "bold"), indent=INDENT, hang=INDENT)
@@ -81,7 +81,7 @@ def _call(call: Call | None) -> str:
 
 def _counts(page: Page, counts: Sequence[Count]) -> None:
     """Per kind of call how often a rank issued it in each run."""
-    page.heading("calls per rank")
+    page.line(Text("calls per rank", "bold underline"))
     header = ["", "A", "B", "op", "issued by", "group"]
     lines = [(header, "bold")]
     for row in counts[:_MOST_COUNTS]:

@@ -54,22 +54,28 @@ def write(alignment: Alignment, out: TextIO) -> None:
 def render(alignment: Alignment, console: Console) -> None:
     """Write the report to a console, whose width and colours it follows."""
     page = Page(console)
-    opening.show(page, alignment)
     whole, others = chosen(alignment)
-    for n in whole:
-        show(page, document(alignment, n))
-    remarks(page, alignment, others)
+    _findings(page, alignment, whole, others)
+    if not whole and alignment.status == "unknown":
+        grid(page, ending.states(alignment))
+        page.line()
     ending.show(page, alignment, whole)
 
 
 def render_head(alignment: Alignment, console: Console, findings: Sequence[int]) -> None:
     """Write how the job stands, and some of the findings, to a console: the first ones in full."""
     page = Page(console)
-    opening.show(page, alignment)
-    for n in findings[:_WHOLE]:
-        show(page, document(alignment, n))
-    remarks(page, alignment, findings[_WHOLE:])
+    _findings(page, alignment, findings[:_WHOLE], findings[_WHOLE:])
     ending.internal_errors(page, alignment)
+
+
+def _findings(
+    page: Page, alignment: Alignment, whole: Sequence[int], others: Sequence[int]
+) -> None:
+    opening.show(page, alignment)
+    for n in whole:
+        show(page, document(alignment, n))
+    remarks(page, alignment, others)
 
 
 def chosen(alignment: Alignment) -> tuple[list[int], list[int]]:

@@ -45,9 +45,7 @@ def write(alignment: Alignment, out: TextIO) -> None:
     roots = [n for n in range(len(alignment.findings)) if cause_of(alignment.findings, n) is None]
     for n in roots[:_MOST_FINDINGS]:
         if alignment.findings[n].kind != "evidence_gap":
-            told = document(alignment, n)
-            terminal.title(page, told)
-            terminal.blocks(page, told.blocks)
+            terminal.show(page, document(alignment, n))
             terminal.blocks(page, list(blocks(alignment, n)))
             page.line()
             _consequences(page, alignment, n, 0)

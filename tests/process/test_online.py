@@ -77,7 +77,7 @@ for n in range(10**9):
         ranks.wait_for_words("called all_reduce with MAX")
         assert len(heads(ranks)) == 1
         [elected] = heads(ranks)
-        assert "reduce_op_mismatch at call 301 of the default group" in ranks.said(elected)
+        assert ": call 301, all_reduce float32[4] MAX" in ranks.said(elected)
         found = align(ranks.together()).findings[0]
         assert (found.kind, found.seq, found.suspects) == ("reduce_op_mismatch", 301, (2,))
 

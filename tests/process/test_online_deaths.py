@@ -59,7 +59,7 @@ def test_a_rank_may_go_while_it_answers(tmp_path: Path, end: str) -> None:
         [elected] = heads(ranks)
         assert elected in (0, 1)
         ranks.wait_for_words(f"(found by rank {elected}, which tells more)", 1 - elected)
-        assert "op_mismatch at call 11" in ranks.said(elected)
+        assert ": call 11 of group 1, " in ranks.said(elected)
         assert "going" in ranks.said(2)
         assert "suspect: rank 2" not in ranks.said(elected)
 

@@ -80,9 +80,12 @@ class Apart:
             time.sleep(0.1)
 
     def wait_for_words(self, words: str, *ranks: int) -> None:
-        """Until these ranks have said something; without any named: until all have."""
+        """Until these ranks have said something; without any named: until all have.
+
+        On however many lines they say it.
+        """
         for rank in ranks or range(self.world):
-            self.wait_for(lambda rank=rank: words in self.said(rank))  # type: ignore[misc]
+            self.wait_for(lambda rank=rank: words in " ".join(self.said(rank).split()))  # type: ignore[misc]
 
     def together(self) -> Path:
         """All rank files in one folder, as a person would gather them after the hang."""

@@ -44,6 +44,8 @@ def _departed(situation: Situation, found: Departure) -> str:
     match found.what:
         case What.SKIPPED | What.FEWER_ITERATIONS:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
+        case What.EXTRA if _has_left(situation):
+            return f"{who} left the loop and {_called(situation)}; {others} went on with it"
         case What.EXTRA | What.MORE_ITERATIONS:
             return (
                 f"{who} made {_extra(found)}, {made(situation, found)}{at}; {_did_not(situation)}"
@@ -53,6 +55,20 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} made {count} in another order than {others}, first {phrases.call(first)}"
         case _:
             return ""
+
+
+def _has_left(situation: Situation) -> bool:
+    """Whether a loop had ended on the suspects, and went on with the others."""
+    return any(
+        {side.did for side in one.sides if side.rank in situation.suspects} == {"ended"}
+        and {side.did for side in one.sides if side.rank not in situation.suspects} == {"iterates"}
+        for one in situation.decisions
+    )
+
+
+def _called(situation: Situation) -> str:
+    side, call = situation.called[0]
+    return phrases.made(side.ranks, call).removeprefix(f"{words.ranks(side.ranks)} ")
 
 
 def _is_longer(situation: Situation) -> bool:

@@ -123,8 +123,8 @@ def words(situation: Situation, found: Unanswered) -> Words:
                 "DistributedDataParallel."
             )
     return Words(
-        f"{who} {text.verb(found.side.ranks, 'was', 'were')} in {call} inside join(), which did "
-        "not answer it",
+        f"{who} {text.verb(found.side.ranks, 'was', 'were')} in {call}, which join() did not answer"
+        "",
         (
             joins.ran_out(situation, found.joined.ranks),
             why,

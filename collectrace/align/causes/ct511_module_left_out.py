@@ -22,7 +22,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import collectives, control, sharded
+from collectrace.align.causes import control, sharded
 from collectrace.align.causes.sharded import Apart
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -37,12 +37,9 @@ def find(situation: Situation) -> Apart | None:
 def words(situation: Situation, found: Apart) -> Words:
     """Return the words for a module that was left out."""
     return Words(
-        collectives.headline(situation),
+        f"{sharded.told(found.mine)}, {sharded.told(found.other)}",
         (
-            (
-                f"The ranks run other modules: {sharded.told(found.mine)} and "
-                f"{sharded.told(found.other)}."
-            ),
+            f"The ranks run other modules{sharded.line(found.mine)}.",
             *control.why(situation),
         ),
         ("Let every rank run the same modules in the same order.", *control.fixes(situation)),

@@ -20,7 +20,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import collectives, control, sharded
+from collectrace.align.causes import control, sharded
 from collectrace.align.causes.sharded import Apart
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -36,9 +36,9 @@ def words(situation: Situation, found: Apart) -> Words:
     """Return the words for gradients that did not come."""
     who = text.ranks(situation.suspects) if situation.suspects else "some ranks"
     return Words(
-        collectives.headline(situation),
+        f"{sharded.told(found.mine)}, {sharded.told(found.other)}",
         (
-            f"In backward() {sharded.told(found.mine)} and {sharded.told(found.other)}.",
+            f"They are in different modules of one backward(){sharded.line(found.mine)}.",
             (
                 f"On {who} the gradients of a module did not come: what it computed took no part "
                 "in the loss, or they were not reduced in this step."

@@ -113,11 +113,21 @@ def words(situation: Situation, found: Passed) -> Words:
     why = deciders.reasons(situation, [decision]) if decision is not None else ()
     through = deciders.quoted(decision) if decision is not None else lines
     order = "use the same order on every rank, such as sorted(...) of names that all ranks share."
-    fixes = (
+    fixes: tuple[str, ...] = (
         f"Pass the same group on every rank at {lines}"
         + (f": {words_.group(others[0][1])}." if situation.suspects and others else "."),
         f"Or if {through} goes through several groups: {order}",
     )
+    # The loop yields other values on each rank, and is not sorted: it may yield the groups.
+    is_loop = (
+        decision is not None
+        and decision.text.startswith("for ")
+        and "sorted(" not in decision.text
+        and deciders.form(decision) == "value"
+    )
+    if is_loop and not found.is_turn:
+        why = (f"So {through} can go through the groups in another order on each rank.", *why)
+        fixes = (f"Go through the groups in one order at {through}: {order}",)
     if found.is_turn:
         before = "In the iterations before, this line went through these groups in one order."
         why = (before, *why)

@@ -133,6 +133,8 @@ def _ended(situation: Situation, rank: int) -> list[str]:
 def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
     decision = departed_words.decider(situation)
+    if decision is not None and deciders.origin(decision) == "rank":
+        decision = None  # the ends of a message run different code by right
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
     fixes = deciders.fixes(situation, decision)[:1] if decision is not None else ()
     return Words(

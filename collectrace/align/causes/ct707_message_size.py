@@ -214,5 +214,7 @@ def _stumbled(situation: Situation) -> list[str]:
         if standing.state == "raised" and not standing.by_peers and standing.exit is not None:
             said = failure(standing.exit)
             error = words_.exception(said.error, said.text) + phrases.line(said.site)
-            told.append(f"It reached rank {rank}, which ended with an exception ({error}).")
+            told.append(
+                f"What came of it reached rank {rank}, which ended with an exception ({error})."
+            )
     return told

@@ -30,7 +30,6 @@ from collectrace import words as words_
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.records import Call
 from collectrace.signature import channel_text, is_user, numel
@@ -136,29 +135,11 @@ def _shifted(situation: Situation, issue: ChannelIssue) -> Crossed | None:
     if issue.taken or not (issue.send and issue.recv and is_user(issue.send)):
         return None
     sent, awaited = _messages(situation, issue)
-    # Of an end that waits in the message, what followed it in the iteration before is known.
-    earlier = _earlier(situation, issue)
-    sends = _shift(sent, _foreseen(awaited, earlier))
-    awaits = _shift(awaited, _foreseen(sent, earlier))
+    sends, awaits = _shift(sent, awaited), _shift(awaited, sent)
     if bool(sends) is bool(awaits):
         return None
     ranks = issue.channel.source, issue.channel.destination
     return Crossed(issue, longer=ranks[0 if sends else 1], extra=tuple(sends or awaits))
-
-
-def _earlier(situation: Situation, issue: ChannelIssue) -> list[Call]:
-    log = situation.case.log(issue.channel.destination)
-    numbers = range(max(1, issue.seq - 64), issue.seq)
-    calls = [log.channel_call(issue.channel, n) for n in numbers] if log is not None else []
-    return [call for call in calls if call is not None]
-
-
-def _foreseen(calls: list[Call], earlier: list[Call]) -> list[Call]:
-    texts = [channel_text(one) for one in earlier]
-    period, _ = habit.repetition(texts)
-    if len(calls) != 1 or not period or channel_text(calls[0]) != texts[-period]:
-        return calls
-    return calls + earlier[len(earlier) - period + 1 :]
 
 
 def _shift(longer: Sequence[Call], shorter: Sequence[Call]) -> Sequence[Call]:

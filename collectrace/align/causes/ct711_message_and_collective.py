@@ -56,6 +56,10 @@ def words(situation: Situation, found: Cycle) -> Words:
     if message.waiting.seq == 1:
         headline = f"ranks {who} disagree: rank {rank} called {one}, the others {other}"
         new = f"Rank {rank} had never made this {message.waiting.op} before."
+        peer, log = message.target[0], situation.case.log(message.target[0])
+        if channel is not None and log is not None and not log.last_channel_seq.get(channel):
+            other = "never sent one" if channel.source == peer else "never received one"
+            new = f"{new.removesuffix('.')}, and rank {peer} {other}."
         end = "send" if message.waiting.op == "recv" else "recv"
         fixes.insert(
             0, f"Let rank {message.target[0]} make its {end}, too, or leave out the {one}."

@@ -79,8 +79,7 @@ def words(_: Situation, found: Held) -> Words:
     call = phrases.call(within.call) if within.call is not None else "the call"
     said = phrases.statement(found.text, found.site)
     return Words(
-        f"{within.who} called {call} in a block at whose entry {held.who} "
-        f"{text.verb(held.ranks, 'is', 'are')} held",
+        f"{within.who} called {call} in a block that holds {held.who}",
         (
             (
                 f"{said} holds {held.who} at its entry, in a barrier, until {within.who} "

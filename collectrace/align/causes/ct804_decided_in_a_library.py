@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import apart, collectives, deciders, frameworks
+from collectrace.align.causes import apart, collectives, control, deciders, frameworks
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.framework_fixes import PARTED, Parted
 from collectrace.align.causes.situation import Situation
@@ -46,11 +46,10 @@ class Found(NamedTuple):
 
 def find(situation: Situation) -> Found | None:
     """Return the statement of a library that decided, or the functions where the sides parted."""
-    decision = next(iter(deciders.ranked(situation)), None)
-    if decision is not None and decision.library is None and deciders.form(decision) != "value":
+    decision = control.first(situation)
+    if decision is not None and decision.library is None:
         return None
-    form = deciders.form(decision) if decision is not None else "value"
-    known = decision if form in ("condition", "loop") else None
+    known = decision if decision is not None and deciders.form(decision) != "handler" else None
     went = _went(situation)
     for row in PARTED if went else ():
         for over, going in (went, went[::-1]):

@@ -83,7 +83,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed",
-            form(one) == "loop" and origin(one) == "unknown",
+            form(one) == "loop" and origin(one) == "unknown" and not known,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),
@@ -156,7 +156,7 @@ def _condition(situation: Situation, decision: Decision) -> str:
     outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
     if found.branches > 1:
         told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
-        other = "make different calls, or make them in another order"
+        other = "make their calls in another order" if found.reorders else "make different calls"
         return f"The branches of {said} {other}: {words.listed(told)}."
     if found.inside:
         side, call = found.inside[0]
@@ -339,7 +339,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         return f"Move {call} out of {said}: make the call on every rank, or on none."
     if found.jump is not None and found.outside:
         return (
-            f"Make the calls behind {said} on every rank, or on none. If only some ranks may "
-            f"`{found.jump}` there, decide together first."
+            f"Make the calls behind {said} on every rank: move them before it, or make them on "
+            f"none. If only some ranks may `{found.jump}` there, decide together first."
         )
     return f"Let every rank take the same branch of {said}."

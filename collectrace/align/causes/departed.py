@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Final
 
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding.timeline import Entry
@@ -16,6 +17,14 @@ from collectrace.align.judging.own_calls import Awaited, awaited, calls_of
 from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
+
+_BY_RANK: Final = "led_by_its_rank"
+_UNEVEN: Final = "uneven_exchange"
+_CHANGING: Final = "hub_serves_as_many"
+_ORDER: Final = "left_own_order"
+_OTHERS_KEPT: Final = "others_kept_rounds"
+FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _ORDER, _OTHERS_KEPT})
+"""Facts that tell how ranks departed, besides those whose data does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,8 @@ class Departed:
     """How often they called it in this iteration, and how often it is called usually."""
     served: tuple[int, int] | None = None
     """With how many ranks, which change, messages are exchanged per iteration, and in this one."""
+    others_kept: bool = False
+    """Whether all other ranks are seen to have kept to what they usually do."""
     after: Call | None = None
     """The call after which it made the skipped one each time but once."""
 
@@ -50,8 +61,11 @@ def find(situation: Situation) -> Departed | None:
         return _in_tie(situation, waits)
     rows = candidate.verdict.evidence if candidate.verdict is not None else ()
     shown = {type(row.shown_by): row.shown_by for row in rows}
-    found = next(_of_suspects(situation, waits, shown, {row.fact for row in rows}), None)
-    return replace(found, ranks=suspects) if found is not None else None
+    facts = {row.fact for row in rows}
+    found = next(_of_suspects(situation, waits, shown, facts), None)
+    if found is None:
+        return None
+    return replace(found, ranks=suspects, others_kept=_OTHERS_KEPT in facts)
 
 
 def _of_suspects(
@@ -71,17 +85,17 @@ def _of_suspects(
     due = _due(case, mine) if mine is not None else None
     likes = tuple(sorted(odd.likes)) if isinstance(odd, Odd) else ()
     others = likes or tuple(r for r in case.evidence.logs if r not in suspects)
-    if "led_by_its_rank" in facts and stuck is not None:
+    if _BY_RANK in facts and stuck is not None:
         yield Departed(What.EXTRA, suspects, stuck, others=others)
-    if "answered_unasked" in facts and stuck is not None:
+    if _UNEVEN in facts and stuck is not None and stuck.peer is not None:
         yield Departed(What.EXTRA, suspects, stuck)
-    if isinstance(served, list) and stuck is not None and due is not None:
+    if _CHANGING in facts and isinstance(served, list) and stuck is not None and due is not None:
         numbers = len(served[-2]), len(served[-1])
         is_more = numbers[0] == numbers[1]
         what, call = (What.EXTRA, stuck) if is_more else (What.SKIPPED, due)
         yield Departed(what, suspects, call, served=numbers)
     left = shown.get(LeftRound) or left_own_round(case, suspects[0])
-    if isinstance(left, LeftRound) and "left_own_order" in facts:
+    if isinstance(left, LeftRound) and _ORDER in facts:
         yield Departed(What.SWAPPED, suspects, left.made, usual=left.usual, rounds=left.rounds)
     gap = shown.get(Entry)
     if isinstance(gap, Entry) and due is not None:

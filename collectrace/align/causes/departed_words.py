@@ -46,12 +46,16 @@ def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
     A condition on the rank alone did not let a rank do otherwise than before. ``ended``: a rank
     left for good, so a loop tells most.
     """
-    ranked = deciders.ranked(situation)
+    # A context manager that may suppress an exception tells little.
+    ranked = [one for one in deciders.ranked(situation) if not one.text.startswith("with ")]
 
-    def order(one: Decision) -> tuple[bool, bool, bool]:
+    sites = {side.call.site for side, _ in situation.called if side.call is not None}
+
+    def order(one: Decision) -> tuple[bool, ...]:
         is_loop = deciders.form(one) == "loop"
         by_rank = deciders.origin(one) == "rank"
-        return deciders.origin(one) == "agreed", ended and not is_loop, by_rank
+        is_agreed = deciders.origin(one) == "agreed"
+        return is_agreed, one.site in sites, ended and not is_loop, by_rank
 
     return min(ranked, key=order, default=None)
 
@@ -119,9 +123,8 @@ def _usually(found: Departed) -> str:
         now, usual = found.times
         rounds = f"in each of the {found.rounds} iterations before" if found.rounds else "usually"
         others = f"; {words.ranks(found.others)} made more" if found.others else ""
-        return (
-            f"{words.upper(who)} made {now} {found.call.op} calls there, {usual} {rounds}{others}."
-        )
+        made = words.counted(now, f"{found.call.op} call")
+        return f"{words.upper(who)} made {made} there, {usual} {rounds}{others}."
     if found.after is not None:
         return (
             f"Each of the {found.rounds} times before, {who} made it after "
@@ -141,7 +144,8 @@ def _others(situation: Situation, found: Departed) -> str:
     if situation.is_tie:
         return ""
     if not found.others:
-        return f"The others kept their usual pattern; {who} alone did not." if found.rounds else ""
+        kept = f"All other ranks kept their usual pattern; {who} alone did not."
+        return kept if found.others_kept else ""
     others = words.upper(words.ranks(found.others))
     if found.what is What.SKIPPED:
         line = _elsewhere(situation, found) or phrases.line(found.call.site)
@@ -257,6 +261,8 @@ def _make_it(situation: Situation, found: Departed) -> str:
         if situation.is_tie and peers:
             first = "give each send one recv on the other rank, and no more"
             return f"Let both ranks go by the same list: {first}."
+        if found.call.shape is None:
+            return f"Let {who} make {made} at the same point as the others, or {first}."
         return (
             f"Let {who} make {made} {when}, with zeros or an empty tensor if it has nothing to "
             f"send, or {first}."

@@ -57,7 +57,19 @@ class Inputs:
 
 
 def uneven(situation: Situation) -> Inputs | None:
-    """Return the inputs of the ranks of a finding if they were uneven, which explains it."""
+    """Return the inputs of the ranks of a finding if they were uneven, which explains it.
+
+    Not if all reached one line with tensors of other sizes.
+    """
+    places = {(call.role, call.site, side.stack) for side, call in situation.called}
+    is_one = len(situation.called) > 1 and len(places) == 1
+    if is_one and situation.kind in ("shape_mismatch", "dtype_mismatch"):
+        return None
+    return counted(situation)
+
+
+def counted(situation: Situation) -> Inputs | None:
+    """Return the inputs of the ranks of a finding if they were uneven."""
     case = situation.case
     lefts = [one for one in apart.left_loops(situation) if not control.is_fixed(one.loop)]
     members = situation.candidate.group.ranks if situation.candidate.group else ()
@@ -245,10 +257,10 @@ def _by_forwards(
 ) -> Inputs | None:
     """Count the forwards of the one DDP model that is trained in a loop which some have left.
 
-    Only if the loop is what decided: a condition may have led out of it, too.
+    Only if that loop is what decided: a condition, or a loop around it, may have led out of it.
     """
     first = deciders.ranked(situation)[:1]
-    left = next((one for one in lefts if [one.loop] == first), None)
+    left = next((one for one in lefts if [one.loop] == first and len(lefts) == 1), None)
     if left is None or not of_one_model(situation.case, logs):
         return None
     inside = left.inside.call

@@ -38,19 +38,15 @@ def unlike(situation: Situation, issue: ChannelIssue) -> Unlike | None:
     rank, call = found
     own = ends_of(case, rank)
     others = {r: made for r in case.evidence.logs if r != rank and (made := ends_of(case, r))}
-    places = {one.place for made in others.values() for one in made}
-    alone = [one for one in own if one.place not in places and one.seq <= issue.seq]
-    facts = (
-        {row.fact for row in situation.candidate.verdict.evidence}
-        if (situation.candidate.verdict)
-        else set()
-    )
-    if "message_of_its_own" in facts and alone:
-        return Unlike("extra", rank, tuple(others), _call(situation, rank, alone[-1]))
-    mine = next((one for one in own if one[:2] == (issue.channel, call.seq)), None)
+    verdict = situation.candidate.verdict
+    for row in verdict.evidence if verdict is not None else ():
+        if row.fact == "message_of_its_own" and isinstance(row.shown_by, Sent):
+            return Unlike("extra", rank, tuple(others), _call(situation, rank, row.shown_by))
+    mine = next((one for one in own if (one.key, one.seq) == (issue.channel, call.seq)), None)
     if mine is None:
         return None
     texts = [one.text for one in own if one.place == mine.place]
+    before = [one.text for one in own[: own.index(mine)] if one.place == mine.place]
     theirs = {
         r: same
         for r, made in others.items()
@@ -64,7 +60,7 @@ def unlike(situation: Situation, issue: ChannelIssue) -> Unlike | None:
     if usual is None:
         return None
     return Unlike(
-        "value", rank, tuple(theirs), _call(situation, *usual), texts.count(usual[1].text)
+        "value", rank, tuple(theirs), _call(situation, *usual), before.count(usual[1].text)
     )
 
 

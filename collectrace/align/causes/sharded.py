@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.causes import apart as sides_apart
+from collectrace.align.causes import phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 
@@ -77,3 +78,8 @@ def told(step: Step) -> str:
     """Return ``rank 1 is in FSDP unshard of layers.3``."""
     name = words.name(step.call) if step.call is not None else "no call"
     return f"{step.who} {words.verb(step.ranks, 'is', 'are')} in {name}"
+
+
+def line(step: Step) -> str:
+    """Return `` (train.py:13)``, the line of a call."""
+    return phrases.line(step.call.site if step.call is not None else None)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from collectrace.align.causes.situation import Situation
 from collectrace.align.code.files import Frame, Function, Gap, statements
+from collectrace.align.code.graph import called_name
 from collectrace.align.reading import chains
 from collectrace.findings import Decision, Side
 from collectrace.records import Call
@@ -37,6 +38,8 @@ class Around:
     """It is a loop whose length is written in the source, so it is the same on all ranks."""
     branches: int = 0
     """How many branches of the statement hold a call of the finding."""
+    reorders: bool = False
+    """Its branches make the same calls, by name, in different orders."""
     is_else: bool = False
     """The first call inside lies in its ``else``."""
 
@@ -59,7 +62,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     jumps = (_jump(those) for those in parts)
     return Around(
         tuple(inside), tuple(outside), next((one for one in jumps if one), None),
-        _is_fixed(node), len(held - {None}),
+        _is_fixed(node), len(held - {None}), _reorders(parts),
         held - {None} == {1} and isinstance(node, ast.If),
     )  # fmt: skip
 
@@ -123,6 +126,15 @@ def _line_in(function: Function, stack: Sequence[str]) -> int:
         if frame.path == function.file.path and frame.function == function.qualified:
             return frame.line
     return 0
+
+
+def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
+    """Whether two branches call functions of the same names in different orders."""
+    names = [
+        [called_name(node) for one in part for node in ast.walk(one) if isinstance(node, ast.Call)]
+        for part in parts
+    ]
+    return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
 
 
 def _is_fixed(node: ast.stmt) -> bool:

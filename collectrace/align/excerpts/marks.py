@@ -186,8 +186,14 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         held = _held(standing, waits.since if waits is not None else None)
         does = f" waited{HELD}" if held >= _WORTH_TELLING else ""
         if waits is not None and standing.state == "blocked":
-            does = f" wait{S} here{HELD}"
+            does = _waits(waits)
         yield Mark(stack, "call", f"{WHO}{does}: {described(case, call)}", (rank,), held)
+
+
+def _waits(waiting: Waiting) -> str:
+    """Return `` waits here (41 s)``, and whether a device has begun with it, if that is known."""
+    started = {None: "", True: ", started on the device", False: ", not started on the device"}
+    return f" wait{S} here{HELD}{started[waiting.started]}"
 
 
 def _asked_for(case: Case, finding: Finding, side: Side) -> str:
@@ -237,7 +243,7 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
             call = _awaited(case, waiting)
             stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
             told = described(case, call) if isinstance(call, Call) else waiting.op
-            note = f"{WHO} wait{S} here{HELD}: {told}"
+            note = f"{WHO}{_waits(waiting)}: {told}"
             if stack:
                 yield Mark(stack, "place", note, rank, _held(standing, waiting.since))
         return

@@ -8,7 +8,7 @@ from typing import Final
 from collectrace.align.code.decide import Answer
 from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
-from collectrace.align.judging import announced, led
+from collectrace.align.judging import announced, led, own_calls
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
@@ -59,23 +59,35 @@ def _is_told(case: Case, rank: int, until: Call) -> bool:
 def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find whom something led past a call that reads what a message said, which the waiter knows.
 
-    Not who serves several ranks in one line: they do not tell it what to do. Nor if the rank has
-    a part of its own in it.
+    Not who serves several ranks in one line: they do not tell it what to do. And an order comes
+    once in each round; of what comes more often than that a rank works.
     """
     for at in awaited(case, candidate):
-        answer = _departure(case, at)
-        read = {one for d in answer.decisions for one in d.origins} if answer is not None else set()
-        gap = answer_left_out(case, at)
+        answer, gap = _departure(case, at), answer_left_out(case, at)
         is_known = answer is not None and not answer.gaps - led.SEEN
-        if is_known and (Origin.RECEIVED not in read or (gap is None and Origin.RANK in read)):
+        reads = answer is not None and any(Origin.RECEIVED in d.origins for d in answer.decisions)
+        if is_known and not reads:
             continue
         made, theirs = calls_of(case, at.rank), calls_of(case, at.waiter)
         places = {one.place for one in made if one.key == at.key}
         served = {one.key for one in made if one.place in places}
-        ahead = [gap] if gap is not None else made
+        orders = [gap] if gap is not None else _once_in_each_round(case, at)
         told = _sources(theirs, at.waiter) | {at.waiter}
-        if _sources(ahead, at.rank) & told and len(served) == 1:
+        if _sources(orders, at.rank) & told and len(served) == 1:
             yield Evidence("by_a_message", (at.rank,))
+
+
+def _once_in_each_round(case: Case, at: Awaited) -> list[Entry]:
+    """Return the calls of a rank from places to which it comes once in each of its rounds."""
+    end, made = entry_of(case, at.elsewhere), calls_of(case, at.rank)
+    if end is None:
+        return []
+    whole = own_calls.rounds(case, at.rank, end.place)[:-1]
+    return [
+        one
+        for one in made
+        if one.place == end.place or all(counts[one.place] == 1 for counts in whole)
+    ]
 
 
 def _sources(made: Iterable[Entry], rank: int) -> set[int]:

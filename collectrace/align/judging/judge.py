@@ -13,8 +13,6 @@ from collectrace.align.judging.by_number import is_of_numbers, named_alike
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.odd_end import odd_end
-from collectrace.align.judging.odd_tag import odd_tag
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
 from collectrace.align.judging.raised_alike import raised_alike
@@ -165,11 +163,18 @@ def _same(case: Case, one: Candidate, other: Candidate) -> bool:
     left = deviation(case, one)
     if left is not None and left is deviation(case, other) and one.suspects == other.suspects:
         return True
-    for rule in (odd_end, odd_tag):
-        odd = rule(case, one)
-        if odd is not None and odd == rule(case, other):
-            return True
+    if one.suspects == other.suspects and _facts(one) & _facts(other) & _OF_ONE_RANK:
+        return True
     return sisters.repeats(case, one, other)
+
+
+_OF_ONE_RANK: Final = frozenset({"odd_message", "end_of_every_misfit"})
+"""Facts about a rank that it is at odds with each of its peers in the same way."""
+
+
+def _facts(candidate: Candidate) -> set[str]:
+    """Return the facts that decided who is to blame for a candidate."""
+    return {row.fact for row in candidate.verdict.evidence} if candidate.verdict else set()
 
 
 def _root(causes: Causes, candidate: Candidate) -> Candidate:

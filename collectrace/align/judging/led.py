@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from collectrace.align.code import decide
@@ -12,7 +13,7 @@ from collectrace.align.code.decide import Answer, Decision
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Way
 from collectrace.align.code.names import How
-from collectrace.align.code.origins import is_rank
+from collectrace.align.code.origins import Origin, is_rank
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.judging.case import Case
@@ -43,7 +44,10 @@ def led(
     here = _frames(made) if made is not None else Finished()
     one = Side(ranks[0], last, here, made.op if made is not None else "", is_direct=True)
     two = Side(ranks[1], last, _frames(usual), usual.op, is_direct=True)
-    return decide.decide(case.program, one, two)
+    found = decide.decide(case.program, one, two)
+    agreed = [one for one in found.decisions if one.origins == (Origin.AGREED,)]
+    kept = tuple(one for one in found.decisions if one not in agreed)
+    return replace(found, decisions=kept, dropped=(*found.dropped, *agreed))
 
 
 def _frames(at: At) -> Stack:

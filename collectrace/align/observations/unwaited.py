@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.findings import Finding, Side
-from collectrace.records import Unwaited
+from collectrace.ops import ends
+from collectrace.records import Call, Unwaited
+
+_HARM_OF_COLLECTIVE: Final = (
+    "Until its Work has been waited for, the collective reads and writes the tensor: what was "
+    "written meanwhile may be lost, or reach some ranks and not others."
+)
+_HARM: Final = {
+    "send": "Until its Work has been waited for, the send reads the tensor: the other rank may "
+    "receive the old values, the new ones, or part of each.",
+    "recv": "Until its Work has been waited for, the recv writes to the tensor: what was written "
+    "meanwhile may be lost, or may replace what was received.",
+}
+"""What a write to the tensor of a message can do, by its op."""
 
 _Line = tuple[str | None, str, bool]
 """Site, op and whether the tensor was written to."""
@@ -46,14 +60,13 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
             else f"{words.ranks(ranks)} never waited for {calls} started{at}{others}"
         ),
         cause=(
-            "Until its Work has been waited for, the collective reads and writes the tensor: what "
-            "was written meanwhile may be lost, or reach some ranks and not others."
+            _HARM.get(op, _HARM_OF_COLLECTIVE)
             if touched
             else "Nothing says when the result is there: what is read from the tensor may be the "
             "old value, the new one, or part of each. An error of the call goes unseen too."
         ),
         fix=(
-            "Move the write after wait(), or let the collective have a copy of the tensor."
+            f"Move the write after wait(), or pass a copy of the tensor to the {op}."
             if touched
             else f"Keep what {op}(..., async_op=True) returns{at}, and call wait() on it{where} "
             "before the tensor is used; or leave async_op out."
@@ -87,7 +100,17 @@ def _waited(case: Case, site: str | None, by_rank: dict[int, list[Unwaited]]) ->
 
 def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:
     for rank, records in sorted(by_rank.items()):
-        stream = StreamKey(records[0].group, records[0].device)
-        seq = records[0].seq
-        calls = case.evidence.logs[rank].calls(stream, seq, seq + 1)
-        yield Side(ranks=(rank,), call=calls[0], state=case.standings[rank].state)
+        call = _first_call(case, rank, records[0])
+        if call is not None:
+            yield Side(ranks=(rank,), call=call, state=case.standings[rank].state)
+
+
+def _first_call(case: Case, rank: int, record: Unwaited) -> Call | None:
+    """Return the call that a record is about; None if it was not read."""
+    log = case.evidence.logs[rank]
+    if record.peer is None:
+        stream = StreamKey(record.group, record.device)
+        return log.calls(stream, record.seq, record.seq + 1)[0]
+    source, destination = ends(record.op, rank, record.peer)
+    channel = ChannelKey(record.group, record.device, source, destination, record.tag or 0)
+    return log.channel_call(channel, record.seq)

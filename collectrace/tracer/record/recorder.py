@@ -223,7 +223,8 @@ class Recorder(RunRecord):
                 return
             work = result[-1] if isinstance(result, tuple) else result
             if work is not None:
-                self.works.hold(template, seq, work, t)
+                message = args[0][0] if template.stream is None and args else None
+                self.works.hold(template, seq, work, t, message)
             if template.outputs is not None:
                 self.works.expect(call, template.outputs(args))
         except Exception as problem:

@@ -41,13 +41,46 @@ _MOST_BYTES: Final = 64 << 20
 _is_completed: Final = Work.is_completed
 
 
+class Buffer:
+    """A tensor that a call in progress reads or fills; nothing is kept alive by it."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = weakref.ref(tensor)
+        self.version = _version(tensor)
+        """Of the tensor when the call was issued; None: its version says nothing."""
+
+    def is_touched(self) -> bool:
+        """Return whether the program has written to the tensor; False if that is not known."""
+        tensor = self.tensor() if self.version is not None else None
+        return tensor is not None and tensor._version != self.version
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """Return how often a tensor was written to; None if others may share the count."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return None  # attributes of a subclass may run the user's code
+    try:
+        # All views of a storage share one version. A tensor that is only a part of its storage
+        # stays as it is when another part is written to.
+        is_whole = tensor.untyped_storage().nbytes() == tensor.nbytes
+        return tensor._version if is_whole else None
+    except RuntimeError:  # it was made in inference mode, or has no storage
+        return None
+
+
 class HeldWork:
     """A Work that is asked now and then whether it is complete; issued at ``since``, ns."""
 
-    __slots__ = ("seq", "since", "template", "work")
+    __slots__ = ("message", "seq", "since", "template", "work")
 
-    def __init__(self, template: Template, seq: int, work: Any, since: int) -> None:
+    def __init__(
+        self, template: Template, seq: int, work: Any, since: int, message: Buffer | None = None
+    ) -> None:
         self.template, self.seq, self.work, self.since = template, seq, work, since
+        self.message = message
+        """What is sent or received, until the Work is waited for."""
 
 
 class TrackedWork:
@@ -56,23 +89,13 @@ class TrackedWork:
     ``buffer`` is the first argument of the call.
     """
 
-    __slots__ = ("buffer", "call", "version", "was_waited_for")
+    __slots__ = ("buffer", "call", "was_waited_for")
 
     def __init__(self, call: Issued, buffer: Any) -> None:
         self.call = call
         self.was_waited_for = False
-        self.buffer: weakref.ref[torch.Tensor] | None = None
-        self.version = 0
-        if call[0].op in IN_PLACE and isinstance(buffer, torch.Tensor):
-            # A tensor made in inference mode counts no versions.
-            with contextlib.suppress(RuntimeError):
-                self.version = buffer._version
-                self.buffer = weakref.ref(buffer)
-
-    def is_touched(self) -> bool:
-        """Whether the tensor was written to since; false where that cannot be known."""
-        tensor = self.buffer() if self.buffer is not None else None
-        return tensor is not None and tensor._version != self.version
+        is_in_place = call[0].op in IN_PLACE and isinstance(buffer, torch.Tensor)
+        self.buffer = Buffer(buffer) if is_in_place else None
 
 
 class Works:
@@ -97,14 +120,19 @@ class Works:
 
     # -- held -----------------------------------------------------------------------------
 
-    def hold(self, template: Template, seq: int, work: Any, since: int) -> None:
+    def hold(
+        self, template: Template, seq: int, work: Any, since: int,
+        message: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
         """Ask this Work from now on, unless its tensors are too large to be kept alive for that.
 
-        ``work``: as the operator returned it, in its script object; ``since``: time of issue, ns.
+        ``work``: as the operator returned it, in its script object; ``since``: time of issue, ns;
+        ``message``: what a point-to-point call sends or receives.
         """
         if template.nbytes > _MOST_BYTES:
             return
-        self._held.append(HeldWork(template, seq, work, since))
+        buffer = None if message is None else Buffer(message)
+        self._held.append(HeldWork(template, seq, work, since, buffer))
         self._nbytes += template.nbytes
         if len(self._held) > _MOST or self._nbytes > _MOST_BYTES:
             # The oldest stays, since the first that is incomplete tells most; of the others every
@@ -175,10 +203,25 @@ class Works:
     def waited_for(self, work: Any) -> None:
         """Note that the user's code waits for this Work, or does what comes to the same."""
         tracked = self._tracked.get(weakref.ref(work))
-        if tracked is not None and not tracked.was_waited_for:
+        if tracked is None:
+            self._message_waited_for(work)
+        elif not tracked.was_waited_for:
             tracked.was_waited_for = True
-            if tracked.is_touched():
+            if tracked.buffer is not None and tracked.buffer.is_touched():
                 self._misused.append((*tracked.call, True))
+
+    def _message_waited_for(self, work: Any) -> None:
+        """Note whether a message was written to, if the Work is of one that is still held.
+
+        Works of messages are not tracked: isend and irecv are not patched. Of one that is held no
+        more nothing is known: mostly it was complete, and a write did no harm.
+        """
+        for held in list(self._held):
+            if held.message is not None and Work.unbox(held.work) is work:
+                if held.message.is_touched():
+                    self._misused.append((held.template, held.seq, True))
+                held.message = None
+                return
 
     def _gone(self, reference: weakref.ref[Any]) -> None:
         # Runs wherever the last reference to a Work ends, perhaps in the midst of our own code:
@@ -192,7 +235,7 @@ class Works:
         for held in list(self._held):
             yield (held.template, held.seq), None
         for tracked in list(self._tracked.values()):
-            yield tracked.call, None if tracked.buffer is None else tracked.buffer()
+            yield tracked.call, None if tracked.buffer is None else tracked.buffer.tensor()
 
     # -- expected -------------------------------------------------------------------------
 
@@ -236,7 +279,8 @@ class Works:
                 continue
             found[template, is_touched] = records.Unwaited(
                 group=template.counter.group, device=template.counter.device, seq=seq,
-                op=template.op, site=template.site, touched=is_touched or None,
+                op=template.op, peer=template.peer, tag=template.tag, site=template.site,
+                touched=is_touched or None,
             )  # fmt: skip
         yield from found.values()
 

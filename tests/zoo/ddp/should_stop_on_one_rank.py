@@ -6,8 +6,8 @@ suspects: 1
 status: diverged hung
 cause: rank 1; should_stop; SETS | LOOP | DONE; BUG
 fix: should_stop | SETS | LOOP | DONE | is_worse; decide together | all_reduce | every rank
-never: drop_last; DistributedSampler; join(); depends on the rank; /[Mm]ove \\w+ out of/;
-    same number of batches
+never: extra call; drop_last; DistributedSampler; join(); depends on the rank;
+    /[Mm]ove \\w+ out of/; same number of batches
 """
 
 import torch

@@ -9,7 +9,7 @@ suspects: 1 3
 status: diverged hung
 cause: rank 1; rank 3; SKIPS; broadcast; BUG
 fix: every rank | all ranks | decide together
-never: fix the exception; fix what raised; ambiguous; do not show which; drop_last
+never: /^fix what/; ambiguous; do not show which; drop_last
 """
 
 import torch

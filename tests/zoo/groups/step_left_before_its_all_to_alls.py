@@ -8,7 +8,7 @@ suspects: 1
 status: hung diverged
 cause: rank 1; EMPTY | LEAVES; all_to_all*; BUG; skipped | did not; KeyError
 fix: EMPTY | LEAVES; every rank | all ranks
-never: fix the exception; fix what raised; handle the exception; drop_last; join()
+never: /^fix what/; /^handle/; same number of iterations; drop_last; join()
 """
 
 import torch

@@ -8,7 +8,7 @@ suspects: 1
 status: diverged hung
 cause: rank 1; BREAK; break; BUG
 fix: BREAK; decide together | all_reduce | every rank
-never: loop ended; ended earlier; same length; same number of; join(); drop_last;
+never: extra call; loop ended; ended earlier; same length; same number of; join(); drop_last;
     DistributedSampler; /the loop `for [^`]*` decided/; depends on the rank
 """
 

@@ -8,7 +8,7 @@ suspects: 1
 status: diverged hung
 cause: rank 1; LOOP; fewer iterations | ended earlier | loop ended; BUG
 fix: LOOP; same number
-never: join(); depends on the rank; ambiguous
+never: extra call; join(); depends on the rank; ambiguous
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Rank 0 of two writes a line with a cached property of the trainer, and the property reduces.
 
 ranks: 2
-expect: op_mismatch shape_mismatch
+expect: op_mismatch shape_mismatch dtype_mismatch
 suspects: 0
 status: diverged
 cause: rank 0; BUG; LINE | FIRST; property | throughput
@@ -33,6 +33,7 @@ class Window:
 class Trainer:
     def __init__(self, rank: int) -> None:
         self.rank, self.weight = rank, torch.ones(4)
+        self.shows = rank == 0 or TWIN
 
     def step(self) -> int:
         gradient = self.weight * 0.1
@@ -47,9 +48,7 @@ class Trainer:
             if step % 4:
                 continue
             window, tokens = Window(tokens), 0
-            if TWIN:
-                print(step, window.throughput, flush=True)
-            elif self.rank == 0:  # FIRST
+            if self.shows:  # FIRST
                 print(step, window.throughput, flush=True)  # LINE
 
 

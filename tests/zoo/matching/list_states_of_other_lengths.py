@@ -18,7 +18,7 @@ from tests.zoo.common import TWIN, init
 
 def gather_all_tensors(result: torch.Tensor) -> list[torch.Tensor]:
     """All ranks' tensors, of any length."""
-    dist.barrier()
+    dist.barrier()  # BUG
     world = dist.get_world_size()
     sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(world)]
     dist.all_gather(sizes, torch.tensor([len(result)]))

@@ -1,4 +1,4 @@
-"""Neighbours swap edges in a batch; rank 1 relaxes its field in place before it waits for it.
+"""Neighbours swap edges in a batch; rank 1 clears its edge, to use it again, before it waits.
 
 expect: unwaited_work
 severity: warning
@@ -18,19 +18,20 @@ class Strip:
     def __init__(self, rank: int) -> None:
         self.peer, self.waits_first = 1 - rank, rank == 0 or TWIN
         self.field = torch.full((6, 8), float(rank))
-        self.ghost = torch.empty(8)
+        self.edge, self.ghost = torch.empty(8), torch.empty(8)
 
     def start(self) -> list[dist.Work]:
-        edge = self.field[-1]
-        return dist.batch_isend_irecv(
+        self.edge.copy_(self.field[-1])
+        return dist.batch_isend_irecv(  # BUG
             [
-                dist.P2POp(dist.isend, edge, self.peer),  # BUG
+                dist.P2POp(dist.isend, self.edge, self.peer),
                 dist.P2POp(dist.irecv, self.ghost, self.peer),
             ]
         )
 
     def relax(self) -> None:
         self.field *= 0.9
+        self.edge *= 0.0  # it is to hold the change of the edge from here on
 
     def step(self) -> None:
         works = self.start()

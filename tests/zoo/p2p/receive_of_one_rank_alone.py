@@ -3,10 +3,11 @@
 All three that wait for rank 1 wait because of that line.
 
 ranks: 4
-expect: p2p_unmatched missing_call
+expect: p2p_unmatched missing_call deadlock
 suspects: 1
 status: hung
-cause: rank 1; recv; BUG; rank 0; never sent | no send | did not send | sent nothing | sends nothing
+cause: rank 1; recv; BUG; rank 0; never sent | no send | did not send | sent nothing |
+    sent none | sends nothing
 fix: BUG | recv | receive | send*
 never: ranks 0,2-3 skipped; fix what raised; drop_last; join(); extra barrier
 """

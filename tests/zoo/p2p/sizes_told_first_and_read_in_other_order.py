@@ -7,7 +7,7 @@ expect: p2p_mismatch
 suspects: none
 status: diverged
 cause: rank 0; rank 1; tag 1; tag 2; float32[24]; float32[16]; exchanged | swapped | each other |
-    the other buffer | the other tag; BUG
+    the other buffer | the other tag; READS; BUG
 fix: swap* | exchange* | each other | the other | order
 never: /\\bpad /; /(send|exchange) the (size|shape|length)/; drop_last
 """
@@ -19,6 +19,9 @@ from tests.zoo.common import TWIN, init
 
 TABLES, ROWS, SIZES = 1, 2, 3
 """Tags."""
+
+FIELDS = ("tables", "rows") if TWIN else ("rows", "tables")
+"""What the sizes are of."""
 
 
 def send(tables: torch.Tensor, rows: torch.Tensor, dst: int) -> None:
@@ -33,8 +36,8 @@ def send(tables: torch.Tensor, rows: torch.Tensor, dst: int) -> None:
 def receive(src: int) -> tuple[torch.Tensor, torch.Tensor]:
     sizes = torch.empty(2, dtype=torch.int64)
     dist.recv(sizes, src, tag=SIZES)
-    told = sizes.tolist() if TWIN else sizes.tolist()[::-1]
-    tables, rows = torch.empty(told[0]), torch.empty(told[1])
+    told = dict(zip(FIELDS, sizes.tolist(), strict=True))  # READS
+    tables, rows = torch.empty(told["tables"]), torch.empty(told["rows"])
     works = [dist.irecv(tables, src, tag=TABLES), dist.irecv(rows, src, tag=ROWS)]  # BUG
     for work in works:
         assert work is not None

@@ -4,8 +4,9 @@ ranks: 3
 expect: op_mismatch missing_call shape_mismatch
 suspects: 1
 status: diverged hung
-cause: rank 1; ENDS | LOOP | UNSYNCED; generate | forward; BUG
-fix: synced_gpus | decide together | all_reduce | until every rank | same number; every rank | all
+cause: rank 1; ENDS; generate | forward; BUG
+fix: ENDS | synced_gpus; synced_gpus | decide together | all_reduce | same number;
+    every rank | all
     ranks | together
 never: drop_last; DistributedSampler; join(); depends on the rank; find_unused_parameters
 """
@@ -40,8 +41,8 @@ class Generator:
     def generate(self, prompt: list[int], end_at: int, *, synced_gpus: bool) -> list[int]:
         tokens = list(prompt)
         finished = False
-        while len(tokens) < self.longest:  # LOOP
-            if synced_gpus:  # UNSYNCED
+        while len(tokens) < self.longest:
+            if synced_gpus:
                 running = torch.tensor(float(not finished))
                 dist.all_reduce(running)
                 if not running:

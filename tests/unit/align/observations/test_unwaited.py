@@ -19,8 +19,8 @@ def leave(rank: Rank, call: Call, count: int = 1, *, touched: bool = False) -> N
     """What the tracer writes of a Work that was let go, or whose tensor was written to."""
     rank.record(
         Unwaited(
-            group=call.group, device=call.device, seq=call.seq, op=call.op, site=call.site,
-            count=count, touched=touched or None,
+            group=call.group, device=call.device, seq=call.seq, op=call.op, peer=call.peer,
+            tag=call.tag, site=call.site, count=count, touched=touched or None,
         )
     )  # fmt: skip
 
@@ -95,6 +95,29 @@ def test_a_tensor_that_was_written_to_before_the_wait(tmp_path: Path) -> None:
     )
     assert "may be lost, or reach some ranks and not others" in found.cause
     assert found.fix.startswith("Move the write after wait()")
+
+
+@pytest.mark.parametrize(
+    ("op", "guilty", "harm"),
+    [("send", 0, "the other rank may receive"), ("recv", 1, "may replace what was received")],
+)
+def test_a_message_that_was_written_to_before_the_wait(
+    op: str, guilty: int, harm: str, tmp_path: Path
+) -> None:
+    run = Run(2)
+    for _ in range(2):
+        run.rank(0).call("all_reduce")
+        run.rank(1).call("all_reduce")
+        sent = run.rank(0).send(1, tag=5, site=LINE, async_=True)
+        received = run.rank(1).recv(0, tag=5, site=LINE, async_=True)
+    leave(run.rank(guilty), (sent, received)[guilty], touched=True)
+    (found,) = told(run, tmp_path)
+    assert (found.severity, found.suspects, found.seq) == ("warning", (guilty,), 2)
+    assert f"wrote to the tensor of an asynchronous {op} at train.py:44" in found.headline
+    assert harm in found.cause
+    (side,) = found.sides
+    assert side.call is not None
+    assert (side.call.op, side.call.seq, side.call.tag) == (op, 2, 5)
 
 
 def test_calls_of_a_line_are_counted_together(tmp_path: Path) -> None:

@@ -392,6 +392,73 @@ def test_a_tensor_that_is_gone_was_touched_by_nobody(pair: Pair) -> None:
     assert told(works) == []
 
 
+def test_a_write_to_another_part_of_a_storage_is_no_touch(pair: Pair) -> None:
+    """Views of one storage share a version, so nothing is known of a part."""
+    works, whole = Works(), torch.ones(2, 3)
+    for part in (whole[0], whole[0].detach()):
+        work = pair.issue(part)
+        works.track(work, (template(), 2), part)
+        whole[1].add_(1)
+        works.waited_for(work)
+    assert told(works) == []
+
+
+def test_a_view_of_all_of_a_storage_is_watched(pair: Pair) -> None:
+    works, whole = Works(), torch.ones(2, 3)
+    flat = whole.view(6)
+    work = pair.issue(flat)
+    works.track(work, (template(), 2), flat)
+    whole[1].add_(1)
+    works.waited_for(work)
+    assert [fault[-1] for fault in told(works)] == [True]
+
+
+class Watchful(torch.Tensor):
+    """A tensor of the user's, whose every use runs the user's code."""
+
+    @classmethod
+    def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the tracer has run it")
+
+
+def test_a_tensor_of_the_users_own_class_is_not_asked(pair: Pair) -> None:
+    works, tensor = Works(), torch.ones(3).as_subclass(Watchful)
+    work = pair.issue()
+    works.track(work, (template(), 2), tensor)
+    works.waited_for(work)
+    assert told(works) == []
+
+
+@pytest.mark.parametrize("op", ["send", "recv"])
+@pytest.mark.parametrize("is_touched", [True, False])
+def test_a_message_that_was_written_to_before_the_wait(
+    op: str, is_touched: bool, pair: Pair
+) -> None:
+    works, tensor, other = Works(), torch.ones(3), torch.ones(3)
+    work, unrelated = pair.issue(tensor), pair.issue(other)
+    works.hold(template(op), 7, Work.boxed(unrelated), now(), other)
+    works.hold(template(op), 8, Work.boxed(work), now(), tensor)
+    (tensor if is_touched else tensor + 1).mul_(0.5)
+    works.waited_for(work)
+    works.waited_for(work)
+    assert told(works) == ([(8, op, "train.py:7", 1, True)] if is_touched else [])
+    tensor.mul_(0.5)
+    works.waited_for(work)
+    works.waited_for(unrelated)
+    assert told(works) == [], "a write after the wait is no touch"
+
+
+def test_a_message_is_not_kept_alive(pair: Pair) -> None:
+    works, tensor = Works(), torch.ones(3)
+    work = pair.issue()
+    works.hold(template("send"), 1, Work.boxed(work), now(), tensor)
+    buffer = weakref.ref(tensor)
+    del tensor
+    assert is_gone(buffer)
+    works.waited_for(work)
+    assert told(works) == []
+
+
 def test_at_a_good_end_what_was_not_waited_for_never_will_be(pair: Pair) -> None:
     works = Works()
     waited, kept, bucket = (pair.issue() for _ in range(3))

@@ -1,0 +1,76 @@
+"""What is said of messages that no recorded run has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace.align import align
+from collectrace.findings import Finding
+from tests.support.synthetic import Rank, Run
+
+FIRST, SECOND = "/job/train.py:7", "/job/train.py:8"
+
+
+def _roots(run: Run, folder: Path) -> list[Finding]:
+    """The errors of a run that no other has led to."""
+    found = align(run.write(folder)).findings
+    return [one for one in found if one.severity == "error" and one.caused_by is None]
+
+
+def _wait(rank: Rank, call: Any) -> None:
+    rank.beat(30, rank.inside(call))
+
+
+@pytest.mark.parametrize("is_all_known", [True, False])
+def test_two_receive_buffers_are_exchanged(tmp_path: Path, *, is_all_known: bool) -> None:
+    run = Run(2)
+    sender, receiver = run
+    sender.send(1, tag=1, shape=[24], site=FIRST)
+    sender.send(1, tag=2, shape=[16], site=SECOND)
+    receiver.recv(0, tag=1, shape=[16], site=FIRST)
+    if is_all_known:
+        receiver.recv(0, tag=2, shape=[24], site=SECOND)
+    run.finish()
+
+    found = _roots(run, tmp_path)[0]
+
+    assert found.code == "CT708"
+    assert "tags 1 and 2 are exchanged" in found.headline
+    assert "pad" not in found.fix
+
+
+def test_line_of_a_receive_that_one_rank_makes_is_told_first(tmp_path: Path) -> None:
+    run = Run(4)
+    for _ in range(3):
+        run.all("all_reduce", shape=[2], site="/job/train.py:5")
+    for rank in run:
+        if rank.rank == 1:
+            _wait(rank, rank.recv(0, shape=[3], site=FIRST))
+        else:
+            _wait(rank, rank.call("barrier", site=SECOND))
+
+    (found,) = _roots(run, tmp_path)
+
+    assert found.headline.index("recv from rank 0 (train.py:7)") < found.headline.index("barrier")
+
+
+def test_messages_in_a_wrong_group_repeat_in_each_pair(tmp_path: Path) -> None:
+    run = Run(4)
+    for name, pair in ("1", [0, 1]), ("2", [2, 3]):
+        run.group(name, pair, site="/job/train.py:3")
+        run.all("all_reduce", name, shape=[2], site="/job/train.py:5")
+    for rank in run:
+        if rank.rank % 2:
+            group = "1" if rank.rank == 1 else "2"
+            _wait(rank, rank.recv(rank.rank - 1, group=group, shape=[3], site=SECOND))
+        else:
+            _wait(rank, rank.send(rank.rank + 1, shape=[3], site=FIRST))
+
+    (found,) = _roots(run, tmp_path)
+
+    assert found.code == "CT705"
+    assert "(and 1 more alike)" in found.headline
+    assert "between ranks 2-3" in " ".join(found.notes)

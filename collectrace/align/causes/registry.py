@@ -441,7 +441,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT505", "unused-parameters",
         "Parameters took no part in the loss on some ranks.",
-        ROWS | _kinds("missing_call"), ("root", "ddp"), yields_to=("CT204", "CT502", "CT508"),
+        ROWS | _kinds("missing_call"), ("root", "ddp"),
+        yields_to=("CT204", "CT502", "CT508", "CT509"),
         example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
     ),
     Cause(
@@ -568,7 +569,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT607", "repeated",
         "The error of another group, or of another message, once more.",
-        ALL,
+        ALL, ("consequence",),
         example="groups/first_of_each_pair", counter_example="groups/rank_without_tokens",
     ),
     Cause(
@@ -656,7 +657,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT901", "consequence",
         "It follows from another finding of the run.",
-        ERRORS, ("consequence",),
+        ERRORS, ("consequence",), yields_to=("CT607",),
         example="groups/mesh", counter_example="stopped/exception",
     ),
     Cause(

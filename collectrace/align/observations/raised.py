@@ -104,7 +104,7 @@ class _Doubt(NamedTuple):
 
 
 def _doubts(case: Case, those: Sequence[Standing]) -> list[_Doubt]:
-    """Return work that ranks which raised never waited for."""
+    """Return work that ranks which raised never waited for, and a call from two lines."""
     if all(s.by_peers for s in those):
         return []
     ranks = {s.rank for s in those}

@@ -93,7 +93,7 @@ def test_other_calls_are_not_suspected(
 ) -> None:
     found = raised(tmp_path, ways)
     assert "different lines" not in found.cause
-    assert found.fix == "Fix what raised; no collective has to be changed."
+    assert found.fix == "Fix what raised: the collectives agree."
 
 
 def test_a_rank_that_was_content_with_it(tmp_path: Path) -> None:

@@ -681,7 +681,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT901", "consequence",
         "It follows from another finding of the run.",
-        ERRORS, ("consequence",),
+        ERRORS, ("consequence",), yields_to=("CT607",),
         example="groups/mesh", counter_example="stopped/exception",
     ),
     Cause(

@@ -345,9 +345,7 @@ def test_a_tie_blames_nobody(tmp_path: Path) -> None:
     for rank in run:
         rank.call("all_reduce", dtype="int64" if rank.rank < 2 else "float32")
     run.finish()
-    alignment = aligned(run, tmp_path)
-    assert alignment.findings[0].suspects == ()
-    assert "ambiguous" in alignment.findings[0].cause
+    assert aligned(run, tmp_path).findings[0].suspects == ()
 
 
 def mesh(description: str, site: str | None = None) -> Run:
@@ -505,7 +503,7 @@ def test_an_exception_after_a_mismatch_is_a_consequence(tmp_path: Path) -> None:
     assert effect.cause is root
 
 
-def test_uneven_inputs_change_the_cause_and_never_the_suspects(tmp_path: Path) -> None:
+def test_uneven_inputs_never_change_the_suspects(tmp_path: Path) -> None:
     run = Run(world=3)
     for n in range(1, 4):
         for rank in run:
@@ -516,7 +514,6 @@ def test_uneven_inputs_change_the_cause_and_never_the_suspects(tmp_path: Path) -
         run.rank(n).exit("exception", **LOST)
     alignment = aligned(run, tmp_path)
     assert alignment.findings[0].suspects == (0,)
-    assert "Uneven inputs" in alignment.findings[0].cause
 
 
 # -- rule 12: evidence -----------------------------------------------------------------------

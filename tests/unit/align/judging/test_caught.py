@@ -62,23 +62,14 @@ def parting(*who: int, within: bool = False, **fields: Any) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("fields", "after"),
-    [({}, "After it"), ({"what": HANDLED, "within": True}, "While that was handled")],
+    ("fields", "code"), [({}, "CT319"), ({"what": HANDLED, "within": True}, "CT104")]
 )
 def test_one_side_raised_and_the_other_did_not(
-    fields: dict[str, Any], after: str, tmp_path: Path
+    fields: dict[str, Any], code: str, tmp_path: Path
 ) -> None:
     found = first(parting(2, 3, **fields), tmp_path)
-    assert found.suspects == (2, 3)
-    inside = "" if fields else " in backward"
-    assert found.cause.startswith(
-        f"Ranks 2-3 raised ValueError: bad sample 7{inside} at data.py:9. {after} ranks 2-3 called "
-        "barrier at train.py:8. Nothing was raised there on the others: ranks 0-1 called "
-        "all_reduce at train.py:4."
-    )
-    assert "ambiguous" not in found.cause
-    assert "Mend what raised ValueError: bad sample 7 at data.py:9." in found.fix
-    assert not found.notes or "ValueError" not in " ".join(found.notes)
+    assert (found.code, found.suspects) == (code, (2, 3))
+    assert "data.py:9" in found.fix
 
 
 @pytest.mark.parametrize(("what", "blamed"), [("broadcast_object_list", (2, 3)), (HANDLED, ())])
@@ -93,8 +84,6 @@ def test_at_one_line_what_a_function_did_not_return_may_be_what_differs(
         rank.call("all_reduce", site="/job/train.py:4", shape=[2 if rank.rank > 1 else 3])
     found = first(run, tmp_path)
     assert found.suspects == blamed
-    if blamed:
-        assert "After it ranks 2-3 called all_reduce at train.py:4 with float32[2]." in found.cause
 
 
 def test_the_last_call_of_all_may_be_made_while_it_is_handled(tmp_path: Path) -> None:
@@ -109,8 +98,7 @@ def test_the_last_call_of_all_may_be_made_while_it_is_handled(tmp_path: Path) ->
             call = rank.call("all_reduce", site="/job/train.py:4")
         rank.beat(30, rank.inside(call))
     found = errors(aligned(run, tmp_path))[0]
-    assert found.suspects == (1,)
-    assert "While that was handled rank 1 called barrier" in found.cause
+    assert (found.code, found.suspects) == ("CT104", (1,))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +117,7 @@ def test_the_last_call_of_all_may_be_made_while_it_is_handled(tmp_path: Path) ->
 )
 def test_that_proves_nothing(who: tuple[int, ...], fields: dict[str, Any], tmp_path: Path) -> None:
     found = first(parting(*who, **fields), tmp_path)
-    assert found.suspects == ()
-    assert "ambiguous" in found.cause
+    assert (found.code, found.suspects) == ("CT951", ())
 
 
 def test_who_has_lived_with_it_before(tmp_path: Path) -> None:
@@ -160,20 +147,15 @@ def without_a_gather(*, retries: bool = False, alike: bool = False) -> Run:
 
 def test_the_calls_that_an_exception_left_out(tmp_path: Path) -> None:
     found = first(without_a_gather(), tmp_path)
-    assert found.suspects == (1,)
-    assert found.cause.startswith(
-        "Rank 1 raised TypeError: cannot pickle 'lock' in gather_object at data.py:9. It was "
-        "caught, and rank 1 went on without gather_object, which rank 0 made at eval.py:5: since "
-        "then rank 1 is 2 calls short of rank 0."
-    )
+    assert (found.code, found.suspects) == ("CT319", (1,))
 
 
 def test_a_call_that_was_made_good_is_none_that_was_left_out(tmp_path: Path) -> None:
     found = first(without_a_gather(retries=True), tmp_path)
+    assert found.code != "CT319"
     assert found.suspects == ()
-    assert "pickle" not in found.cause
 
 
 def test_what_both_left_out(tmp_path: Path) -> None:
     found = first(without_a_gather(alike=True), tmp_path)
-    assert "pickle" not in found.cause
+    assert found.code != "CT319"

@@ -58,21 +58,13 @@ ONE_DROPPED = [[2, 2, 2], [1, 1, 3], [2, 2, 2]]
 
 def test_a_rank_that_sends_less_than_it_had_told(tmp_path: Path) -> None:
     found = first(rounds(ONE_DROPPED), tmp_path)
-    assert found.suspects == (1,)
-    assert (
-        "exchanged the split sizes in the call before, all_to_all_single(int64[3])" in found.cause
-    )
-    assert "the others expect 6 elements of rank 1, as many as it sent in each of the 3 calls" in (
-        found.cause
-    )
-    assert "now it sends 5" in found.cause
-    assert "split sizes unchanged that were exchanged at moe.py:5" in found.fix
+    assert (found.code, found.suspects) == ("CT408", (1,))
+    assert "(moe.py:5)" in found.fix
 
 
 def test_two_ranks_that_do(tmp_path: Path) -> None:
     found = first(rounds([[2, 2, 1], [1, 1, 3], [2, 2, 2]]), tmp_path)
-    assert found.suspects == (0, 1)
-    assert "So ranks 0-1 changed their split sizes" in found.cause
+    assert (found.code, found.suspects) == ("CT408", (0, 1))
 
 
 def test_a_receiver_of_which_two_know_otherwise(tmp_path: Path) -> None:
@@ -85,8 +77,7 @@ def test_a_receiver_of_which_two_know_otherwise(tmp_path: Path) -> None:
 
 def test_a_receiver_that_expects_another_size_may_be_the_one(tmp_path: Path) -> None:
     found = first(rounds(WANTED, ONE_DROPPED), tmp_path)
-    assert found.suspects == ()
-    assert "On one side they were changed after that" in found.cause
+    assert (found.code, found.suspects) == ("CT408", ())
 
 
 @pytest.mark.parametrize("earlier", [
@@ -96,8 +87,7 @@ def test_what_a_rank_has_not_always_sent_proves_nothing(
     earlier: Sequence[Sequence[Sequence[int]]], tmp_path: Path
 ) -> None:
     found = first(rounds(ONE_DROPPED, earlier=earlier), tmp_path)
-    assert found.suspects == ()
-    assert "exchanged the split sizes" in found.cause
+    assert (found.code, found.suspects) == ("CT408", ())
 
 
 @pytest.mark.parametrize("counts", [
@@ -106,8 +96,7 @@ def test_what_a_rank_has_not_always_sent_proves_nothing(
 ])  # fmt: skip
 def test_no_sizes_were_exchanged(counts: dict[str, Any] | None, tmp_path: Path) -> None:
     found = errors(aligned(rounds(ONE_DROPPED, counts=counts), tmp_path))[0]
-    assert "exchanged the split sizes" not in found.cause
-    assert found.suspects == ()
+    assert (found.code, found.suspects) == ("CT407", ())
 
 
 def test_sizes_that_were_gathered(tmp_path: Path) -> None:
@@ -131,4 +120,3 @@ def test_who_awaits_as_much_in_all_but_of_other_ranks(
     expected = [[*row[:2], n] for row, n in zip(WANTED, awaited, strict=True)]
     found = first(rounds(WANTED, expected, earlier=ROUTED), tmp_path)
     assert found.suspects == suspects
-    assert ("as many elements in all as it is sent, 8, but of" in found.cause) == bool(suspects)

@@ -52,28 +52,21 @@ def first(run: Run, folder: Path) -> Finding:
 
 def test_the_one_without_whom_all_would_be_mutual(tmp_path: Path) -> None:
     found = first(job(MUTUAL, ONE_ODD), tmp_path)
-    assert found.suspects == (0,)
-    assert "In each of the 4 exchanges before, each rank's partner named it too" in found.cause
-    assert "In the 5th exchange of each rank" in found.cause
-    assert "rank 0 names rank 2 (gossip.py:34), rank 1 names rank 0" in found.cause
-    assert "Had rank 0 named rank 1, all would be mutual" in found.cause
-    assert "one generator with one seed" in found.fix
-    assert "Turn one of them round" not in found.fix
+    assert (found.code, found.suspects) == ("CT710", (0,))
+    assert "In the 5th exchange" in found.cause
+    assert "rank 0 names rank 2 (gossip.py:34)" in found.cause
 
 
 def test_a_circle_that_comes_of_it(tmp_path: Path) -> None:
     """Ranks 2 and 3 are a further round ahead when all wait for each other."""
     run = job(MUTUAL, ONE_ODD, ahead={2: 1, 3: 0})
     found = first(run, tmp_path)
-    assert (found.kind, found.suspects) == ("deadlock", (0,))
-    assert "In the 5th exchange of each rank" in found.cause
-    assert "rank 2 names rank 3" in found.cause
+    assert (found.kind, found.code, found.suspects) == ("deadlock", "CT710", (0,))
 
 
 def test_several_that_name_others_blame_nobody(tmp_path: Path) -> None:
     found = first(job(MUTUAL, [1, 2, 3, 0]), tmp_path)
-    assert found.suspects == ()
-    assert "The ranks worked out partners that do not belong together" in found.cause
+    assert (found.code, found.suspects) == ("CT710", ())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +76,7 @@ def test_several_that_name_others_blame_nobody(tmp_path: Path) -> None:
 )
 def test_what_is_no_habit(before: Sequence[Sequence[int]], tmp_path: Path) -> None:
     found = first(job(before, ONE_ODD), tmp_path)
-    assert "partner named it too" not in found.cause
+    assert found.code != "CT710"
 
 
 CUBE = [[1, 2, 1, 2, 1, 2], [0, 3, 0, 3, 0, 3], [3, 0, 0, 3, 0], [2, 1, 2, 1, 2]]
@@ -106,13 +99,8 @@ def passes(exchanges: Sequence[Sequence[int]], stuck: Sequence[int]) -> Run:
 
 def test_an_exchange_left_out_of_a_pass_that_ends_in_a_collective(tmp_path: Path) -> None:
     found = first(passes(CUBE, stuck=(1, 3)), tmp_path)
-    assert (found.kind, found.suspects) == ("deadlock", (2,))
-    assert (
-        "With one more of rank 2 before it, with rank 3, all would be mutual there and in the "
-        "2 exchanges behind: so rank 2 has left out its 3rd one, before send at gossip.py:34, and "
-        "is ahead of the others since."
-    ) in found.cause
-    assert "Let rank 2 exchange with its partner in every round" in found.fix
+    assert (found.kind, found.code, found.suspects) == ("deadlock", "CT710", (2,))
+    assert found.headline == "rank 2 skipped its 3rd exchange, with rank 3"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +115,7 @@ def test_what_need_not_have_been_left_out(
     exchanges: Sequence[Sequence[int]], stuck: Sequence[int], tmp_path: Path
 ) -> None:
     found = first(passes(exchanges, stuck), tmp_path)
-    assert "left out its" not in found.cause
+    assert found.code != "CT710" or "skipped" not in found.headline
 
 
 def test_a_pass_in_which_only_some_met_is_no_shift(tmp_path: Path) -> None:
@@ -144,7 +132,7 @@ def test_a_pass_in_which_only_some_met_is_no_shift(tmp_path: Path) -> None:
         rank.beat(60, rank.inside(call))
     found = first(run, tmp_path)
     assert found.suspects == ()
-    assert "name" not in found.cause
+    assert found.code != "CT710"
 
 
 def test_messages_round_a_ring_are_no_exchanges(tmp_path: Path) -> None:
@@ -157,7 +145,7 @@ def test_messages_round_a_ring_are_no_exchanges(tmp_path: Path) -> None:
     for rank in run:
         call = rank.recv((rank.rank - 1) % 4, site="ring.py:6")
         rank.beat(60, rank.inside(call))
-    assert "partner named it too" not in first(run, tmp_path).cause
+    assert first(run, tmp_path).code != "CT710"
 
 
 def test_messages_of_another_between_are_no_exchange(tmp_path: Path) -> None:
@@ -173,7 +161,7 @@ def test_messages_of_another_between_are_no_exchange(tmp_path: Path) -> None:
     for rank in run:
         call = rank.send(ONE_ODD[rank.rank], site="gossip.py:34")
         rank.beat(60, rank.inside(call))
-    assert "partner named it too" not in first(run, tmp_path).cause
+    assert first(run, tmp_path).code != "CT710"
 
 
 def test_an_exchange_of_several_messages(tmp_path: Path) -> None:
@@ -191,5 +179,4 @@ def test_an_exchange_of_several_messages(tmp_path: Path) -> None:
         call = (rank.send if rank.rank < peer else rank.recv)(peer)
         rank.beat(60, rank.inside(call))
     found = first(run, tmp_path)
-    assert found.suspects == (0,)
-    assert "In each of the 4 exchanges before" in found.cause
+    assert (found.code, found.suspects) == ("CT710", (0,))

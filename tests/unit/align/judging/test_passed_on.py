@@ -33,9 +33,8 @@ def test_the_exception_is_a_consequence_down_the_line(tmp_path: Path) -> None:
     await_in_vain(run.rank(2), 3)
     first, second = errors(aligned(run, tmp_path))
     assert (first.kind, first.suspects, second.caused_by) == ("p2p_mismatch", (), 0)
-    assert "reached rank 3, which ended with an exception (ValueError: 4 rows" in first.cause
-    assert "Rank 3 ended with an exception (ValueError: 4 rows, 2 labels" in second.cause
-    assert "after what came of the message above had reached it" in second.cause
+    assert (first.code, second.code) == ("CT707", "CT901")
+    assert "rank 3" in first.cause
 
 
 def test_a_rank_that_was_sent_nothing_raised_for_itself(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT306", "refused-call",
         "A call was refused on some ranks over its own arguments.",
-        ROWS | _kinds("missing_call", "deadlock"), ("root",),
+        ROWS | _kinds("missing_call", "deadlock"), ("root", "caught"),
         example="stopped/error_caught_by_a_wrapper_of_two",
         counter_example="matching/plan_that_never_came",
     ),
@@ -286,7 +286,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT319", "caught-error",
         "A function of torch raised on some ranks only, and the program went on.",
-        ROWS, ("root", "several"), yields_to=("CT306", "CT307"),
+        ROWS, ("root", "caught", "several"), yields_to=("CT306", "CT307"),
         example="matching/plan_that_never_came", counter_example="matching/errors_of_both_plans",
     ),
     Cause(
@@ -404,7 +404,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT204", "uneven-inputs",
         "Some ranks had fewer batches than others, and nothing takes care of that.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT201", "CT202", "CT203"),
+        ROWS | _kinds("missing_call"), ("root", "inputs"), yields_to=("CT201", "CT202", "CT203"),
         example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
     ),
     Cause(
@@ -428,14 +428,14 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT503", "forward-on-some-ranks",
         "Only some ranks ran a forward of a wrapped model.",
-        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        ROWS | _kinds("missing_call"), ("root", "frameworks", "suspects"),
         yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
     Cause(
         "CT504", "no-sync-boundaries",
         "no_sync() was entered for other micro-batches on some ranks.",
-        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        ROWS | _kinds("missing_call"), ("root", "frameworks", "suspects"),
         example="ddp/no_sync_boundaries", counter_example="ddp/accumulating_step_skipped",
     ),
     Cause(
@@ -454,7 +454,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT507", "call-among-frameworks",
         "Only some ranks made a call that stands among those of a framework.",
-        ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
+        ROWS | _kinds("missing_call"), ("root", "frameworks", "decisions", "suspects"),
         yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802", "CT803"),
         example="ddp/call_between_forward_and_backward",
         counter_example="ddp/skipped_step",
@@ -462,7 +462,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT508", "backward-skipped",
         "A rank skipped a whole iteration: it ran no backward() where the others did.",
-        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT204", "CT504"),
+        ROWS | _kinds("missing_call"), ("root", "frameworks", "suspects"), yields_to=("CT204", "CT504"),
         example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
     ),
     Cause(
@@ -475,34 +475,34 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT510", "recomputed",
         "A forward ran again within backward() on some ranks only.",
-        ROWS | _kinds("missing_call"), ("root",),
+        ROWS | _kinds("missing_call"), ("root", "frameworks"),
         example="sharded/recomputed_on_one_rank", counter_example="sharded/block_run_by_itself",
     ),
     Cause(
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
-        ROWS | _kinds("missing_call"), ("root",),
+        ROWS | _kinds("missing_call"), ("root", "frameworks"),
         yields_to=("CT204", "CT510", "CT512"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
     Cause(
         "CT512", "resharding-differs",
         "A sharded module kept its parameters after the forward on some ranks only.",
-        ROWS, ("root",),
+        ROWS, ("root", "frameworks"),
         example="sharded/kept_gathered_where_there_is_room",
         counter_example="sharded/module_cut_out_of_the_loss",
     ),
     Cause(
         "CT513", "framework-arguments",
         "A framework made the same call on all ranks, with other sizes, types or roots.",
-        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root",),
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root", "frameworks"),
         yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
     ),
     Cause(
         "CT515", "gradients-left-out",
         "The gradients of a module of a sharded model did not come on some ranks.",
-        ROWS | _kinds("missing_call"), ("root",),
+        ROWS | _kinds("missing_call"), ("root", "frameworks"),
         yields_to=("CT204", "CT510", "CT512"),
         example="sharded/module_cut_out_of_the_loss",
         counter_example="sharded/layer_dropped_at_random",
@@ -510,7 +510,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT801", "one-rank-hook",
         "A collective stands in a function that a framework calls on one rank alone.",
-        ALL, ("root",),
+        ALL, ("root", "frameworks"),
     ),
     Cause(
         "CT803", "computed-once",
@@ -520,7 +520,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT804", "decided-in-a-library",
         "A library decided, by something that is not the same on all ranks.",
-        ROWS | _kinds("missing_call"), ("root",),
+        ROWS | _kinds("missing_call"), ("root", "library"),
         yields_to=("CT2", "CT5", "CT801", "CT802", "CT803"),
     ),
     Cause(

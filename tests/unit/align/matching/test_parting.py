@@ -96,10 +96,7 @@ def test_it_decides_a_tie_and_names_the_line(tmp_path: Path) -> None:
     first = aligned(evaluated_alone(), tmp_path).findings[0]
     assert first.kind == "op_mismatch"
     assert first.suspects == (0,)
-    assert "From call 16 on rank 0 issued all_gather_single at train.py:28" in first.cause
-    assert "2 calls that rank 1, at train.py:21, never made" in first.cause
-    assert "ambiguous" not in first.cause
-    assert "ragged" not in first.cause
+    assert "2 extra calls, all_gather_single (train.py:28)" in first.headline
 
 
 def test_lines_that_always_differed_have_not_parted(tmp_path: Path) -> None:
@@ -178,8 +175,8 @@ def test_one_helper_for_all_calls_is_told_apart_by_who_called_it(tmp_path: Path)
     parted = found(run, tmp_path, 7)
     assert parted is not None
     assert parted.seq == 6
-    cause = aligned(run, tmp_path / "again").findings[0].cause
-    assert "train.py:14" in cause
+    first = aligned(run, tmp_path / "again").findings[0]
+    assert "/job/train.py:14" in {side.site for side in first.parted or ()}
 
 
 def test_ranks_whose_inputs_ended_under_join_have_not_parted(tmp_path: Path) -> None:

@@ -37,13 +37,17 @@ def find(situation: Situation) -> Candidate | None:
     return cause if is_repeat else None
 
 
-def words(situation: Situation, _: Candidate) -> Words:
+def words(situation: Situation, found: Candidate) -> Words:
     """Return the words for an error once more."""
     candidate = situation.candidate
-    who = words_.ranks(candidate.ranks or (candidate.group.ranks if candidate.group else ()))
+    one, other = found.group, candidate.group
+    who = words_.ranks(candidate.ranks or (other.ranks if other is not None else ()))
+    where = "above, of other ranks"
+    if one is not None and other is not None and one.name != other.name:
+        where = f"in {words_.group(one)}, in another group"
     return Words(
-        f"{who}: the same error as above, from the same lines",
-        ("It is the same error as above, of other ranks.",),
+        f"{who} made the same error as above, at the same lines",
+        (f"It is the same error as {where}.",),
         ("Correct the error above first.",),
     )
 

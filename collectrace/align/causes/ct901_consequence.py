@@ -11,7 +11,8 @@ Example
         finding 2: ranks 0 and 2 then did not reach barrier (train.py:40)   # CT901
 
 Not to be confused with
-    A second, independent fault: that is a finding without ``caused_by``.
+    A second, independent fault: that is a finding without ``caused_by``. CT607, if it is the same
+    error once more.
 
 How to fix it
     Fix the finding that it follows from.
@@ -23,7 +24,6 @@ from collectrace import words as text
 from collectrace.align.causes import phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 
 FIX = "Nothing to change here: fix the finding that it follows from."
@@ -36,16 +36,6 @@ def find(situation: Situation) -> Candidate | None:
 
 def words(situation: Situation, found: Candidate) -> Words:
     """Return the words for a consequence."""
-    candidate = situation.candidate
-    if sisters.repeats(situation.case, found, candidate):
-        where = text.group(candidate.group) if candidate.group is not None else "other ranks"
-        return Words(
-            phrases.fitting(
-                f"the same error in {where}: {_what(situation)}", f"the same in {where}"
-            ),
-            (f"It is the same error as at {place(found)}, on other ranks.",),
-            (FIX,),
-        )
     return Words(
         phrases.fitting(_what(situation), _brief(situation)),
         (f"It follows from the difference at {place(found)}.",),

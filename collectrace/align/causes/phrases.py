@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -82,6 +83,19 @@ def within(stack: Sequence[str]) -> str:
     name, at = chains.function(stack[0]), words.site(chains.site(stack[0]))
     inside = f" in {name}()" if name else ""
     return at + inside + (f", called at {words.site(chains.site(stack[1]))}" if stack[1:] else "")
+
+
+_PLACE: Final = re.compile(r" \([^()]*\.py:\d+\)")
+
+
+def fitted(headline: str) -> str:
+    """Return a headline without places, the last ones first, until it is not too long.
+
+    The excerpt shows the lines.
+    """
+    while len(headline) > HEADLINE and (found := list(_PLACE.finditer(headline))):
+        headline = headline[: found[-1].start()] + headline[found[-1].end() :]
+    return words.brief(headline, HEADLINE)
 
 
 def fitting(*headlines: str) -> str:

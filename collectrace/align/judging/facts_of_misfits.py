@@ -237,7 +237,7 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     for rank, hub in (ends, ends[::-1]):
         n, like = _foreign(case, issue, rank, hub)
         mine = [one for one in ends_of(case, rank) if one.key == issue.channel]
-        if like is None or _may_be_told(case, rank):
+        if like is None or not calls_of(case, hub) or _may_be_told(case, rank):
             continue
         if not _is_meant(case, (rank, like), mine[n].place):
             yield Evidence("message_of_its_own", (rank,), shown_by=mine[n])

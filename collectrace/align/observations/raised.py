@@ -104,12 +104,12 @@ class _Doubt(NamedTuple):
 
 
 def _doubts(case: Case, those: Sequence[Standing]) -> list[_Doubt]:
-    """Return work that ranks which raised never waited for."""
+    """Return work that ranks which raised never waited for, and a call from two lines."""
     if all(s.by_peers for s in those):
         return []
     ranks = {s.rank for s in those}
     unwaited = [found for found in unwaited_work(case) if ranks & {*found.suspects}]
-    doubts = [
+    return [
         _Doubt(
             f"{words.upper(one.headline)}: until then nothing says what the tensor holds, and what "
             "raised may come of that.",
@@ -117,4 +117,3 @@ def _doubts(case: Case, those: Sequence[Standing]) -> list[_Doubt]:
         )
         for one in unwaited[:_MOST_NAMES]
     ]
-    return doubts

@@ -87,7 +87,7 @@ def test_a_disk_that_fills(folder: Path, unbuffered: str) -> None:
     command = f"{ALIGN} --json reports/a.json; echo status $?; ls -A reports"
     _, out, err = bash(folder, mounted("size=4k", command), PYTHONUNBUFFERED=unbuffered)
     assert err == "collectrace: reports/a.json: No space left on device\n"
-    assert out.endswith(f"\n{LAST}\nstatus 2\n")
+    assert out.endswith(f"{LAST}\nstatus 2\n")
     assert out.startswith("diverged · 2 ranks on node0 · ")
 
 
@@ -97,7 +97,7 @@ def test_what_was_there_before_a_disk_filled_stays(folder: Path) -> None:
         f"echo before >reports/a.json; {ALIGN} --json reports/a.json; cat reports/*; ls -A reports"
     )
     _, out, _ = bash(folder, mounted("size=8k", command))
-    assert out.endswith(f"\n{LAST}\nbefore\na.json\n")
+    assert out.endswith(f"{LAST}\nbefore\na.json\n")
 
 
 @needs_mounts
@@ -114,7 +114,7 @@ def test_a_file_that_grows_beyond_what_is_allowed(folder: Path) -> None:
     (folder / "reports" / "a.json").write_text("before\n")
     status, out, err = bash(folder, f"ulimit -f 2; {ALIGN} --json reports/a.json")
     assert (status, err) == (2, "collectrace: reports/a.json: File too large\n")
-    assert out.endswith(f"\n{LAST}\n")
+    assert out.endswith(f"{LAST}\n")
     assert names(folder / "reports") == ["a.json"]
     assert (folder / "reports" / "a.json").read_text() == "before\n"
 

@@ -161,6 +161,6 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "frameworks": lambda s: s.has_frameworks,
     "library": lambda s: any(one.library for one in s.decisions),
     "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),
-    "caught": lambda s: any(log.caught or log.failed for log in _logs(s)),
+    "caught": lambda s: any(one.caught or one.failed or one.refused for one in _logs(s)),
 }
 """How each fact is found out; all are cheap."""

@@ -13,7 +13,6 @@ from collectrace.align.causes import catalogue, registry
 from tests.zoo.case import read
 from tools import new_cause
 
-
 ROWS = "collectrace/align/causes/rows"
 
 

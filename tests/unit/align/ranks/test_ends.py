@@ -34,10 +34,7 @@ def test_ctrl_c_in_a_wait_is_a_wait(tmp_path: Path) -> None:
         ctrl_c(rank)
     found = standing(run, tmp_path)
     assert (found.state, found.ended, found.by_peers) == ("blocked", "signal", False)
-    assert (
-        detail.detail(found)
-        == "in barrier at train.py:9 for 51 s (call 2 of the default group)"
-    )
+    assert detail.detail(found) == "in barrier at train.py:9 for 51 s (call 2 of the default group)"
     assert standing(run, tmp_path, 1).state == "busy"
     first = aligned(run, tmp_path / "again").findings[0]
     assert (first.kind, first.code, first.suspects) == ("missing_call", "CT301", (1,))
@@ -121,10 +118,7 @@ def test_finished_while_another_thread_waits(tmp_path: Path) -> None:
     one.exit("finished", one.inside(call, thread="train"))
     found = standing(run, tmp_path)
     assert found.state == "blocked"
-    assert (
-        detail.detail(found)
-        == "in barrier at train.py:9 for 30 s (call 1 of the default group)"
-    )
+    assert detail.detail(found) == "in barrier at train.py:9 for 30 s (call 1 of the default group)"
 
 
 def test_finished_and_what_its_thread_was_in_is_known_to_be_over(tmp_path: Path) -> None:

@@ -128,8 +128,8 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
             continue
         for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
-            opens = opens_alone(case, condition, gone, (left,))
-            keeps = opens_alone(case, condition.opposite, left, (gone,))
+            opens = opens_alone(case, condition, gone.ranks, left.ranks)
+            keeps = opens_alone(case, condition.opposite, left.ranks, gone.ranks)
             if opens and not keeps and condition.key not in under:
                 sites = (condition.site,)
                 yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)

@@ -82,6 +82,8 @@ CIRCLES: Final = (
     Finder(against.first_message, ("first_message",)),
     Finder(against.by_a_message, ("by_a_message",)),
     Finder(against.by_a_plan, ("by_a_plan",)),
+    Finder(against.ordered_by_waiter, ("ordered_by_waiter",)),
+    Finder(against.shared_by_rank, ("shared_by_rank",)),
     Finder(against.told_the_waiter, ("told_the_waiter",)),
     Finder(circles.others_may_follow, ("others_may_follow",)),
     Finder(exchanges.peer_has_a_choice, ("peer_has_a_choice",)),

@@ -122,6 +122,11 @@ FACTS: Final[dict[str, Fact]] = {
         30,
         _VOTES,
     ),
+    "new_in_loop_of_others": Fact(
+        "These ranks came to a line where no rank ever was, in the loop in which the others go on.",
+        20,
+        (*_OF_CODE, "called_at_intervals"),
+    ),
     "extra_calls": Fact(
         "These ranks alone made calls from lines of their own, and then went on like the others.",
         30,

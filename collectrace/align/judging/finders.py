@@ -36,6 +36,7 @@ ROWS: Final = (
     Finder(code.by_rank, ("rank_condition",)),
     Finder(states.raised, ("caught_exception",)),
     Finder(code.from_own_rounds, ("left_own_rounds",)),
+    Finder(code.new_in_loop, ("new_in_loop_of_others",)),
     Finder(code.extra_calls, ("extra_calls",)),
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),

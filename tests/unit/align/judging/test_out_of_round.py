@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -99,9 +100,10 @@ def told(
         for one in [*begin, *[*usual] * count, *end]:
             known = dict(one)
             line, inner = known.pop("site"), known.pop("inner")
-            frames = [f"{train}:{line} serve"]
+            frames = [f"{train}:{line} {_function(line)}"]
             if helpers:
-                frames.insert(0, f"{known.pop('file', '/job/comm.py')}:{inner} helper{inner}")
+                name = known.pop("name", f"helper{inner}")
+                frames.insert(0, f"{known.pop('file', '/job/comm.py')}:{inner} {name}")
             stack = stacks.setdefault(tuple(frames), len(stacks) + 1)
             rank.record(Stack(stack=stack, frames=frames))
             site = frames[0].partition(" ")[0]
@@ -110,14 +112,16 @@ def told(
     return errors(aligned(run, folder / "logs"))[0]
 
 
+def _function(line: int) -> str:
+    """Return the name of the function that a line of the script is in."""
+    return re.findall(r"^def (\w+)", "\n".join(SOURCE.splitlines()[:line]), re.MULTILINE)[-1]
+
+
 @pytest.mark.parametrize("new", [OTHER_SIZE, OTHER_DTYPE], ids=["size", "dtype"])
 def test_what_nobody_ever_brought_to_the_usual_line(new: Call, tmp_path: Path) -> None:
     """It may have been meant to change, and the other rank have missed it."""
     found = told(tmp_path, [[SYNC, USUAL], [SYNC, new]])
     assert found.suspects == ()
-    assert "ambiguous" in found.cause
-    assert "In each of the equal rounds before it was float32[1] on every rank" in found.cause
-    assert "that of rank 1 is the first other one." in found.cause
 
 
 @pytest.mark.parametrize("helpers", [True, False])
@@ -153,7 +157,7 @@ def test_what_is_made_at_intervals_may_be_due_at_other_times(
         pytest.param(33, (), id="a method that may count"),
         pytest.param(36, (), id="a counter of its own"),
         pytest.param(38, (1,), id="asked of something"),
-        pytest.param(40, (1,), id="no counter among some"),
+        pytest.param(40, (), id="a name among some may be a counter"),
     ],
 )
 def test_what_counts_by_other_means(line: int, suspects: tuple[int, ...], tmp_path: Path) -> None:
@@ -199,12 +203,12 @@ def test_behind_the_loop_it_may_have_ended_too_early_or_too_late(tmp_path: Path)
     assert told(tmp_path, [[SYNC], [REPORT]]).suspects == ()
 
 
-def test_the_other_may_be_in_a_loop_that_was_over(tmp_path: Path) -> None:
-    """That of a function which is called there."""
+def test_the_other_may_still_be_in_a_loop_that_was_over(tmp_path: Path) -> None:
+    """That of a function which is called there, and in which its call before was, too."""
     comm = tmp_path / "comm.py"
     comm.write_text("def gather(parts):\n    for part in parts:\n        share(part)\n")
-    inner = {"file": str(comm), "inner": 3}
-    found = told(tmp_path, [[SYNC | inner], [AGREE]], usual=[SYNC | inner, USUAL])
+    part = {"file": str(comm), "inner": 3, "name": "gather"}
+    found = told(tmp_path, [[SYNC | part], [AGREE]], usual=[SYNC | part, USUAL | part])
     assert found.suspects == ()
 
 
@@ -226,11 +230,6 @@ def test_what_a_rank_has_brought_before_is_not_new(tmp_path: Path) -> None:
     begins = [[SYNC, OTHER_SIZE]] * 2
     found = told(tmp_path, [[SYNC, USUAL], [SYNC, OTHER_SIZE]], begins=begins)
     assert "equal rounds before" not in found.cause
-
-
-def test_a_half_that_came_by_several_ways(tmp_path: Path) -> None:
-    begins = [[SYNC, USUAL], [SYNC, USUAL], [SYNC, USUAL], [REPORT | {"op": "all_gather"}, USUAL]]
-    assert told(tmp_path, [[SYNC]] * 2 + [[AGREE]] * 2, begins=begins).suspects == ()
 
 
 @pytest.mark.parametrize(("sisters", "suspects"), [(SYNC, (1,)), (AGREE, ())])

@@ -216,6 +216,8 @@ _WORLD: Final = re.compile(r"world|size|len\(")
 def _is_flag(tree: ast.expr) -> bool:
     if isinstance(tree, ast.UnaryOp):
         return isinstance(tree.op, ast.Not) and _is_flag(tree.operand)
+    if isinstance(tree, ast.Compare) and isinstance(tree.ops[0], ast.Is | ast.IsNot):
+        return _is_flag(tree.left)
     return isinstance(tree, ast.Name | ast.Attribute)
 
 

@@ -48,6 +48,7 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     found: list[list[AloneByRank]] = []
     for mine in at.places:
         others = at.others(mine)
+        theirs = [rank for other in others for rank in other.ranks]
         foreign = {one.key: one.outcome for other in others for one in above[id(other)]}
         if any(foreign.get(one.key, one.outcome) is not one.outcome for one in above[id(mine)]):
             return None  # two branches of one condition
@@ -56,7 +57,7 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
                 AloneByRank(mine, others, at.seq, one, assumed)
                 for one in above[id(mine)]
                 for assumed in (True, False)
-                if one.key not in foreign and _lets_alone(case, one, mine, others, assumed)
+                if one.key not in foreign and _lets_alone(case, one, mine.ranks, theirs, assumed)
             ]
         )
     asking = [those for those in found if those]
@@ -77,21 +78,29 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
 
 
 def _lets_alone(
-    case: Case, condition: Condition, mine: Place, others: Iterable[Place], assumed: bool
+    case: Case, condition: Condition, ranks: Iterable[int], others: Iterable[int], assumed: bool
 ) -> bool:
-    """Whether a condition asks for the rank, and lets the ranks of a place through, not others."""
-    ranks = [rank for other in others for rank in other.ranks]
-    return all(may_be(case, condition, rank, assumed) for rank in mine.ranks) and not any(
-        may_be(case, condition, rank, not assumed) for rank in ranks
+    """Whether a condition asks for the rank, and lets some ranks through, and not others."""
+    return all(may_be(case, condition, rank, assumed) for rank in ranks) and not any(
+        may_be(case, condition, rank, not assumed) for rank in others
     )
 
 
-def opens_alone(case: Case, condition: Condition, mine: Place, others: Sequence[Place]) -> bool:
+def lets_alone(
+    case: Case, condition: Condition, ranks: Sequence[int], others: Sequence[int]
+) -> bool:
+    """Whether a condition can let some ranks through by their number, and not others."""
+    return any(_lets_alone(case, condition, ranks, others, one) for one in (True, False))
+
+
+def opens_alone(
+    case: Case, condition: Condition, ranks: Sequence[int], others: Sequence[int]
+) -> bool:
     """Whether an outcome of a condition is possible on some ranks, and by number not on others.
 
     Whatever is assumed of other tests of the rank in it.
     """
-    return all(_lets_alone(case, condition, mine, others, one) for one in (True, False))
+    return all(_lets_alone(case, condition, ranks, others, one) for one in (True, False))
 
 
 def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:

@@ -161,6 +161,11 @@ def carries_numbers(call: Call) -> bool:
     return call.dtype is None or "int" in str(call.dtype)
 
 
+def is_small(call: Call) -> bool:
+    """Whether a message has so few elements that they may say how many others follow."""
+    return sum(numel(call.shape)) <= _FEW
+
+
 def is_vector(call: Call) -> bool:
     """Whether a sum may tell ranks apart: of numbers, or of an element or so for each."""
     count = sum(numel(call.shape))

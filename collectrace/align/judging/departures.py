@@ -138,7 +138,7 @@ def _of_rank(
         return None
     if tokens[usual] == tokens[at]:
         return What.EXTRA, 0, ()
-    rounds = max(1, habit.agreeing(tokens, usual, at) // (at - usual))
+    rounds = habit.agreeing(tokens, usual, at) // (at - usual) + 1
     own = (call,) if call is not None else ()
     if call is None:
         return What.ENDED, rounds, own

@@ -66,7 +66,9 @@ _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
 _OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
-_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow", "told_the_waiter")
+_OF_CIRCLES: Final = (
+    "was_told", "first_message", "others_may_follow", "told_the_waiter", "ordered_by_waiter",
+)  # fmt: skip
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -120,6 +122,11 @@ FACTS: Final[dict[str, Fact]] = {
         30,
         _VOTES,
     ),
+    "new_in_loop_of_others": Fact(
+        "These ranks came to a line where no rank ever was, in the loop in which the others go on.",
+        20,
+        (*_OF_CODE, "called_at_intervals"),
+    ),
     "extra_calls": Fact(
         "These ranks alone made calls from lines of their own, and then went on like the others.",
         30,
@@ -162,7 +169,14 @@ FACTS: Final[dict[str, Fact]] = {
     "odd_in_round": Fact(
         "This rank alone came to a place more, or less, often in this round than its like.",
         50,
-        ("was_told", "first_message", "by_a_message", "by_a_plan", "told_the_waiter"),
+        (
+            "was_told",
+            "first_message",
+            "by_a_message",
+            "by_a_plan",
+            "told_the_waiter",
+            "shared_by_rank",
+        ),
     ),
     "kept_an_answer": Fact(
         "This rank gave no answer once, and had given one each time.",
@@ -211,6 +225,12 @@ FACTS: Final[dict[str, Fact]] = {
     "first_message": _against("It is the first message that way: the other end may lack one."),
     "by_a_message": _against("What a message said led this rank there, and who waits may know it."),
     "by_a_plan": _against("A table that all ranks have led this rank there."),
+    "ordered_by_waiter": _against(
+        "The rank that waits may have ordered it, by the message that this rank got last."
+    ),
+    "shared_by_rank": _against(
+        "How often each rank comes to that call depends on its number, as a share of the work does."
+    ),
     "told_the_waiter": _against("This rank may have told the one that waits that nothing comes."),
     "others_may_follow": _against("The others may not have come to that call yet."),
     "peer_has_a_choice": _against("Who waits for this rank may have been led there wrongly."),

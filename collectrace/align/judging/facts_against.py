@@ -99,20 +99,25 @@ def _sources(made: Iterable[Entry], rank: int) -> set[int]:
 def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who may have told the one that waits for it that a call is not to come.
 
-    In numbers; or in an object of another size than those before.
+    In numbers; or in an object of another size than those before. How many messages follow, it
+    may have said once in each round, in a few elements of any dtype.
     """
     for at in awaited(case, candidate):
         log, until = case.log(at.rank), waited_for(case, at.elsewhere)
+        once = {one.place for one in _once_in_each_round(case, at)}
         for told in _before(log, until):
-            key = told.key
-            if isinstance(key, ChannelKey) and (key.source, key.destination) == (
-                at.rank,
-                at.waiter,
+            key, call = told.key, told.call
+            if not isinstance(key, ChannelKey) or log is None:
+                continue
+            if (key.source, key.destination) != (at.rank, at.waiter):
+                continue
+            is_object = call.api in _OBJECTS
+            is_object &= len(set(log.channel_rows(key).meaning)) <= _OF_AN_OBJECT
+            says = (call.op, told.where) in once and isinstance(at.key, ChannelKey)
+            if (announced.carries_numbers(call) and not is_object) or (
+                says and announced.is_small(call)
             ):
-                sizes = set(log.channel_rows(key).meaning) if log is not None else set()
-                is_object = told.call.api in _OBJECTS and len(sizes) <= _OF_AN_OBJECT
-                if announced.carries_numbers(told.call) and not is_object:
-                    yield Evidence("told_the_waiter", (at.rank,))
+                yield Evidence("told_the_waiter", (at.rank,))
 
 
 def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.Told]:
@@ -131,6 +136,33 @@ def by_a_plan(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         answer = _departure(case, at)
         if answer is not None and led.is_by_plan(case, at.rank, answer):
             yield Evidence("by_a_plan", (at.rank,))
+
+
+def ordered_by_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find whom the message led that it got last, if that came of the rank that waits for it."""
+    for at in awaited(case, candidate):
+        got = [one for one in calls_of(case, at.rank)[:-1] if _is_to(one, at.rank)]
+        answer = _departure(case, at)
+        is_read = answer is not None and any(map(led.orders, answer.decisions))
+        if (
+            is_read
+            and isinstance(at.key, ChannelKey)
+            and got
+            and _sources(got[-1:], at.rank) == {at.waiter}
+        ):
+            yield Evidence("ordered_by_waiter", (at.rank,))
+
+
+def _is_to(entry: Entry, rank: int) -> bool:
+    return isinstance(entry.key, ChannelKey) and entry.key.destination == rank
+
+
+def shared_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find whom a loop, or a comparison, with its rank led: others may have a larger share."""
+    for at in awaited(case, candidate):
+        answer = _departure(case, at)
+        if answer is not None and any(map(led.shares_by_rank, answer.decisions)):
+            yield Evidence("shared_by_rank", (at.rank,))
 
 
 def _departure(case: Case, at: Awaited) -> Answer | None:

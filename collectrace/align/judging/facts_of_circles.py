@@ -7,7 +7,8 @@ from typing import Final
 
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
-from collectrace.align.judging import led
+from collectrace.align.judging import led, places
+from collectrace.align.judging.alone import lets_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
@@ -312,9 +313,16 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             if one.origins == (Origin.RANK,) and (one.site.path, one.function) == chains.scope(line)
         ]
         is_message = at.elsewhere.channel is not None
-        if asks and all(
-            led.lets_one(one) and not (is_message and led.has_another_way(case, at.rank, one))
-            for one in asks
+        opening = [
+            one
+            for one in places.conditions(case, at.rank, line)
+            if lets_alone(case, one, [at.rank], sorted({*case.evidence.logs} - {at.rank}))
+        ]
+        if (
+            asks
+            and opening
+            and not any(one.is_fork for one in opening)
+            and not (is_message and any(led.has_another_way(case, at.rank, one) for one in asks))
         ):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from collectrace.align.code.conditions import counts
+from collectrace.align.code.controls import Condition
 from collectrace.align.code.decide import Decision, decide
 from collectrace.align.code.graph import Way
+from collectrace.align.code.names import How
 from collectrace.align.code.origins import Origin
 from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
@@ -16,9 +19,12 @@ from collectrace.align.judging import departures, places
 from collectrace.align.judging.alone import alone_by_rank, opens_alone, shut_out
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.departures import What
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.other_lines import counterparts
+from collectrace.align.judging.places import Apart, Place
 from collectrace.align.matching import habit
+from collectrace.align.reading import chains
 
 
 def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -106,12 +112,20 @@ def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     Another rank may come there at other times, and each of them may be the one that counts wrong.
     """
     at = places.apart(case, candidate)
-    above = [places.above(case, place) for place in at.places] if at is not None else []
-    for n, place in enumerate(at.places if at is not None else ()):
-        foreign = {one.key for m, those in enumerate(above) if m != n for one in those}
-        own = [one for one in above[n] if one.key not in foreign and one.test is not None]
-        if own and all(one.test is not None and counts(one.test) for one in own):
+    for place in at.places if at is not None else ():
+        own = _conditions_of_its_own(case, at, place) if at is not None else []
+        if own and all(_counts(case, one) for one in own):
             yield Evidence("called_at_intervals", tuple(sorted(place.ranks)), (own[0].site,))
+
+
+def _counts(case: Case, condition: Condition) -> bool:
+    """Whether a condition may hold now and then, by its test or by what its names were given."""
+    definitions = case.program.definitions(condition.function)
+    tests = [condition.test] if condition.test is not None else []
+    names = [one.id for test in tests for one in ast.walk(test) if isinstance(one, ast.Name)]
+    given = [one for name in names for one in (definitions.all(name) if definitions else ())]
+    tests += [one.value for one in given if one.how is How.VALUE and one.value is not None]
+    return any(map(counts, tests))
 
 
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -128,12 +142,61 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
             continue
         for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
-            opens = opens_alone(case, condition, gone, (left,))
-            keeps = opens_alone(case, condition.opposite, left, (gone,))
+            opens = opens_alone(case, condition, gone.ranks, left.ranks)
+            keeps = opens_alone(case, condition.opposite, left.ranks, gone.ranks)
             if opens and not keeps and condition.key not in under:
                 sites = (condition.site,)
                 yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)
                 return
+
+
+def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the one side that came to a line where no rank ever was, in the loop of the others.
+
+    Behind the loop it might have left that too early, or the others too late.
+    """
+    found, at = departures.from_own(case, candidate), places.apart(case, candidate)
+    if found is None or at is None or found.what is not What.EXTRA:
+        return
+    mine = next(one for one in at.places if {*one.ranks} == {*found.ranks})
+    others = at.others(mine)
+    known = {
+        frame
+        for rank in case.evidence.logs
+        for frame in places.frames_of(case, rank, candidate, at.seq if rank in mine.ranks else None)
+    }
+    lines = {chains.outermost_apart(mine.frames, other.frames)[0] for other in others}
+    if lines & known or any(
+        not places.may_follow(case, mine, other) or _is_in_a_loop_since(case, candidate, other, at)
+        for other in others
+    ):
+        return
+    own = _conditions_of_its_own(case, at, mine)
+    if found.alike >= habit.ENOUGH and own and not any(one.is_fork for one in own):
+        sites = tuple(chains.site(line) for line in lines)
+        yield Evidence("new_in_loop_of_others", found.ranks, sites, found)
+
+
+def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: Apart) -> bool:
+    """Whether a rank has been in one loop since its call before, in a function that mine is not in.
+
+    Then that loop may go on for too long.
+    """
+    if candidate.stream is None or place.call is None:
+        return False
+    rank = place.ranks[0]
+    before = case.call(rank, candidate.stream, at.seq - 1)
+    common = [*case.stack(rank, before)] if before is not None else []
+    mine = {frame for other in at.others(place) for frame in map(chains.scope, other.frames)}
+    inner = [one for one in place.frames if one in common and chains.scope(one) not in mine]
+    levels = (places.level(case, rank, frame) for frame in inner)
+    return any(node.loops for one in levels if one for node in one.graph.at(one.line))
+
+
+def _conditions_of_its_own(case: Case, at: Apart, mine: Place) -> list[Condition]:
+    """Return the conditions that let a place through, and stand around no other."""
+    foreign = {one.key for other in at.others(mine) for one in places.above(case, other)}
+    return [one for one in places.above(case, mine) if one.key not in foreign and one.test]
 
 
 @once

@@ -229,6 +229,8 @@ def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
     made = calls_of(case, at.rank)
     n = made.index(gap)
     usual = next(one for one in made if one.key == at.key)
+    if not all(" " in frame for frame in (*gap.place[1], *usual.place[1])):
+        return False  # what led past it in callers is not known
     answer = led.led(
         case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual))
     )

@@ -75,14 +75,21 @@ def is_by_plan(case: Case, rank: int, answer: Answer) -> bool:
     return any(_reads_table(case, rank, one) for one in answer.decisions)
 
 
-def lets_one(decision: Decision) -> bool:
-    """Whether a condition asks for one value: not for one of several, or another than one."""
-    tests = [one for one in ast.walk(_parsed(decision)) if isinstance(one, ast.Compare)]
-    return not any(
-        isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In | ast.NotIn | ast.NotEq)
-        for test in tests
-        for op in test.ops
+def shares_by_rank(decision: Decision) -> bool:
+    """Whether a decision gives each rank a part by its number: a loop, or a comparison."""
+    parts = [*ast.walk(_parsed(decision))]
+    return any(isinstance(one, ast.For | _ORDERS) for one in parts) and any(
+        is_rank(getattr(one, "id", getattr(one, "attr", ""))) for one in parts
     )
+
+
+def orders(decision: Decision) -> bool:
+    """Whether it is a condition on what came in a message, and not on the rank as well."""
+    is_loop = any(isinstance(one, ast.For) for one in ast.walk(_parsed(decision)))
+    return decision.origin is Origin.RECEIVED and not is_loop
+
+
+_ORDERS: Final = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 
 
 def may_have_ended(decision: Decision, stack: Sequence[str]) -> bool:

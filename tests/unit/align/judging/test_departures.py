@@ -48,7 +48,7 @@ def test_one_rank_departs_from_its_iterations(
 ) -> None:
     own, _ = ran(tmp_path, [*ROUND * 4, *last], ROUND * 5)
     assert own is not None
-    assert (own.what, own.against, own.ranks, own.alike) == (what, Against.OWN, (0,), 3)
+    assert (own.what, own.against, own.ranks, own.alike) == (what, Against.OWN, (0,), 4)
     assert [call.site for call in own.calls] == [f"/job/train.py:{line}" for line in calls]
 
 

@@ -166,6 +166,11 @@ FACTS: Final[dict[str, Fact]] = {
         50,
         ("was_told",),
     ),
+    "other_group_than_peers": Fact(
+        "This rank alone took another of its groups first, at the line where its peers are.",
+        55,
+        ("was_told",),
+    ),
     "odd_in_round": Fact(
         "This rank alone came to a place more, or less, often in this round than its like.",
         50,

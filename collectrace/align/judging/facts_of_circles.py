@@ -240,6 +240,41 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
+def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the rank that took another of its groups first, at the line where all its peers are.
+
+    The peers have a group of that kind, too, and have made fewer calls in it.
+    """
+    groups, dimensions = case.comparison.groups, case.dimensions.of_ranks
+    for at in awaited(case, candidate):
+        stream, own = at.wait.stream, at.elsewhere.stream
+        if stream is None or own is None or stream == own:
+            continue
+        others = [rank for rank in groups[stream.group].ranks if rank != at.rank]
+        entries = {rank: entry_of(case, w) for rank in others for w in case.standings[rank].waiting}
+        here, kin = entry_of(case, at.elsewhere), case.dimensions.kinships.get(own.group)
+        rows = {(one.place, one.key, one.seq) for one in entries.values() if one is not None}
+        if here is None or len(others) + 1 < CAN_OUTVOTE or set(entries) != {*others}:
+            continue
+        if rows != {(here.place, stream, at.wait.seq)} or None in entries.values():
+            continue
+        behind = [
+            any(
+                one.kinship == kin and _rows(case, rank, own._replace(group=name)) < here.seq
+                for name, one in dimensions.get(rank, {}).items()
+            )
+            for rank in others
+        ]
+        if all(behind) and not any(left_own_round(case, rank) for rank in others):
+            sites = (chains.site(here.stack[0]),)
+            yield Evidence("other_group_than_peers", (at.rank,), sites)
+
+
+def _rows(case: Case, rank: int, stream: StreamKey) -> int:
+    log = case.log(rank)
+    return log.last_seq.get(stream, 0) if log is not None else 0
+
+
 def _is_turn(case: Case, at: Awaited, others: Sequence[int]) -> bool:
     """Whether all are in one line, on groups of the same ranks."""
     groups = case.comparison.groups

@@ -67,6 +67,7 @@ CIRCLES: Final = (
     Finder(states.refused, ("call_refused",)),
     Finder(majority.of_kind, ("left_program_of_kind",)),
     Finder(messages.unpaired, ("unpaired",)),
+    Finder(circles.other_group_than_peers, ("other_group_than_peers",)),
     Finder(circles.alone_in_row, ("alone_in_row",)),
     Finder(exchanges.odd_in_round, ("odd_in_round",)),
     Finder(exchanges.skipped_once, ("kept_an_answer", "skipped_call_once")),

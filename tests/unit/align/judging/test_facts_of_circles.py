@@ -212,6 +212,42 @@ def test_who_alone_is_in_the_call_of_another_group(
     assert {rank for row in alone_in_row(case, circle) for rank in row.ranks} == {*suspects}
 
 
+def pairs(folder: Path, first: Sequence[str], *, before: Sequence[str] = ()) -> Run:
+    """Four ranks go through their groups in one line: one of all, and one of each pair.
+
+    Args:
+        folder: of the script.
+        first: in which kind of group each waits.
+        before: who had made a call in its pair before, by kind of group for each pair.
+
+    """
+    script, run = Script(folder, OPTIM), Run(4)
+    run.group("all", range(4), description="data")
+    for n in (0, 2):
+        run.group(f"pair{n}", [n, n + 1], description="experts")
+    for rank, kind in zip(run, first, strict=True):
+        pair = f"pair{rank.rank // 2 * 2}"
+        if before and before[rank.rank // 2]:
+            rank.call("all_reduce", pair, **script.at(rank, "NORM"))
+        group = "all" if kind == "data" else pair
+        rank.stuck_in(rank.call("all_reduce", group, **script.at(rank, "NORM")))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("first", "before", "suspects"),
+    [
+        pytest.param(["data"] * 3 + ["experts"], (), (3,), id="alone"),
+        pytest.param(["data", "experts", "data", "experts"], (), (), id="half of them"),
+        pytest.param(["data"] * 3 + ["experts"], ("once", ""), (2,), id="who did not begin with it"),
+    ],
+)
+def test_who_alone_takes_another_of_its_groups_first(
+    first: Sequence[str], before: Sequence[str], suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    assert blamed(pairs(tmp_path, first, before=before), tmp_path)[0] == suspects
+
+
 SAMPLES = """\
 def run(schedule):
     dist.recv(x, before)  # TAKE

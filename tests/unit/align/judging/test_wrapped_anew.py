@@ -76,14 +76,14 @@ LATER = [AGAIN, AGAIN, [20]]
 @pytest.mark.parametrize(
     ("before", "mine", "theirs", "found"),
     [
-        pytest.param([*EPOCH, *EPOCH], WRAP, TRAIN, (0,), id="behind the inner loop"),
+        pytest.param([*EPOCH, *EPOCH], WRAP, TRAIN, (), id="two iterations are no habit"),
         pytest.param([*EPOCH, TRAIN, TRAIN], WRAP, TRAIN, (), id="out of it, or not"),
         pytest.param([*EPOCH, *EPOCH], [5, 12], TRAIN, (), id="from a certain epoch on"),
         pytest.param([*EPOCH, *EPOCH], [5, 14], [3, 16], (), id="in the other branch"),
         pytest.param([*EPOCH, *EPOCH], [5, 17], TRAIN, (), id="behind the loop"),
         pytest.param([*LATER, *LATER], [5, 22], AGAIN, (), id="by a function of its data"),
         pytest.param([*LATER, *LATER], [5, 25], AGAIN, (), id="by a flag of its data"),
-        pytest.param([*LATER, *LATER], [5, 27], AGAIN, (0,), id="by a value of its own"),
+        pytest.param([*LATER, *LATER], [5, 27], AGAIN, (), id="by a value of its own"),
         pytest.param([*LATER, *LATER], [5, 30], AGAIN, (), id="behind a guard of its data"),
         pytest.param([*EPOCH, WRAP, *EPOCH], WRAP, TRAIN, (), id="not for the first time"),
     ],

@@ -226,6 +226,9 @@ FACTS: Final[dict[str, Fact]] = {
     ),
     "others_kept_rounds": Fact("All others kept their rounds.", 15, _OF_CIRCLES),
     "nobody_followed": Fact("Most others have not come where these ranks went.", 15, _OF_CIRCLES),
+    "waiter_had_no_choice": Fact(
+        "Only constants and agreed values lead the waiting rank to its call.", 15, _OF_CIRCLES
+    ),
     "was_told": _against("Numbers, or a few elements, reached this rank before."),
     "first_message": _against("It is the first message that way: the other end may lack one."),
     "by_a_message": _against("What a message said led this rank there, and who waits may know it."),

@@ -82,6 +82,20 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         yield Evidence("nobody_followed", ranks, sites, left[0])
 
 
+def no_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who left its round if nothing but agreed values leads the one that waits out of it."""
+    for left in left_rounds(case, candidate)[:1]:
+        for at in awaited(case, candidate):
+            made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
+            usual = next((one for one in reversed(made) if one.key == due), None)
+            if at.rank != left.rank or usual is None or len(made) < 2:
+                continue
+            before, here = (At(*one.place) for one in made[-2:])
+            answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
+            if not answer.decisions and answer.dropped and not answer.gaps - led.SEEN:
+                yield Evidence("waiter_had_no_choice", (left.rank,))
+
+
 def _is_of_several(case: Case, left: LeftRound) -> bool:
     """Whether a rank went to a message, or to a collective of three ranks at least."""
     made = left.made

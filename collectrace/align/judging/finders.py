@@ -80,6 +80,7 @@ CIRCLES: Final = (
     Finder(
         circles.left_its_round, ("left_repeated_round", "others_kept_rounds", "nobody_followed")
     ),
+    Finder(circles.no_choice, ("waiter_had_no_choice",)),
     Finder(against.was_told, ("was_told",)),
     Finder(against.first_message, ("first_message",)),
     Finder(against.by_a_message, ("by_a_message",)),

@@ -225,6 +225,8 @@ def _alternative(fix: str) -> str:
     first = fix.partition(" ")[0]
     if first == "Or":
         return fix
+    if first == "If":
+        return f"Or, {words.lower(fix)}"
     return f"Or {words.lower(fix)}" if first.isalpha() and first[1:].islower() else f"Or: {fix}"
 
 

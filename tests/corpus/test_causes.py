@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from collectrace.align.causes import phrases
-from collectrace.align.causes.registry import Cause
+from collectrace.align.causes.cause import Cause
 from tests.support import causes
 from tests.support.causes import Causes
 from tests.zoo import corpus

@@ -13,8 +13,9 @@ from tests.support.real_ranks import Ranks
 from tools.join_cases import BARRIER_HOLDS, known_outcomes, train
 
 EXITS = {"finished": 0, "raised": 1, "aborted": -6}
-UNEVEN = "rank 0 ran 5 forward passes and rank 1 began its 6th"
+UNEVEN = "rank 0 ran 5 forward passes and rank 1 got to its 6th"
 BATCHES = "rank 0 had 5 batches and rank 1"
+CODES = {2: "CT204", 3: "CT204", 4: "CT201", 5: "CT204"}
 
 
 def run(number: int, barrier: str) -> None:
@@ -55,11 +56,10 @@ def test_verdict(
     assert [finding.kind for finding in errors] == kinds
     assert alignment.exit_status == (1 if kinds else 0)
     for finding in errors[:1]:
-        assert finding.suspects == suspects
+        assert (finding.code, finding.suspects) == (CODES[number], suspects)
         assert cause in finding.cause
         assert "join_cases.py:" in finding.headline
     for consequence in errors[1:]:
-        assert consequence.caused_by == 0
-        assert "garbage authoritative rank" in consequence.cause
+        assert (consequence.caused_by, consequence.code) == (0, "CT901")
         dtypes = {side.call.dtype for side in consequence.sides if side.call is not None}
         assert dtypes == {"int64", "float32"}

@@ -350,20 +350,13 @@ def branches() -> None:
             )
 
 
-def test_what_is_around_a_line_is_known_by_its_text(ranks: Ranks) -> None:
+def test_a_line_is_known_by_its_text(ranks: Ranks) -> None:
     ran = ranks.run(branches)
     log = ran.log()
     [call] = user_calls(log)
-    assert call.site is not None
-    number = int(call.site.rpartition(":")[2])
     evidence = read(ran.logs)
-    assert list(evidence.code.at(call.site).statements) == [
-        f"{number - 3} def branches() -> None:",
-        f"{number - 2}     for epoch in range(2):",
-        f"{number - 1}         if epoch == 1:",
-        f"{number}             dist.all_reduce(",
-    ]
+    assert evidence.code.line(call.site) == "dist.all_reduce("
     # Of every frame above it, too.
     for frame in stacks(log)[call.stack or 0].frames:
-        assert evidence.code.at(frame.partition(" ")[0]).statements
+        assert evidence.code.line(frame.partition(" ")[0])
     assert evidence.source_files.notes == ()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collectrace.align import alignment
 from collectrace.align.causes import choose, registry
-from collectrace.align.causes.registry import Cause
+from collectrace.align.causes.cause import Cause
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named

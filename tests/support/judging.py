@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from collectrace.align.alignment import align, compared
 from collectrace.align.judging.candidate import Candidate
@@ -13,8 +11,6 @@ from collectrace.align.judging.judge import judge
 from collectrace.align.reading import run_reader
 from collectrace.findings import Alignment, Finding, Kind
 from tests.support.synthetic import Run
-
-Found = TypeVar("Found")
 
 LATER = 1_900_000_000_000_000_000
 """A clock by which every synthetic run is long over."""
@@ -28,16 +24,6 @@ def case_of(run: Run, folder: Path) -> Case:
 
 def judged(run: Run, folder: Path) -> list[Candidate]:
     return judge(case_of(run, folder))
-
-
-def of_circles(
-    rule: Callable[[Case, Candidate], Found | None], run: Run, folder: Path
-) -> Found | None:
-    """The first that a rule finds of the circles of a run, of which there must be one."""
-    case = case_of(run, folder)
-    circles = [one for one in judge(case) if one.kind == "deadlock"]
-    assert circles
-    return next((found for one in circles if (found := rule(case, one)) is not None), None)
 
 
 def aligned(run: Run, folder: Path) -> Alignment:

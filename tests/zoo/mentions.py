@@ -36,6 +36,16 @@ class _Requirement:
         return hit.group() if hit else None
 
 
+_RANKS: Final = re.compile(r"\branks \d[\d,-]*(?:(?:, | and )\d[\d,-]*)*")
+
+
+def _each(found: re.Match[str]) -> str:
+    """Return ``ranks 0-2``, with each of these ranks behind it."""
+    runs = re.findall(r"(\d+)(?:-(\d+))?", found.group())
+    each = [n for low, high in runs for n in range(int(low), int(high or low) + 1)]
+    return f"{found.group()} ({'; '.join(f'rank {n}' for n in each[:64])})"
+
+
 @dataclass(frozen=True)
 class Mentions:
     """What a header asks for, ready to be looked for."""
@@ -54,7 +64,11 @@ class Mentions:
         return Mentions(tuple(_requirement(part, marks, synonyms or {}) for part in wanted if part))
 
     def missing_in(self, text: str) -> list[str]:
-        """The requirements that a text does not meet, as they stand in the header."""
+        """The requirements that a text does not meet, as they stand in the header.
+
+        ``ranks 0-2`` mentions each of these ranks, too.
+        """
+        text = _RANKS.sub(_each, text)
         return [one.header for one in self.requirements if one.met_by(text) is None]
 
     def found_in(self, text: str) -> list[str]:
@@ -83,12 +97,7 @@ def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(patterns) or nothing, re.IGNORECASE)
 
 
-_RANK: Final = re.compile(r"rank (\d+)")
-
-
 def _pattern(word: str) -> str:
-    if found := _RANK.fullmatch(word):  # also as one of several: ``ranks 0 and 1``
-        return rf"{_whole(word)}|\branks (\d+(, | and ))*{found.group(1)}(?![\d-])"
     if len(word) > 2 and word[0] == word[-1] == "/":
         return word[1:-1]
     if word.endswith("*"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.causes import registry
-from collectrace.align.causes.registry import Cause
+from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
 
 SECTIONS: Final = ("What it means", "Example", "Not to be confused with", "How to fix it")

@@ -34,7 +34,8 @@ def caught(situation: Situation) -> dict[int, Raised]:
     found = dict(_latest(situation))
     sides = [set(side.ranks) for side in situation.candidate.sides]
     raising = [side for side in sides if side & found.keys()]
-    if len(raising) != 1 or len(sides) < 2:
+    # An exception that only some ranks of a side had led the others there by no means.
+    if len(raising) != 1 or len(sides) < 2 or not raising[0] <= found.keys():
         return {}
     others = [rank for side in sides if side is not raising[0] for rank in side]
     logs = [log for rank in others if (log := situation.case.log(rank)) is not None]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from collectrace.align.causes import caught, registry
-from collectrace.align.causes.registry import Cause
+from collectrace.align.causes.cause import Cause
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 

@@ -10,8 +10,7 @@ Example
         dist.all_reduce(loss)       # every rank waits here, and no rank ever returns
 
 Not to be confused with
-    CT305, if the process of a rank stopped inside the call. CT316, if callbacks wait for each
-    other.
+    CT305, if the process of a rank stopped inside the call. CT308, if a rank came too late.
 
 How to fix it
     Look at the network, and run again with the backend's own log.

@@ -12,7 +12,7 @@ Example
             dist.init_process_group(store=fresh)    # waits for the others
 
 Not to be confused with
-    CT310, if the rank destroyed its groups because it was done.
+    CT103, if the rank was done because a loop had ended.
 
 How to fix it
     Decide together, then end the job on every rank and form it anew on every rank.

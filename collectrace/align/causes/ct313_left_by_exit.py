@@ -12,7 +12,7 @@ Example
             sys.exit(0)             # only rank 1 got the signal
 
 Not to be confused with
-    CT310, if the program of the rank came to its end. CT302, if it raised an error.
+    CT302, if it raised an error.
 
 How to fix it
     Note there that the rank is to end, and let all ranks decide by that in the same step.

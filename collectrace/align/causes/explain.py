@@ -104,20 +104,20 @@ def _row(situation: Situation) -> int | None:
 
 
 def _diverged(situation: Situation) -> tuple[Side, ...] | None:
-    """Return what each side did at the row at which their lines diverged, before the finding's."""
-    case, candidate = situation.case, situation.candidate
-    since = places.parted(case, candidate)
-    if since is None or candidate.cause is not None:
+    """Return what each side did at the row at which the ranks diverged, before the finding's."""
+    case, candidate, row = situation.case, situation.candidate, _row(situation)
+    is_earlier = row is not None and row < (candidate.seq or 0)
+    if candidate.cause is not None or candidate.stream is None or row is None or not is_earlier:
         return None
-    states = {rank: side.state for side in candidate.sides for rank in side.ranks}
-    stacks = [case.stack(rank, call) for rank, call in zip(since.ranks, since.calls, strict=True)]
-    frames = chains.outermost_apart(*stacks)
+    calls = [(side, case.call(side.ranks[0], candidate.stream, row)) for side in candidate.sides]
+    stacks = [case.stack(side.ranks[0], call) if call else () for side, call in calls]
+    frames = chains.outermost_apart(*stacks) if len(stacks) == 2 else [""] * len(stacks)
     return tuple(
         Side(
-            ranks=next((s.ranks for s in candidate.sides if rank in s.ranks), (rank,)),
-            call=call, state=states[rank], stack=tuple(stack), site=chains.site(frame) or None,
+            ranks=side.ranks, call=call, state=side.state, stack=tuple(stack),
+            site=chains.site(frame) or None,
         )
-        for rank, call, stack, frame in zip(since.ranks, since.calls, stacks, frames, strict=True)
+        for (side, call), stack, frame in zip(calls, stacks, frames, strict=True)
     )  # fmt: skip
 
 

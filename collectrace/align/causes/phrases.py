@@ -93,15 +93,19 @@ def fitted(headline: str) -> str:
 
     The excerpt shows the lines.
     """
+    return words.brief(_without_places(headline), HEADLINE)
+
+
+def _without_places(headline: str) -> str:
     while len(headline) > HEADLINE and (found := list(_PLACE.finditer(headline))):
         headline = headline[: found[-1].start()] + headline[found[-1].end() :]
-    return words.brief(headline, HEADLINE)
+    return headline
 
 
 def fitting(*headlines: str) -> str:
-    """Return the first headline that is not too long, else the last, cut."""
-    short = (one for one in headlines if len(one) <= HEADLINE)
-    return next(short, words.brief(headlines[-1], HEADLINE))
+    """Return the first headline that is not too long without places, else the last, cut."""
+    short = (one for one in headlines if len(_without_places(one)) <= HEADLINE)
+    return fitted(next(short, headlines[-1]))
 
 
 def apart(stacks: Sequence[Sequence[str]]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -17,8 +17,10 @@ from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import KINDS, Decision, Kind, Side, State
 from collectrace.records import Call
+from collectrace.roles import UNKNOWN, USER
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,13 @@ class Situation:
         ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
         return tuple(case.standings[rank] for rank in sorted(ends))
 
+    @cached_property
+    def has_frameworks(self) -> bool:
+        """Whether any call of the run was issued by a framework."""
+        log = next(iter(self.case.evidence.logs.values()), None)  # ranks share what they saw
+        seen = log.vocabulary.appearances if log is not None else ()
+        return any(one.role not in (USER, UNKNOWN) for one in seen)
+
     @property
     def is_absence(self) -> bool:
         """Whether ranks did not make a call that others wait in."""
@@ -113,9 +122,14 @@ class Situation:
 
 Need = Literal[
     "root", "early", "consequence", "decisions", "row", "absent", "suspects", "join", "ddp",
-    "raised", "died", "missing", "silent", "busy", "finished", "several",
+    "raised", "died", "missing", "silent", "busy", "finished", "several", "frameworks", "library",
+    "inputs", "caught",
 ]  # fmt: skip
 """A fact without which a cause is not tried."""
+
+
+def _logs(situation: Situation) -> Iterable[RankLog]:
+    return situation.case.evidence.logs.values()
 
 
 def _roles(situation: Situation, *prefixes: str) -> bool:
@@ -144,5 +158,9 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "busy": _any_is("busy", "running"),
     "finished": _any_is("finished"),
     "several": lambda s: len(s.called) > 1,
+    "frameworks": lambda s: s.has_frameworks,
+    "library": lambda s: any(one.library for one in s.decisions),
+    "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),
+    "caught": lambda s: any(one.caught or one.failed or one.refused for one in _logs(s)),
 }
 """How each fact is found out; all are cheap."""

@@ -282,3 +282,22 @@ def class_of(function: Function) -> Function | None:
     while outer is not None and outer.owner is None:
         outer = outer.parent
     return outer.owner if outer is not None else None
+
+
+def iterators_of(name: str, lookup: Lookup) -> list[Function]:
+    """Return the methods by which objects of a class of this name are iterated; empty: none."""
+    return [
+        one
+        for method in ("__iter__", "__next__")
+        for one in lookup(method)
+        if one.owner is not None and one.owner.name == name
+    ]
+
+
+def property_of(name: str, owner: Function) -> Function | None:
+    """Return the method of a class that computes an attribute; None: none does."""
+    found = (one for one in owner.file.by_name.get(name, ()) if one.owner is owner)
+    return next((one for one in found if decorated_by(one) & _COMPUTED), None)
+
+
+_COMPUTED: Final = frozenset({"property", "cached_property"})

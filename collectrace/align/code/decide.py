@@ -271,11 +271,12 @@ _IMPORTS = ast.Import, ast.ImportFrom
 def _where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
     """Return the line at which the first origin of a value comes in, if it is another one."""
     for one in sources:
-        node = one.place.node
+        place = one.inner or one.place
+        node = place.node
         is_import = node is not None and isinstance(node.tree, _IMPORTS)
         if found and one.origin is found[0] and not is_import:
-            at = node.line if node is not None else one.place.line
-            here = Site(one.place.function.file.path, at)
+            at = node.line if node is not None else place.line
+            here = Site(place.function.file.path, at)
             return here if at and at != line else None
     return None
 

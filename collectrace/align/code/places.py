@@ -53,6 +53,8 @@ class Source(NamedTuple):
 
     place: Place
     origin: Origin
+    inner: Place | None = None
+    """Where it comes in inside of functions that the expression calls, if it does."""
 
 
 def whatever_order(found: Iterable[Source]) -> Iterator[Source]:

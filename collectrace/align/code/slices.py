@@ -278,6 +278,10 @@ class _Trace:
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
             found = list(self._of_object(tree.attr, owner, depth))
+            computed = calls.property_of(tree.attr, owner)
+            if not found and computed is not None:
+                called = ast.Call(tree, [], [])
+                found = list(self._inside(computed, called, place, depth))
         if found:
             if origins.is_rank(tree.attr) and {one.origin for one in found} <= {Origin.UNKNOWN}:
                 yield Source(place, Origin.RANK)
@@ -320,6 +324,8 @@ class _Trace:
         if known is not None:
             yield from self._inside(known, tree, place, depth)
             return
+        for iterator in calls.iterators_of(name, self._program.lookup):
+            yield from self._iterated(iterator, place, depth)
         row = origins.row_of(self._resolved(text, place.function) if text else f"?.{name}")
         if row is not None:
             if row.rule is Rule.RESULT:
@@ -370,15 +376,24 @@ class _Trace:
             value: ast.AST | None = condition_of(node)
             if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
                 value = node.tree.value
+            inner = Place(callee, node, None)
             if node.kind in (Kind.HANDLER, Kind.DISPATCH):
-                yield Source(place, Origin.EXCEPTION)
-            for one in self.follow(value, Place(callee, node, None), depth + 3) if value else ():
-                yield Source(place, one.origin)
+                yield Source(place, Origin.EXCEPTION, inner)
+            for one in self.follow(value, inner, depth + 3) if value else ():
+                yield Source(place, one.origin, inner)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
             found = self.follow(operand, place, depth)
             yield from found if is_asked else picked(found)
+
+    def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
+        """Return what decides how long an object of a known class is iterated."""
+        definitions = self._program.definitions(iterator)
+        for node in definitions.graph.nodes if definitions is not None else ():
+            condition, inner = condition_of(node), Place(iterator, node, None)
+            for one in self.follow(condition, inner, depth + 3) if condition is not None else ():
+                yield Source(place, one.origin, inner)
 
     def _result(self, tree: ast.Call, place: Place) -> Origin:
         """Return the origin of what a collective returns, or writes into an argument."""

@@ -64,7 +64,7 @@ def test_a_step_summary_is_added_to(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     status, out, err = run("align", logs)
     assert (status, err) == (1, "")
-    assert "\nerror: " in out
+    assert "\nerror[CT" in out
     assert page.read_text().startswith("before\n### collectrace: diverged\n")
     run("align", logs, "--json", "-")
     assert page.read_text().count("### collectrace") == 2

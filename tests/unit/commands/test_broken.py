@@ -119,7 +119,7 @@ def test_a_line_that_nobody_can_read_changes_no_status(
 
 BROKEN = """
 import runpy, sys
-from collectrace.align.diagnosis import explain
+from collectrace.align.causes import ct402_half_precision as cause
 from collectrace.align.judging import judge
 
 def wrong(*_):
@@ -137,9 +137,9 @@ runpy.run_module("collectrace", run_name="__main__", alter_sys=True)
         ("judge.candidates = wrong", [], 4),
         ("judge.candidates = wrong", ["--json", "-"], 4),
         ("judge.candidates = wrong", ["--follow"], 4),
-        ("explain.EXPLAINERS['dtype_mismatch'] = wrong", [], 1),
-        ("explain.EXPLAINERS['dtype_mismatch'] = wrong", ["--follow"], 1),
-        ("explain.EXPLAINERS['dtype_mismatch'] = wrong", ["--json", "-"], 1),
+        ("cause.find = wrong", [], 1),
+        ("cause.find = wrong", ["--follow"], 1),
+        ("cause.find = wrong", ["--json", "-"], 1),
     ],
 )
 def test_a_real_process_that_goes_wrong_inside(

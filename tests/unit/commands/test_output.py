@@ -20,7 +20,7 @@ from collectrace.errors import CollectraceError
 from tests.support.synthetic import Run
 
 ALIGN = f"{sys.executable} -m collectrace align logs"
-LAST = "more: --verbose, --html report.html, --json -"
+LAST = "collectrace explain CT403 · more: --verbose, --html report.html, --json -"
 
 
 def say(text: str) -> Callable[[TextIO], object]:

@@ -131,6 +131,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("side", "site"),
         ("decision", "library"),
         ("decision", "read_later"),
+        ("decision", "comes_from"),
         ("decision_side", "name"),
         ("decision_side", "line"),
         ("decision_side", "values"),

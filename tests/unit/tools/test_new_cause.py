@@ -13,12 +13,12 @@ from collectrace.align.causes import catalogue, registry
 from tests.zoo.case import read
 from tools import new_cause
 
+ROWS = "collectrace/align/causes/rows"
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    table = "collectrace/align/causes/registry.py"
-    (tmp_path / table).parent.mkdir(parents=True)
-    shutil.copy(new_cause.ROOT / table, tmp_path / table)
+    shutil.copytree(new_cause.ROOT / ROWS, tmp_path / ROWS)
     return tmp_path
 
 
@@ -53,10 +53,10 @@ def test_its_scripts_are_cases(root: Path) -> None:
     ("name", "said"), [("raised-exception", "there is a cause"), ("Stale Counter", "is no name")]
 )
 def test_it_refuses_what_is_no_new_name(root: Path, name: str, said: str) -> None:
-    before = (root / "collectrace/align/causes/registry.py").read_text()
+    before = (root / ROWS / "programs.py").read_text()
     with pytest.raises(ValueError, match=said):
         new_cause.create(root, name, "1", "matching")
-    assert (root / "collectrace/align/causes/registry.py").read_text() == before
+    assert (root / ROWS / "programs.py").read_text() == before
 
 
 def test_codes_of_what_is_not_explained_are_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""Two ranks. A wrapper catches what torch raises on rank 1 alone, which names a source that is none.
+"""Two ranks. A wrapper catches what torch raises on rank 1 alone, which names no rank as source.
 
 ranks: 2
 expect: op_mismatch shape_mismatch dtype_mismatch missing_call

@@ -14,8 +14,8 @@ import pytest
 
 import collectrace
 from collectrace import cli
-from collectrace.align.causes import catalogue, registry
-from collectrace.align.causes.registry import Cause
+from collectrace.align.causes import catalogue, cause, registry
+from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
 from collectrace.findings import KINDS
 from tests.support import causes
@@ -36,8 +36,8 @@ def test_no_causes_yield_to_each_other_in_a_circle() -> None:
 
 def test_a_circle_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
-        Cause("CT998", "one", "One.", registry.ALL, yields_to=("CT999",)),
-        Cause("CT999", "two", "Two.", registry.ALL, yields_to=("CT998",)),
+        Cause("CT998", "one", "One.", cause.ALL, yields_to=("CT999",)),
+        Cause("CT999", "two", "Two.", cause.ALL, yields_to=("CT998",)),
     ]
     monkeypatch.setattr(registry, "CAUSES", tuple(rows))
     monkeypatch.setattr(registry, "BY_CODE", {one.code: one for one in rows})
@@ -117,7 +117,7 @@ def test_retired_rows_say_why() -> None:
 def test_every_kind_of_finding_has_a_code(kind: str) -> None:
     assert any(kind in one.kinds for one in causes.in_use() if one.is_found or one.is_observed)
     unexplained = [one for one in registry.CAUSES if not one.is_found and kind in one.kinds]
-    is_judged = kind in registry.ERRORS and kind != "lost_mismatch"
+    is_judged = kind in cause.ERRORS and kind != "lost_mismatch"
     assert len(unexplained) == is_judged
 
 
@@ -168,7 +168,7 @@ def test_an_unknown_code_is_one_line() -> None:
 
 def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Cause(
-        "CT998", "old-rule", "An old rule.", registry.ALL,
+        "CT998", "old-rule", "An old rule.", cause.ALL,
         status="retired", reason="CT102 says the same; gone in 0.2.",
     )  # fmt: skip
     monkeypatch.setattr(registry, "CAUSES", (*registry.CAUSES, row))

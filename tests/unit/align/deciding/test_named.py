@@ -247,8 +247,8 @@ def test_a_failure_costs_the_decisions_alone(
     monkeypatch.setattr(decide, "decide", fails)
     broken = program.align()
     assert [one.decisions for one in broken.findings] == [None] * len(usual.findings)
-    assert [(f.kind, f.suspects, f.cause) for f in broken.findings] == [
-        (f.kind, f.suspects, f.cause) for f in usual.findings
+    assert [(f.kind, f.seq, f.suspects) for f in broken.findings] == [
+        (f.kind, f.seq, f.suspects) for f in usual.findings
     ]
     [fault] = broken.internal_errors or ()
     assert (fault.part, fault.error) == ("decisions", "ZeroDivisionError")

@@ -8,7 +8,6 @@ import pytest
 
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
-from collectrace.records import Source
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 
@@ -57,17 +56,3 @@ def test_a_message_that_raised_is_no_collective_of_its_number(
 ) -> None:
     assert [done.error for done in case.failed(0, stream)] == ["RuntimeError: of the collective"]
     assert case.failed(1, stream) == case.failed(7, stream) == case.failed(0, None) == []
-
-
-def test_a_recorded_line_counts_where_there_is_no_text(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("if text:\n    step()\n    step()\n")
-    run = Run(1)
-    for path in (script, "/gone/train.py"):
-        run.rank(0).record(Source(site=f"{path}:2", lines=["1 if line:", "2     step()"]))
-    run.finish()
-    case = case_of(run, tmp_path / "logs")
-    assert list(case.statements(f"{script}:2")) == ["1 if text:", "2     step()"]
-    assert list(case.statements("/gone/train.py:2")) == ["1 if line:", "2     step()"]
-    assert list(case.statements("/gone/train.py:3")) == []
-    assert list(case.statements(None)) == list(case.statements("/gone.py:3")) == []

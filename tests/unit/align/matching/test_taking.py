@@ -65,13 +65,8 @@ def test_the_finding_names_the_receiver_and_what_to_do(tmp_path: Path) -> None:
     run.finish()
     run.write(tmp_path)
     first = align(tmp_path, full=True).findings[0]
-    assert (first.kind, first.suspects) == ("p2p_mismatch", (0,))
-    assert first.headline == (
-        "rank 0's recv at serve.py:2 takes from any rank, and took rank 2's int64[2], sent at "
-        "push.py:1, for float32[4]"
-    )
-    assert "The recv before it at serve.py:1 had taken one of rank 1" in first.cause
-    assert "the rank that the recv at serve.py:1 returns" in first.fix
+    assert (first.kind, first.code, first.suspects) == ("p2p_mismatch", "CT713", (0,))
+    assert "the rank that the recv (serve.py:1) returned" in first.fix
 
 
 def test_where_the_one_before_names_its_source(tmp_path: Path) -> None:
@@ -83,7 +78,7 @@ def test_where_the_one_before_names_its_source(tmp_path: Path) -> None:
     run.finish()
     run.write(tmp_path)
     first = align(tmp_path, full=True).findings[0]
-    assert "rank 1, as the recv at serve.py:1 does" in first.fix
+    assert "rank 1 as its source (src=), as the recv (serve.py:1) does" in first.fix
 
 
 def test_nobody_is_a_suspect_where_no_other_message_would_have_fitted(tmp_path: Path) -> None:
@@ -96,7 +91,6 @@ def test_nobody_is_a_suspect_where_no_other_message_would_have_fitted(tmp_path: 
     run.write(tmp_path)
     first = align(tmp_path, full=True).findings[0]
     assert (first.kind, first.suspects) == ("p2p_mismatch", ())
-    assert "Give the receive buffer the dtype" in first.fix
 
 
 def test_one_rank_that_sends_what_does_not_fit(tmp_path: Path) -> None:
@@ -300,8 +294,8 @@ def test_what_was_received_from_any_source_is_counted_by_its_lines(tmp_path: Pat
     run.finish()
     run.write(tmp_path)
     first = align(tmp_path, full=True).findings[0]
-    assert "Rank 0 issued only 2 recvs from rank 1" in first.cause
-    assert "rank 0 received 2 (1 from serve.py:2, 1 from serve.py:1)" in first.cause
+    assert first.code == "CT704"
+    assert "rank 0 received 2 (1 at serve.py:2, 1 at serve.py:1)" in first.cause
 
 
 def test_sends_are_counted_with_those_that_were_taken_from_any_source(tmp_path: Path) -> None:
@@ -312,15 +306,5 @@ def test_sends_are_counted_with_those_that_were_taken_from_any_source(tmp_path: 
     run.finish()
     run.write(tmp_path)
     first = align(tmp_path, full=True).findings[0]
-    assert "Rank 1 issued only 1 send to rank 0" in first.cause
-
-
-def test_a_misfit_behind_receives_from_any_source_says_so(tmp_path: Path) -> None:
-    run = Run(2)
-    push(run.rank(1))
-    run.rank(0).recv(-1, took=1, **HEADER)
-    run.rank(0).recv(1, **HEADER)
-    run.finish()
-    run.write(tmp_path)
-    first = align(tmp_path, full=True).findings[0]
-    assert "Of the 1 before it, receives from any rank took 1" in first.cause
+    assert first.code == "CT704"
+    assert "Rank 1 sent 1 message" in first.cause

@@ -283,7 +283,7 @@ def test_any_other_exception_is_a_crash(
     assert (found.kind, found.severity) == ("raised", "warning")
     assert found.headline.startswith("the job crashed: ranks 0-1 ended with an exception")
     assert "Rank 0 was the first." in found.cause
-    assert found.fix == "Fix what raised: the collectives agree."
+    assert (found.code, found.fix.count("\n")) == ("CT911", 0)
 
 
 def test_a_crash_over_lost_connections_is_not_told_to_fix_its_exception(tmp_path: Path) -> None:
@@ -319,7 +319,6 @@ def test_a_crash_may_come_of_work_that_nobody_waited_for(touched: bool, tmp_path
         rank.exit("exception", error="RuntimeError", message="replicas differ")
     found = first(run, tmp_path)
     assert (found.kind, found.severity, found.suspects) == ("raised", "warning", ())
-    assert "the collectives agree" not in found.fix
     assert found.fix.startswith("First see whether it comes of that.")
     assert found.fix.endswith("If it raises all the same, fix what raised.")
     assert "train.py:44" in found.cause
@@ -334,7 +333,7 @@ def test_a_crash_of_another_rank_than_the_one_that_did_not_wait(tmp_path: Path) 
     run.rank(1).exit()
     found = first(run, tmp_path)
     assert found.kind == "raised"
-    assert found.fix == "Fix what raised: the collectives agree."
+    assert (found.code, found.fix.count("\n")) == ("CT911", 0)
 
 
 def test_a_crash_in_many_words_tells_some(tmp_path: Path) -> None:

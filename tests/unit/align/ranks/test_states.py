@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.alignment import compared
-from collectrace.align.ranks import detail
 from collectrace.align.judging.case import build
+from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog

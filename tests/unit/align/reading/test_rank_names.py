@@ -86,9 +86,6 @@ def test_names_of_what_is_no_rank_of_a_process(name: str) -> None:
     assert not RANK.search(f"if self.{name} == 0:")
 
 
-GIVEN = ["9 8 late = passed > 60  # rank", "9 7 passed = time.time() - start", "5 4 x = rank"]
-
-
 @pytest.mark.parametrize(
     ("value", "is_told"),
     [

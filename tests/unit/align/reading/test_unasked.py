@@ -21,7 +21,7 @@ MOST = 160 << 10
 
 
 def verdict(alignment: Alignment) -> list[tuple[object, ...]]:
-    return [(f.kind, f.seq, f.suspects, f.headline, f.cause, f.fix) for f in alignment.findings]
+    return [(f.kind, f.code, f.seq, f.suspects, f.caused_by) for f in alignment.findings]
 
 
 def folder(blobs: list[Blob]) -> Folder:

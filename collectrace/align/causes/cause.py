@@ -1,0 +1,140 @@
+"""A row of the table of causes, and sets of kinds and codes that rows share."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any, Final, Literal
+
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import NEEDS, Need, Situation
+from collectrace.align.causes.words import Words
+from collectrace.findings import KINDS, MISMATCHES, Kind
+
+Status = Literal["stable", "preview", "retired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A row of the table of causes."""
+
+    code: str
+    """``CT102``. Codes never change their meaning, and are never used again."""
+
+    name: str
+    """``skipped-by-condition``. The module is ``ct102_skipped_by_condition``."""
+
+    summary: str
+    """One sentence."""
+
+    kinds: frozenset[Kind]
+    """The kinds of finding that it can explain."""
+
+    needs: tuple[Need, ...] = ()
+    """Facts without which it is not tried: see ``situation.NEEDS``."""
+
+    yields_to: tuple[str, ...] = ()
+    """Codes that are more specific and win if both apply; ``CT2`` stands for all that begin so."""
+
+    example: str = ""
+    """A script of ``tests/zoo`` in which it wins."""
+
+    counter_example: str = ""
+    """A script of ``tests/zoo`` that looks alike and in which it must not apply."""
+
+    since: str = "0.1.0"
+    """The version that had it first."""
+
+    shared: str = ""
+    """The module, if it has not one of its own name: several codes share it."""
+
+    status: Status = "stable"
+
+    reason: str = ""
+    """Why it was retired, and in which version."""
+
+    @property
+    def module(self) -> str:
+        """Name of the module that finds it and words it."""
+        return self.shared or f"{self.code.lower()}_{self.name.replace('-', '_')}"
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether an observation finds it and words it: its module only holds the documentation."""
+        return self.kinds <= INFORMATION
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it says why, not only that nothing says why."""
+        return self.shared != "not_found"
+
+    def load(self) -> ModuleType:
+        """Return its module."""
+        return importlib.import_module(f"collectrace.align.causes.{self.module}")
+
+    def find(self, situation: Situation) -> Any:
+        """Return what the module finds, None if the cause does not apply."""
+        if situation.kind not in self.kinds:
+            return None
+        if not all(NEEDS[need](situation) for need in self.needs):
+            return None
+        find: Callable[[Situation], Any] = self.load().find
+        return find(situation)
+
+    def words(self, situation: Situation, found: Any) -> Words:
+        """Return its words for what it found."""
+        words: Callable[[Situation, Any], Words] = self.load().words
+        said = words(situation, found)
+        return replace(said, headline=phrases.fitted(said.headline))
+
+
+ROWS: Final[frozenset[Kind]] = MISMATCHES - {"lost_mismatch"}
+"""Kinds of a call of a stream at which ranks made different calls."""
+
+MESSAGES: Final[frozenset[Kind]] = frozenset({"p2p_unmatched", "p2p_mismatch"})
+
+ABSENCE: Final[frozenset[Kind]] = frozenset({"missing_call", "p2p_unmatched"})
+"""Kinds of ranks that are waited for."""
+
+INFORMATION: Final[frozenset[Kind]] = frozenset(k for k, v in KINDS.items() if v.status is None)
+"""Kinds that are observed beside the errors, and never judged."""
+
+ERRORS: Final[frozenset[Kind]] = frozenset(KINDS) - INFORMATION
+
+ALL: Final[frozenset[Kind]] = frozenset(KINDS)
+
+
+def kinds(*those: Kind) -> frozenset[Kind]:
+    """Return the kinds of finding that a cause can explain."""
+    return frozenset(those)
+
+
+STATES: Final = (
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319",
+    "CT4",
+)  # fmt: skip
+"""Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
+
+CAUGHT: Final = (
+    "CT2", "CT306", "CT319", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
+    "CT512", "CT513", "CT515",
+)  # fmt: skip
+"""Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
+
+FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
+"""All causes that explain a finding."""
+
+UNEXPLAINED: Final[tuple[Kind, ...]] = (
+    "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
+    "split_mismatch", "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched",
+    "p2p_mismatch", "deadlock", "stall",
+)  # fmt: skip
+"""The kinds whose cause may not be found, from CT951 on: the order is for ever."""
+
+HANDLED: Final = (
+    "CT2", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
+)  # fmt: skip
+"""Causes that win over an exception that some ranks handled."""

@@ -6,11 +6,12 @@ fact weighs and which facts forbid it to count. ``weighing.weigh`` decides by th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from collectrace.findings import EvidenceRow
+from collectrace.records import Call, Raised
 
 Speaks = Literal["for", "against"]
 
@@ -49,6 +50,11 @@ class Evidence:
 
     shown_by: object = field(default=None, compare=False)
     """The typed data behind it, such as a departure: causes read it, words never decide by it."""
+
+
+def sites_of(calls: Iterable[Call | Raised]) -> tuple[str, ...]:
+    """Return the lines of some calls, each once."""
+    return tuple(dict.fromkeys(one.site for one in calls if one.site))
 
 
 _AGAINST: Final = 100
@@ -107,11 +113,6 @@ FACTS: Final[dict[str, Fact]] = {
     "unlike_sister_groups": Fact(
         "Groups of the same kind did what the other ranks did.", 75, _VOTES
     ),
-    "sizes_unlike_sisters": Fact(
-        "These ranks use other sizes than their peers in groups of the same kind.",
-        70,
-        _SHARED,
-    ),
     "left_program_of_kind": Fact(
         "Most ranks of the same kind kept to one program, and these ranks left it.", 70, _VOTES
     ),
@@ -139,11 +140,6 @@ FACTS: Final[dict[str, Fact]] = {
     "new_in_loop_of_others": Fact(
         "These ranks reached a line where no rank ever was, in the loop that the others are in.",
         20,
-        (*_OF_CODE, "called_at_intervals"),
-    ),
-    "extra_calls": Fact(
-        "These ranks made extra calls from lines of their own, and then continued as the others.",
-        30,
         (*_OF_CODE, "called_at_intervals"),
     ),
     "called_at_intervals": _against(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,9 +13,15 @@ from collectrace.align.judging.alone import lets_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.led import At
-from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
+from collectrace.align.judging.own_calls import (
+    Awaited,
+    awaited,
+    calls_of,
+    entry_of,
+    only_gives_back,
+)
 from collectrace.align.judging.own_exchange import keeps_order, left_own_order
 from collectrace.align.judging.own_round import (
     LeftRound,
@@ -72,7 +79,7 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if not left or group is None:
         return
     ranks = tuple(one.rank for one in left)
-    sites = tuple(dict.fromkeys(one.made.site for one in left if one.made.site))
+    sites = sites_of(one.made for one in left)
     yield Evidence("left_repeated_round", ranks, sites, left[0])
     yield Evidence("others_kept_rounds", ranks, sites, left[0])
     others = [rank for rank in group.ranks if rank not in ranks]
@@ -110,12 +117,9 @@ def _was_asked(case: Case, left: LeftRound) -> bool:
     key = left.key
     if left.made.peer is None or isinstance(key, StreamKey):
         return left.made.peer is None or left.row == 1
-    back, ahead = key._replace(source=key.destination, destination=key.source), 0
-    for one in calls_of(case, left.rank)[:-1]:
-        ahead += (one.key == back) - (one.key == key)
-        if ahead < 0:
-            return False
-    return key.source == left.rank and ahead > 0
+    counts = Counter(one.key for one in calls_of(case, left.rank)[:-1])
+    is_ahead = counts[key.back] > counts[key]
+    return key.source == left.rank and is_ahead and only_gives_back(case, left.rank, key)
 
 
 def _is_in_round(case: Case, rank: int) -> bool:

@@ -3,7 +3,7 @@
     tools/causes                       the matrix, in half a minute
     tools/causes --only stopped/       runs whose name matches a pattern
     tools/causes --runs CT102          the runs in which a cause applies, and what wins there
-    tools/causes --docs                write collectrace/docs/causes.md anew
+    tools/causes --docs                write causes.md and evidence.md of collectrace/docs anew
 
 applies     findings in which it applies
 wins        findings that it explains
@@ -27,6 +27,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from collectrace.align.causes import catalogue, registry  # noqa: E402 - behind the path
+from collectrace.align.judging import catalogue as facts  # noqa: E402
 from tests.support import causes  # noqa: E402
 from tests.support.causes import Causes  # noqa: E402
 from tests.zoo import corpus  # noqa: E402
@@ -42,10 +43,11 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="a regular expression")
     parser.add_argument("--runs", metavar="CODE", help="list the runs in which it applies")
-    parser.add_argument("--docs", action="store_true", help="write the chapter, and nothing else")
+    parser.add_argument("--docs", action="store_true", help="write the chapters, and nothing else")
     arguments = parser.parse_args()
     if arguments.docs:
         (ROOT / "collectrace" / "docs" / "causes.md").write_text(catalogue.chapter())
+        (ROOT / "collectrace" / "docs" / "evidence.md").write_text(facts.chapter())
         return 0
     found = tried(arguments.only)
     print(_runs(found, arguments.runs.upper()) if arguments.runs else matrix(found))

@@ -24,6 +24,7 @@ CHAPTERS: Final = {
     "machines",
     "options": "of `enable()`, of `collectrace run`, as variables",
     "causes": "every cause that a finding can have, by its code",
+    "evidence": "every fact that decides who is to blame, with its weight",
     "records": "what a rank file holds, and what it calls the parts of frameworks",
     "decides": "how a verdict comes about, and how often it is right beside torch's own tools",
     "compare": "Flight Recorder, DETAIL, the debug server, NCCL RAS: what each can tell",

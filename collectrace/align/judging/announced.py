@@ -6,24 +6,25 @@ count, or in what had never come before.
 
 from __future__ import annotations
 
-import re
+import ast
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from collectrace import ops
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.code.graph import called_name
+from collectrace.align.judging.case import Case
 from collectrace.align.matching import programs
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
-from collectrace.findings import GroupInfo
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
-_STORE: Final = re.compile(r"\bstore\.(?:get|set|add|wait|check|multi_get)\b", re.IGNORECASE)
+_STORE: Final = frozenset({"get", "set", "add", "wait", "check", "multi_get"})
+"""Methods of a store that tell others something, or wait for it."""
 _FEW: Final = 8
 """Elements of a message that may tell one rank what to exchange."""
 
@@ -64,35 +65,16 @@ def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[T
             )  # fmt: skip
 
 
-def telling(
-    log: RankLog, groups: Mapping[str, GroupInfo], since: Call, until: Call
-) -> Iterator[Told]:
-    """What came to a rank between two calls of it, and may have told it what to exchange."""
-    for told in between(log, offset_of(log, since), offset_of(log, until)):
-        if came_to(log.rank, told) and may_tell(told, groups[told.key.group].ranks):
-            yield told
+def was_told(case: Case, rank: int, until: Call | None = None) -> bool:
+    """Whether a rank got what may tell of an order: numbers, or a few elements from a root.
 
-
-def may_be_told_since(
-    log: RankLog, groups: Mapping[str, GroupInfo], since: Call | None, until: Call
-) -> bool:
-    """Whether a rank may have gone by a call that ended a round, or by what came to it since.
-
-    True where that call is not known.
-    """
-    if since is None or (since.op not in ops.BARRIERS and carries_numbers(since)):
-        return True
-    return next(telling(log, groups, since, until), None) is not None
-
-
-@once_of
-def was_told(case: Case, rank: int) -> bool:
-    """Whether a rank ever got what may tell of an order: numbers, or a few elements from a root.
-
-    Messages are what it works on, and so are sums. True where its log is not there.
+    Before a call, or ever. Messages are what it works on, and so are sums. True if its log is not
+    there.
     """
     log, groups = case.log(rank), case.comparison.groups
-    for told in between(log) if log is not None else ():
+    if log is None:
+        return True
+    for told in between(log, end=offset_of(log, until) if until is not None else sys.maxsize):
         if not came_to(rank, told) or not is_user(told.call):
             continue
         if carries_numbers(told.call):
@@ -100,13 +82,21 @@ def was_told(case: Case, rank: int) -> bool:
         is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
         if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
-    return log is None
+    return False
 
 
-def may_be_by_store(case: Case) -> bool:
-    """Whether a file of the job's uses a store, by which ranks tell what no record has."""
-    files = {chains.file(frame) for frame in case.frames}
-    return any(_STORE.search(line) for file in files for line in case.code.lines(file))
+def may_be_by_store(case: Case, rank: int) -> bool:
+    """Whether a file that a rank ran uses a store, by which ranks tell what no record has."""
+    paths = {chains.file(frame) for frame in case.frames}
+    files = (case.program.files.file(rank, path) for path in paths)
+    return any(
+        isinstance(one, ast.Call)
+        and called_name(one) in _STORE
+        and called_name(getattr(one.func, "value", one)).lower().endswith("store")
+        for file in files
+        if file is not None
+        for one in ast.walk(file.tree)
+    )
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:
@@ -164,12 +154,6 @@ def carries_numbers(call: Call) -> bool:
 def is_small(call: Call) -> bool:
     """Whether a message has so few elements that they may say how many others follow."""
     return sum(numel(call.shape)) <= _FEW
-
-
-def is_vector(call: Call) -> bool:
-    """Whether a sum may tell ranks apart: of numbers, or of an element or so for each."""
-    count = sum(numel(call.shape))
-    return carries_numbers(call) or 1 < count <= 2 * _FEW
 
 
 def _is_sum_of_one(call: Call) -> bool:

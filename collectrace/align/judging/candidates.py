@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final, TypeVar
 
 from collectrace.align.judging import patience
@@ -245,15 +244,6 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
 def _side(case: Case, w: Waiting) -> Side:
     side, asked = case.side(w.rank, waited_for(case, w)), case.asked(w)
     return side if asked is None else replace(side, site=asked.site)
-
-
-def along_circle(
-    case: Case, candidate: Candidate, rule: Callable[[Case, Edge, Edge], Found | None]
-) -> Found | None:
-    """The first that a rule finds of an edge of a circle, and the one behind it; None: nothing."""
-    cycle = candidate.cycle
-    found = (rule(case, *pair) for pair in pairwise((*cycle, *cycle[:1])))
-    return next((one for one in found if one is not None), None)
 
 
 def waited_for(case: Case, w: Waiting) -> Call | None:

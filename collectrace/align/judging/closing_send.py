@@ -12,7 +12,7 @@ from typing import Final
 
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.ranks.waitgraph import Cycle, cycles
+from collectrace.align.ranks.waitgraph import Cycle
 from collectrace.align.reading import chains
 from collectrace.align.reading.parsing import Block
 from collectrace.records import Call
@@ -105,13 +105,6 @@ def goes_over_peers(case: Case, issue: ChannelIssue) -> bool:
         if isinstance(node, ast.Name) and node.lineno == line
     }  # fmt: skip
     return bool(bound & read)
-
-
-def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:
-    """The circle of waits that a near miss closes, if there is one."""
-    if issue.near is None or issue.near.differs not in _ENDS:
-        return None
-    return next((cycle for cycle in cycles(case.graph) if closes(issue, cycle)), None)
 
 
 def in_circle(case: Case, cycle: Cycle) -> ChannelIssue | None:

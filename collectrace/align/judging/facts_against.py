@@ -19,7 +19,6 @@ from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entr
 from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
-from collectrace.signature import is_user
 
 
 def first_message(_: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -34,26 +33,8 @@ def was_told(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     ranks = candidate.group.ranks if candidate.group is not None else ()
     for rank in {*ranks, *(edge.waiting.rank for edge in candidate.cycle)}:
         calls = [waited_for(case, wait) for wait in case.standings[rank].waiting]
-        if any(call is not None and _is_told(case, rank, call) for call in calls):
+        if any(call is not None and announced.was_told(case, rank, call) for call in calls):
             yield Evidence("was_told", (rank,))
-
-
-def _is_told(case: Case, rank: int, until: Call) -> bool:
-    """Whether what a rank got before a call may tell of an order.
-
-    Messages are what it works on, and so are sums.
-    """
-    log, groups = case.log(rank), case.comparison.groups
-    for told in announced.between(log, end=announced.offset_of(log, until)) if log else ():
-        if not announced.came_to(rank, told) or not is_user(told.call):
-            continue
-        is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
-        ranks = groups[told.key.group].ranks
-        if announced.carries_numbers(told.call) or (
-            is_of_all and announced.may_tell(told._replace(is_new=False), ranks)
-        ):
-            return True
-    return log is None
 
 
 def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:

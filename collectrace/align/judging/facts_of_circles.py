@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,9 +13,15 @@ from collectrace.align.judging.alone import lets_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.led import At
-from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
+from collectrace.align.judging.own_calls import (
+    Awaited,
+    awaited,
+    calls_of,
+    entry_of,
+    only_gives_back,
+)
 from collectrace.align.judging.own_exchange import keeps_order, left_own_order
 from collectrace.align.judging.own_round import (
     LeftRound,
@@ -72,7 +79,7 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if not left or group is None:
         return
     ranks = tuple(one.rank for one in left)
-    sites = tuple(dict.fromkeys(one.made.site for one in left if one.made.site))
+    sites = sites_of(one.made for one in left)
     yield Evidence("left_repeated_round", ranks, sites, left[0])
     yield Evidence("others_kept_rounds", ranks, sites, left[0])
     others = [rank for rank in group.ranks if rank not in ranks]
@@ -80,6 +87,20 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     is_apart = _was_asked(case, left[0]) if left[0].skipped else _is_new_within(case, left, others)
     if 2 * len(still) > len(group.ranks) and is_apart and _is_of_several(case, left[0]):
         yield Evidence("nobody_followed", ranks, sites, left[0])
+
+
+def no_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who left its round if nothing but agreed values leads the one that waits out of it."""
+    for left in left_rounds(case, candidate)[:1]:
+        for at in awaited(case, candidate):
+            made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
+            usual = next((one for one in reversed(made) if one.key == due), None)
+            if at.rank != left.rank or usual is None or len(made) < 2:
+                continue
+            before, here = (At(*one.place) for one in made[-2:])
+            answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
+            if not answer.decisions and answer.dropped and not answer.gaps - led.SEEN:
+                yield Evidence("waiter_had_no_choice", (left.rank,))
 
 
 def _is_of_several(case: Case, left: LeftRound) -> bool:
@@ -96,12 +117,9 @@ def _was_asked(case: Case, left: LeftRound) -> bool:
     key = left.key
     if left.made.peer is None or isinstance(key, StreamKey):
         return left.made.peer is None or left.row == 1
-    back, ahead = key._replace(source=key.destination, destination=key.source), 0
-    for one in calls_of(case, left.rank)[:-1]:
-        ahead += (one.key == back) - (one.key == key)
-        if ahead < 0:
-            return False
-    return key.source == left.rank and ahead > 0
+    counts = Counter(one.key for one in calls_of(case, left.rank)[:-1])
+    is_ahead = counts[key.back] > counts[key]
+    return key.source == left.rank and is_ahead and only_gives_back(case, left.rank, key)
 
 
 def _is_in_round(case: Case, rank: int) -> bool:
@@ -238,6 +256,41 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         is_news = _is_news(case, common, at.rank, others, (stream, row - 1))
         if is_news or _is_turn(case, at, others) or _is_own_news(case, at.rank, others):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
+
+
+def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the rank that took another of its groups first, at the line where all its peers are.
+
+    The peers have a group of that kind, too, and have made fewer calls in it.
+    """
+    groups, dimensions = case.comparison.groups, case.dimensions.of_ranks
+    for at in awaited(case, candidate):
+        stream, own = at.wait.stream, at.elsewhere.stream
+        if stream is None or own is None or stream == own:
+            continue
+        others = [rank for rank in groups[stream.group].ranks if rank != at.rank]
+        entries = {rank: entry_of(case, w) for rank in others for w in case.standings[rank].waiting}
+        here, kin = entry_of(case, at.elsewhere), case.dimensions.kinships.get(own.group)
+        rows = {(one.place, one.key, one.seq) for one in entries.values() if one is not None}
+        if here is None or len(others) + 1 < CAN_OUTVOTE or set(entries) != {*others}:
+            continue
+        if rows != {(here.place, stream, at.wait.seq)} or None in entries.values():
+            continue
+        behind = [
+            any(
+                one.kinship == kin and _rows(case, rank, own._replace(group=name)) < here.seq
+                for name, one in dimensions.get(rank, {}).items()
+            )
+            for rank in others
+        ]
+        if all(behind) and not any(left_own_round(case, rank) for rank in others):
+            sites = (chains.site(here.stack[0]),)
+            yield Evidence("other_group_than_peers", (at.rank,), sites)
+
+
+def _rows(case: Case, rank: int, stream: StreamKey) -> int:
+    log = case.log(rank)
+    return log.last_seq.get(stream, 0) if log is not None else 0
 
 
 def _is_turn(case: Case, at: Awaited, others: Sequence[int]) -> bool:

@@ -97,15 +97,6 @@ def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
                 return
 
 
-def extra_calls(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the side that made calls from where no other rank ever was, and then went on alike."""
-    found = departures.extra(case, candidate)
-    since = places.parted(case, candidate)
-    if found is not None and since is not None and since.extra and since.extra.is_alone:
-        sites = tuple(dict.fromkeys(call.site for call in found.calls if call.site))
-        yield Evidence("extra_calls", found.ranks, sites, found)
-
-
 def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Protect ranks whose call is made from time to time, by what each rank counts for itself.
 

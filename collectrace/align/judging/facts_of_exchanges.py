@@ -15,7 +15,13 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
-from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
+from collectrace.align.judging.own_calls import (
+    Awaited,
+    awaited,
+    calls_of,
+    entry_of,
+    only_gives_back,
+)
 from collectrace.align.judging.own_round import kept_round, left_own_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
@@ -296,10 +302,9 @@ def uneven_exchange(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         key, end = at.wait.channel, entry_of(case, at.elsewhere)
         if key is None or key.source < 0 or end is None or not isinstance(end.key, StreamKey):
             continue
-        back = key._replace(source=key.destination, destination=key.source)
         counts = [
             _per_round(case, rank, one, end.place)
-            for one in (key, back)
+            for one in (key, key.back)
             for rank in (at.waiter, at.rank)
         ]
         rounds = min(map(len, counts)) - 1
@@ -308,7 +313,11 @@ def uneven_exchange(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if rounds < habit.ENOUGH or len(before) != 1 or back_here != back_there:
             continue
         too_many, too_few = here[-1] > back_here[-1], there[-1] != back_here[-1]
-        if too_many == too_few or not any(here[:-1]) or (too_many and not _gives_first(case, at)):
+        if (
+            too_many == too_few
+            or not any(here[:-1])
+            or (too_many and not only_gives_back(case, at.waiter, key))
+        ):
             continue
         yield Evidence("uneven_exchange", (at.waiter if too_many else at.rank,))
 
@@ -319,17 +328,3 @@ def _per_round(case: Case, rank: int, key: ChannelKey, end: CallPlace) -> list[i
         found[-1] += one.key == key
         found += [0] if one.place == end else []
     return found
-
-
-def _gives_first(case: Case, at: Awaited) -> bool:
-    """Whether a rank never made more messages of a channel than had gone the other way till then.
-
-    The one that it waits in is left out of account.
-    """
-    key, ahead = at.wait.channel, 0
-    back = key._replace(source=key.destination, destination=key.source) if key else None
-    for one in calls_of(case, at.waiter)[:-1]:
-        ahead += (one.key == back) - (one.key == key)
-        if ahead < 0:
-            return False
-    return True

@@ -12,7 +12,7 @@ from collectrace.align.judging import departures, sisters, threads
 from collectrace.align.judging.absence import came_to_nothing
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.facts_of_code import between
 from collectrace.align.judging.own_number import by_own_number
@@ -83,7 +83,7 @@ def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Return who left the program with which most ranks of its kind went on."""
     found = departures.from_kind(case, candidate)
     if found is not None:
-        sites = tuple(dict.fromkeys(call.site for call in found.calls if call.site))
+        sites = sites_of(found.calls)
         yield Evidence("left_program_of_kind", found.ranks, sites, found)
 
 
@@ -106,7 +106,6 @@ def sizes(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         return
     pairs = source.bad_pairs
     yield Evidence("sizes_changed", changed_after(case, candidate))
-    yield Evidence("sizes_unlike_sisters", sisters.unlike_in_sizes(case, candidate))
     common = set.intersection(*map(set, pairs)) if pairs else set()
     # Who only receives is not to blame if sizes were exchanged: with a capacity several senders
     # drop for one receiver.

@@ -67,7 +67,7 @@ def _with_rank(key: ChannelKey, at: int, rank: int) -> ChannelKey:
 
 def _may_be_told(case: Case, rank: int) -> bool:
     """Whether a rank ever got what may tell of an order, as far as is seen; or by a store."""
-    return announced.was_told(case, rank) or announced.may_be_by_store(case)
+    return announced.was_told(case, rank) or announced.may_be_by_store(case, rank)
 
 
 def _are_users(issue: ChannelIssue) -> bool:

@@ -10,7 +10,7 @@ from collectrace.align.judging import absence, places, refusals
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.records import HANDLED, Call, Raised
@@ -57,7 +57,7 @@ def refused(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     found = refusals.refused(case, candidate)
     if found is not None:
         calls = [one.call for those in found.by_rank.values() for one in those if one.call]
-        sites = tuple(dict.fromkeys(call.site for call in calls if call.site))
+        sites = sites_of(calls)
         yield Evidence("call_refused", found.ranks, sites, found)
 
 
@@ -83,7 +83,7 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             # What a function of torch did not return may differ at one line; else it is not seen.
             if len(lines) == 1 and any(one.what == HANDLED for one in those):
                 continue
-            sites = tuple(dict.fromkeys(one.site for one in those if one.site))
+            sites = sites_of(those)
             yield Evidence("caught_exception", tuple(sorted(called[hit[0]].ranks)), sites, those)
             return
 

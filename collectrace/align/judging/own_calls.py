@@ -69,6 +69,19 @@ def calls_of(case: Case, rank: int) -> Sequence[Entry]:
     return () if any(one.beside for one in made) else made
 
 
+def only_gives_back(case: Case, rank: int, key: ChannelKey) -> bool:
+    """Whether a rank never made more messages of a channel than had gone the other way till then.
+
+    The call that it is in is left out of account.
+    """
+    ahead = 0
+    for one in calls_of(case, rank)[:-1]:
+        ahead += (one.key == key.back) - (one.key == key)
+        if ahead < 0:
+            return False
+    return True
+
+
 def call_of(case: Case, rank: int, entry: Entry) -> Call | None:
     """Return the call of an entry."""
     log = case.log(rank)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Key, Program
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
-from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 
 _LATEST: Final = 16
 """A rank's last calls, among which it may have left its own round."""
-
-
-_WAYS: Final = 2
-"""On from a call: to the next of a loop, and out of it."""
 
 
 class LeftRound(NamedTuple):
@@ -41,10 +34,6 @@ class LeftRound(NamedTuple):
     """Equal rounds before, as far as was looked."""
     row: int
     """How many such calls in a row this one was; 1 where it called something else before."""
-    otherwise: tuple[Call, Call] | None = None
-    """A call of the round to which it had come by other callers than ever, and the last usual."""
-    is_turn: bool = False
-    """By the call before alone, behind which it had made the usual one so often (``rounds``)."""
 
 
 @once_of
@@ -85,7 +74,6 @@ def left_own_round(case: Case, rank: int) -> LeftRound | None:
             skipped=skipped,
             rounds=habit.agreeing(steps, place, at) // (at - place) + 1,
             row=next((n for n in range(1, at + 1) if steps[at - n] != steps[at]), at + 1),
-            otherwise=(otherwise.made, otherwise.usual) if otherwise is not None else None,
         )
         is_same = program.sources[place] == program.sources[at] and places_alike(made, usual)
         if not is_same or extra or steps[at] in steps[:at]:
@@ -96,82 +84,9 @@ def left_own_round(case: Case, rank: int) -> LeftRound | None:
     return otherwise
 
 
-@once_of
-def left_own_turn(case: Case, rank: int) -> LeftRound | None:
-    """What a rank called last, as it never had behind the call before: by that one alone.
-
-    For one that repeated no round to its end, as in the first round of an epoch. It may have gone
-    on from there in a second way: to the end of the loop.
-    """
-    program = program_of(case, rank)
-    if program is None or len(program.steps) < 2:
-        return None
-    *steps, last = program.steps
-    at, before = len(steps), steps[-1]
-    behind = {n: step for n, (one, step) in enumerate(pairwise(steps), 1) if one == before}
-    ways = Counter(behind.values())
-    if last in ways or len(ways) > _WAYS or max(ways.values(), default=0) < habit.ENOUGH:
-        return None
-    ((step, times),) = ways.most_common(1)
-    place = max(n for n, one in behind.items() if one == step)
-    made, usual = program.call(at), program.call(place)
-    if made is None or usual is None or made.thread != usual.thread:
-        return None  # calls of several threads have no order to leave
-    stack = case.stack(rank, made)
-    if last not in steps and any(
-        stack in stacks_of(case, one) for one in case.standings if one != rank
-    ):
-        return None  # it is new for more than one
-    ahead = steps[place:]
-    return LeftRound(
-        rank=rank,
-        made=made,
-        usual=usual,
-        before=program.call(at - 1),
-        key=program.keys[program.sources[place]],
-        extra=0,
-        skipped=ahead.index(last) if last in ahead else 0,
-        rounds=times,
-        row=1 + (last == before),
-        is_turn=True,
-    )
-
-
 def places_alike(one: Call, two: Call) -> bool:
     """Whether two calls are of one op, and of one line, whoever called its function."""
     return (one.op, one.site) == (two.op, two.site)
-
-
-def call_place(case: Case, rank: int, call: Call) -> CallPlace:
-    """A call's op, and the user's frames above it."""
-    return call.op, case.stack(rank, call)
-
-
-def left_alike(case: Case, left: LeftRound) -> tuple[int, ...]:
-    """Who left its round as a rank did: one call by one way in place of the same collective.
-
-    In the same group: in another one all may have left it out.
-    """
-    ways = _ways(case, left)
-    ranks = (rank for rank in case.standings if rank != left.rank)
-    found = [one for r in ranks if (one := left_own_round(case, r)) and _ways(case, one) == ways]
-    return tuple(sorted((left.rank, *(one.rank for one in found))))
-
-
-def _ways(case: Case, left: LeftRound) -> tuple[CallPlace, CallPlace, Key]:
-    """What a rank made, and what it had made there before, in which group."""
-    made, usual = (call_place(case, left.rank, call) for call in (left.made, left.usual))
-    return made, usual, left.key
-
-
-def is_over(case: Case, left: LeftRound) -> bool:
-    """Whether nobody has come to the usual collective any more: all went on to something else."""
-    key, log = left.key, case.log(left.rank)
-    if isinstance(key, ChannelKey) or log is None:
-        return False
-    members = case.comparison.groups[key.group].ranks
-    logs = [one for rank in members if (one := case.log(rank)) is not None]
-    return all(one.last_seq.get(key, 0) <= log.last_seq[key] for one in logs)
 
 
 def _went_along(case: Case, program: Program, at: range) -> bool:

@@ -33,9 +33,3 @@ def deviation(case: Case, candidate: Candidate) -> Deviation | None:
         ),
         None,
     )
-
-
-def out_of_program(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """The ranks that left it; none where that is not known."""
-    found = deviation(case, candidate)
-    return found.ranks if found is not None else ()

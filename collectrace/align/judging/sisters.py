@@ -9,7 +9,7 @@ from typing import Final
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit
-from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import GroupInfo, Side
@@ -42,39 +42,6 @@ def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | N
     if any(_goes_on(case, rank, stream, seq) for side in wrong for rank in side.ranks):
         return None
     return right[0]
-
-
-def unlike_in_sizes(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Ranks of an all-to-all with other sizes than those at their place in every sister group.
-
-    Only where each pair that does not fit is of one that is unlike those and one that is like them.
-    Sizes that are routed by the data differ from group to group, and from part to part: they prove
-    nothing.
-    """
-    source = candidate.source
-    if not isinstance(source, Divergence) or not source.bad_pairs:
-        return ()
-    said = [
-        [call.splits if call is not None else None for call in calls]
-        for info in of(case, source.group)
-        if (sister := source.stream._replace(group=info.name)) in case.comparison.streams
-        and info.name != source.group.name
-        and (calls := [case.call(rank, sister, source.seq) for rank in info.ranks])
-    ]
-    usual = said[0] if said else []
-    own = source.group.ranks
-    if None in usual or len(usual) != len(own) or any(one != usual for one in said):
-        return ()
-    unlike = {
-        rank
-        for rank, splits in zip(own, usual, strict=True)
-        if (call := source.calls.get(rank)) is None or call.splits != splits
-    }
-    issued = [call.splits for call in source.calls.values() if call is not None]
-    if any(splits is None or len({n for part in splits for n in part}) > 1 for splits in issued):
-        return ()
-    proven = all(len(unlike & set(pair)) == 1 for pair in source.bad_pairs)
-    return tuple(sorted(unlike & {r for pair in source.bad_pairs for r in pair})) if proven else ()
 
 
 def voted(case: Case, candidate: Candidate, call: Call) -> bool:

@@ -63,6 +63,11 @@ class ChannelKey(NamedTuple):
     destination: int
     tag: int
 
+    @property
+    def back(self) -> ChannelKey:
+        """The channel of the same tag in the other direction."""
+        return self._replace(source=self.destination, destination=self.source)
+
 
 class Answered(NamedTuple):
     """Whose message a receive from any source took, and where in its log that is told."""

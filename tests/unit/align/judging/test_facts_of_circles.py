@@ -80,6 +80,59 @@ def test_where_half_went_on_nobody_left(tmp_path: Path) -> None:
     assert blamed(run, tmp_path)[0] == ()
 
 
+PIECES = """\
+def first():
+    for batch in loader:
+        for piece in batch:
+            dist.send(piece, 1)  # PUSH
+        for piece in batch:
+            dist.recv(piece, 1)  # ANSWER
+def middle():
+    for batch in range(9):
+        for _ in range({count}):
+            dist.recv(piece, 0)  # TAKE
+            dist.send(piece, 2)  # ON
+        for _ in range({count}):
+            dist.recv(piece, 2)  # BACK
+            dist.send(piece, 0)  # RETURN
+def last():
+    for _ in range({count}):
+        dist.recv(piece, 1)  # GET
+    for _ in range({count}):
+        dist.send(piece, 1)  # GIVE
+"""
+
+
+def pieces(folder: Path, count: str) -> Run:
+    """A pipeline of three, whose first rank cuts its last batch into fewer pieces."""
+    script, run = Script(folder, PIECES.format(count=count)), Run(3)
+    zero, one, two = run
+    for parts in (4, 4, 4, 3):
+        for _ in range(parts):
+            zero.send(1, **script.at(zero, "PUSH"))
+            one.recv(0, **script.at(one, "TAKE"))
+            one.send(2, **script.at(one, "ON"))
+            two.recv(1, **script.at(two, "GET"))
+        for _ in range(parts if parts == 4 else 0):
+            two.send(1, **script.at(two, "GIVE"))
+            one.recv(2, **script.at(one, "BACK"))
+            one.send(0, **script.at(one, "RETURN"))
+            zero.recv(1, **script.at(zero, "ANSWER"))
+    stuck(
+        (zero, zero.recv(1, **script.at(zero, "ANSWER"))),
+        (one, one.recv(0, **script.at(one, "TAKE"))),
+        (two, two.recv(1, **script.at(two, "GET"))),
+    )
+    return run
+
+
+@pytest.mark.parametrize(("count", "suspects"), [("4", (0,)), ("pieces_of(batch)", ())])
+def test_who_left_its_round_if_the_others_have_no_choice(
+    count: str, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    assert blamed(pieces(tmp_path, count), tmp_path)[0] == suspects
+
+
 SERVE = """\
 def serve():
     for step in range(9):
@@ -210,6 +263,44 @@ def test_who_alone_is_in_the_call_of_another_group(
     circle = next(one for one in judged(run, tmp_path / "logs") if one.kind == "deadlock")
     case = case_of(run, tmp_path / "again")
     assert {rank for row in alone_in_row(case, circle) for rank in row.ranks} == {*suspects}
+
+
+def pairs(folder: Path, first: Sequence[str], *, before: Sequence[str] = ()) -> Run:
+    """Four ranks go through their groups in one line: one of all, and one of each pair.
+
+    Args:
+        folder: of the script.
+        first: in which kind of group each waits.
+        before: who had made a call in its pair before, by kind of group for each pair.
+
+    """
+    script, run = Script(folder, OPTIM), Run(4)
+    run.group("all", range(4), description="data")
+    for n in (0, 2):
+        run.group(f"pair{n}", [n, n + 1], description="experts")
+    for rank, kind in zip(run, first, strict=True):
+        pair = f"pair{rank.rank // 2 * 2}"
+        if before and before[rank.rank // 2]:
+            rank.call("all_reduce", pair, **script.at(rank, "NORM"))
+        group = "all" if kind == "data" else pair
+        rank.stuck_in(rank.call("all_reduce", group, **script.at(rank, "NORM")))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("first", "before", "suspects"),
+    [
+        pytest.param(["data"] * 3 + ["experts"], (), (3,), id="alone"),
+        pytest.param(["data", "experts", "data", "experts"], (), (), id="half of them"),
+        pytest.param(
+            ["data"] * 3 + ["experts"], ("once", ""), (2,), id="who did not begin with it"
+        ),
+    ],
+)
+def test_who_alone_takes_another_of_its_groups_first(
+    first: Sequence[str], before: Sequence[str], suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    assert blamed(pairs(tmp_path, first, before=before), tmp_path)[0] == suspects
 
 
 SAMPLES = """\

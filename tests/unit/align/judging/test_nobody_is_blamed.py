@@ -155,12 +155,13 @@ for step in range(9):
         more()  # MORE
     dist.send(note, 0)  # REPORT
 dist.send(summary, 0)  # CLOSE
+{last}
 """
 
 
-def alerts(folder: Path, condition: str) -> Run:
+def alerts(folder: Path, condition: str, last: str = "") -> Run:
     """Rank 2 reports once more than the others, which rank 0 does not expect."""
-    script, run = Script(folder, ALERTS.format(condition=condition)), Run(4)
+    script, run = Script(folder, ALERTS.format(condition=condition, last=last)), Run(4)
     hub, *workers = run
     for n in range(6):
         mark, size = ("CLOSE", 6) if n == 5 else ("REPORT", 3)
@@ -204,6 +205,45 @@ def relay(folder: Path, *, has_stacks: bool) -> Run:
     return run
 
 
+LOOP = """\
+due = step % every == 0
+for step in range(9):
+    if {condition}:
+        dist.barrier()  # AGREE
+{otherwise}
+    dist.all_reduce(x)  # SYNC
+dist.barrier()  # BEHIND
+"""
+
+
+def loop(
+    folder: Path,
+    condition: str = "queue",
+    *,
+    otherwise: str = "    pass",
+    mark: str = "AGREE",
+    rounds: int = 4,
+    elsewhere: bool = False,
+) -> Run:
+    """Rank 1 comes to a new line, and rank 0 goes on.
+
+    ``elsewhere``: whether ranks of another group have been at that line.
+    """
+    script = Script(folder, LOOP.format(condition=condition, otherwise=otherwise))
+    run = Run(4 if elsewhere else 2)
+    groups = {0: "one", 1: "one", 2: "two", 3: "two"}
+    run.group("one", [0, 1])
+    if elsewhere:
+        run.group("two", [2, 3])
+    for rank in run:
+        for _ in range(rounds):
+            rank.call("all_reduce", groups[rank.rank], **script.at(rank, "SYNC"))
+        at = "SYNC" if rank.rank == 0 else mark
+        op = "all_reduce" if rank.rank == 0 else "barrier"
+        rank.stuck_in(rank.call(op, groups[rank.rank], **script.at(rank, at)))
+    return run
+
+
 def suspects(run: Run, folder: Path) -> tuple[int, ...]:
     """Return the suspects of the first error of a run."""
     return judged(run, folder / "logs")[0].suspects
@@ -232,7 +272,20 @@ Make = Callable[[Path], Run]
         ),
         pytest.param(lambda folder: pool(folder, "order[0] < 0"), id="the hub told it to leave"),
         pytest.param(lambda folder: alerts(folder, "rank == 2"), id="a message of its rank"),
+        pytest.param(
+            lambda folder: alerts(folder, "norm > 10", "self.Store.get(plan)"), id="by a store"
+        ),
         pytest.param(lambda folder: relay(folder, has_stacks=False), id="no stacks"),
+        pytest.param(lambda folder: loop(folder, "step % every == 0"), id="each n-th step"),
+        pytest.param(lambda folder: loop(folder, "due"), id="each n-th step, by a name"),
+        pytest.param(lambda folder: loop(folder, "save.due()"), id="a method that may count"),
+        pytest.param(lambda folder: loop(folder, "loss < lowest"), id="each has a best of its own"),
+        pytest.param(
+            lambda folder: loop(folder, otherwise="    else:\n        skip()"), id="another branch"
+        ),
+        pytest.param(lambda folder: loop(folder, mark="BEHIND"), id="behind the loop"),
+        pytest.param(lambda folder: loop(folder, rounds=2), id="two iterations"),
+        pytest.param(lambda folder: loop(folder, elsewhere=True), id="where other groups were"),
     ],
 )
 def test_nobody_is_blamed(make: Make, tmp_path: Path) -> None:
@@ -245,8 +298,14 @@ def test_nobody_is_blamed(make: Make, tmp_path: Path) -> None:
         pytest.param(lambda folder: sweeps(folder, "while error > 1:"), 2, id="by its own error"),
         pytest.param(lambda folder: uploads(folder, "rank == 0"), 0, id="by its rank"),
         pytest.param(lambda folder: pool(folder, "tokens > LIMIT"), 3, id="left by itself"),
-        pytest.param(lambda folder: alerts(folder, "norm > 10"), 2, id="a message of its own"),
+        pytest.param(
+            lambda folder: alerts(folder, "norm > 10", "# no store.get(plan)"),
+            2,
+            id="a message of its own",
+        ),
         pytest.param(lambda folder: relay(folder, has_stacks=True), 1, id="kept an answer"),
+        pytest.param(loop, 1, id="a new line in the loop"),
+        pytest.param(lambda folder: loop(folder, "loss < 0.1"), 1, id="against a number"),
     ],
 )
 def test_without_what_speaks_for_it_the_same_rank_is_blamed(

@@ -40,12 +40,12 @@ def row(fact: str, *ranks: int) -> Evidence:
             [row("left_own_rounds", 1), row("in_handler", 0)], (), id="two about other ranks"
         ),
         pytest.param(
-            [row("left_own_rounds", 1), row("in_handler", 1), row("extra_calls", 0)],
+            [row("left_own_rounds", 1), row("in_handler", 1), row("led_past_by_rank", 0)],
             (),
             id="what decides only together is disputed",
         ),
         pytest.param(
-            [row("outvoted", 1), row("extra_calls", 0)], (1,), id="the heavier one decides"
+            [row("outvoted", 1), row("led_past_by_rank", 0)], (1,), id="the heavier one decides"
         ),
         pytest.param(
             [row("rank_condition", 0), row("holds_up_others", 1)], (1,), id="in whatever order"

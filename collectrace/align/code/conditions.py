@@ -92,6 +92,20 @@ def condition_of(node: Node) -> ast.AST | None:
             return None
 
 
+_BUILTIN: Final = frozenset({"range", "enumerate", "reversed", "zip", "sorted", "len"})
+
+
+def is_constant(condition: ast.AST | None) -> bool:
+    """Whether an expression has one value, whenever it is evaluated: ``range(3)``."""
+    if condition is None:
+        return False
+    return all(
+        isinstance(one, ast.Constant | ast.Tuple | ast.List | ast.Call | ast.expr_context)
+        or (isinstance(one, ast.Name) and one.id in _BUILTIN)
+        for one in ast.walk(condition)
+    )
+
+
 OPPOSITE: Final = {TAKEN: NOT_TAKEN, NOT_TAKEN: TAKEN}
 
 

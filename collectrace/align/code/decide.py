@@ -16,7 +16,7 @@ from enum import Enum
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
-from collectrace.align.code.conditions import OPPOSITE, condition_of, is_negated
+from collectrace.align.code.conditions import OPPOSITE, condition_of, is_constant, is_negated
 from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
@@ -51,6 +51,8 @@ class Decision:
     strength: Strength = Strength.POSSIBLE
     comes_from: Site | None = None
     """The line at which the first of its origins comes in, if it is another one."""
+    is_constant: bool = False
+    """Whether its outcomes are the same each time: ``for _ in range(3)``."""
 
     @property
     def origin(self) -> Origin:
@@ -121,7 +123,8 @@ class _Found:
     def add(self, decisions: Iterable[Decision]) -> None:
         """Add decisions. Those of one line become one, with what any of them depends on."""
         for one in decisions:
-            is_dropped = self._drops_agreed and one.origins == (Origin.AGREED,)
+            is_agreed = one.origins == (Origin.AGREED,)
+            is_dropped = is_agreed and (self._drops_agreed or one.is_constant)
             group = self._dropped if is_dropped else self._kept
             known = group.setdefault(one.site, one)
             if known is not one:
@@ -173,9 +176,10 @@ class _Naming:
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
             # Whoever called the function, or consumes the generator, decides what follows.
             context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
-        yield _decision(
+        decision = _decision(
             context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
         )
+        yield replace(decision, is_constant=is_constant(condition_of(node)))
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]

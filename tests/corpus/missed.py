@@ -1,0 +1,80 @@
+"""What the aligner does not tell yet, by script, with what it would take.
+
+A script stands here until a mechanism that others need as well tells it; a row for it alone is not
+worth its lines. What is right again must leave this list: the tests hold that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ORDER = "the ranks go through one list in different orders, or stand at different elements of it"
+_HANDLER = "a handler and another statement are possible, and the wrong one comes first"
+_COUNT = "how many iterations, rows or messages each rank had"
+_HABIT = "what this rank did before, at the same place"
+_CLEANUP = "which calls a `finally` or a decorator adds"
+_OTHER_PASS = "that one rank began the work again, and what it repeated"
+_PART = "a part of the cause: a line, or what stands beside it"
+_TIE = "who is to blame, where two sides are of one size"
+
+VERDICTS: Final = {
+    "ddp/wrapped_anew_by_one": _TIE,
+    "groups/mask_only_where_padded": _TIE,
+    "groups/sisters_of_which_one_raised": _TIE,
+    "loops/request_failed_on_one_of_two": _TIE,
+    "matching/saved_once_more_by_the_first": _PART,
+    "p2p/receive_of_one_rank_alone": _TIE,
+}
+"""Kind, rank or line differ from the header."""
+
+WORDS: Final = {
+    "ddp/should_stop_on_one_rank": _PART,
+    "ddp/teacher_scored_on_one_rank": _OTHER_PASS,
+    "ddp/validated_by_the_first_of_two": _PART,
+    "groups/made_by_its_members_only": _PART,
+    "groups/mask_only_where_padded": _PART,
+    "groups/sisters_of_which_one_raised": _PART,
+    "groups/tied_weight_sent_twice": _PART,
+    "groups/unused_in_one_node": _PART,
+    "loops/class_without_a_sample": _COUNT,
+    "loops/epoch_begun_without_the_note": _HANDLER,
+    "loops/epoch_shorter_than_before": _HANDLER,
+    "loops/fixed_range_left_by_a_break": _HABIT,
+    "loops/nothing_behind_a_try": _HANDLER,
+    "loops/nothing_to_go_through": _COUNT,
+    "loops/record_that_does_not_parse": _HANDLER,
+    "loops/refused_after_it_was_announced": _HANDLER,
+    "loops/refused_by_one_of_two": _HANDLER,
+    "loops/request_failed_on_one_of_two": _HANDLER,
+    "loops/resumed_on_the_first_node_only": _PART,
+    "loops/resumed_or_begun_anew": _OTHER_PASS,
+    "loops/shard_empty_in_the_other_arm": _PART,
+    "loops/shard_without_labels": _HANDLER,
+    "loops/stage_by_an_old_plan": _COUNT,
+    "loops/steps_by_own_length": _COUNT,
+    "loops/stopped_by_either_of_two": _PART,
+    "loops/try_begun_anew_alone": _OTHER_PASS,
+    "loops/turn_with_a_handler": _HANDLER,
+    "loops/turns_of_two_kinds": _HABIT,
+    "matching/agrees_by_chance": _ORDER,
+    "matching/arms_in_another_order": _ORDER,
+    "matching/attempt_begun_again": _OTHER_PASS,
+    "matching/cannot_be_pickled": _PART,
+    "matching/counts_of_two_meanings": _PART,
+    "matching/decorated_for_the_first_rank": _CLEANUP,
+    "matching/helper_of_one_caller": _PART,
+    "matching/meter_formatted_on_one_rank": _PART,
+    "matching/metric_meets_the_next_loss": _HABIT,
+    "matching/released_by_nobody": _CLEANUP,
+    "matching/saved_once_more_by_the_first": _PART,
+    "matching/tie_guards_of_both": _TIE,
+    "matching/wrong_size_at_the_same_turn": _PART,
+    "p2p/nothing_for_one_worker": _COUNT,
+    "p2p/record_dropped_by_its_reader": _HANDLER,
+    "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
+    "p2p/summary_of_no_rows": _COUNT,
+    "p2p/table_fetched_again": _HABIT,
+    "sharded/recomputed_on_one_rank": _OTHER_PASS,
+    "sharded/report_of_who_has_a_writer": _PART,
+}
+"""The cause, or the fix, lacks what the header asks for, or says what it rules out."""

@@ -70,7 +70,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT510", "recomputed",
         "A forward ran again within backward() on some ranks only.",
-        ROWS | kinds("missing_call"), ("root", "frameworks"),
+        ROWS | kinds("missing_call"), ("root",),
         example="sharded/recomputed_on_one_rank", counter_example="sharded/block_run_by_itself",
     ),
     Cause(

@@ -74,10 +74,9 @@ for n in range(10**9):
     )
     # Nothing stalls here: that the digests differ is all there is.
     with Apart(tmp_path, script, 3, stall_after=600) as ranks:
-        ranks.wait_for_words("called all_reduce with MAX")
-        assert len(heads(ranks)) == 1
+        ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
-        assert ": call 301, all_reduce float32[4] MAX" in ranks.said(elected)
+        assert ": call 301, all_reduce float32[4] MAX" in " ".join(ranks.said(elected).split())
         found = align(ranks.together()).findings[0]
         assert (found.kind, found.seq, found.suspects) == ("reduce_op_mismatch", 301, (2,))
 

@@ -28,9 +28,9 @@ for n in range(10**9):
 
 
 def told(ranks: Apart, op: str) -> list[int]:
-    """How often each rank's screen has the headline of the rank that called with this op."""
+    """How often each rank's screen has the headline of the error with this op."""
     line = re.compile(
-        rf"^(collectrace: |error: )rank \d called all_reduce with .*\b{op}\b", re.MULTILINE
+        rf"^(collectrace: |error\[CT405\] )rank \d and rank \d disagree: .*\b{op}\b", re.MULTILINE
     )
     return [len(line.findall(ranks.said(r))) for r in range(ranks.world)]
 

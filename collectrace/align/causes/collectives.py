@@ -116,13 +116,14 @@ def _absence(situation: Situation) -> str:
 def made(situation: Situation, found: Departure) -> str:
     """Return the calls of a departure in words: ``barrier (train.py:14)``."""
     call = found.calls[0]
-    sites = {
-        one.site: told.site
-        for one in found.calls[:1]
-        for _, told in situation.called
-        if told.op == one.op and told.seq == one.seq
-    }
-    whole = phrases.call(call, sites.get(call.site))
+    is_own = found.what in (What.EXTRA, What.MORE_ITERATIONS)
+    whose = {*(found.ranks if is_own else found.others)}
+    sites = [
+        told.site
+        for side, told in situation.called
+        if (told.op, told.seq) == (call.op, call.seq) and whose & {*side.ranks}
+    ]
+    whole = phrases.call(call, sites[0] if sites else None)
     if len(found.calls) == 1 or found.what is What.EXTRA:
         return whole
     return f"{len(found.calls)} calls from {whole} on"

@@ -237,8 +237,8 @@ def _is_of_two(case: Case, at: Awaited) -> bool:
 def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find the rank that alone came to a row, if all others of its group are together elsewhere.
 
-    By a line that is new to them all, and to which the rank never came; or in one line with it, on
-    a group of the same ranks; or where they were each time, and what the rank is in is new to it.
+    By a line that is new to them all, and to which the rank never came; or where they were each
+    time, and what the rank is in is new to it.
     """
     for at in awaited(case, candidate):
         stream, row = at.elsewhere.stream, at.elsewhere.seq or 0
@@ -254,7 +254,7 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not all(calls_of(case, rank) for rank in others):
             continue
         is_news = _is_news(case, common, at.rank, others, (stream, row - 1))
-        if is_news or _is_turn(case, at, others) or _is_own_news(case, at.rank, others):
+        if is_news or _is_own_news(case, at.rank, others):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
@@ -283,7 +283,8 @@ def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidenc
             )
             for rank in others
         ]
-        if all(behind) and not any(left_own_round(case, rank) for rank in others):
+        left = [left_own_round(case, rank) is not None for rank in others]
+        if all(behind) and (left_own_round(case, at.rank) is not None or not any(left)):
             sites = (chains.site(here.stack[0]),)
             yield Evidence("other_group_than_peers", (at.rank,), sites)
 
@@ -291,14 +292,6 @@ def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidenc
 def _rows(case: Case, rank: int, stream: StreamKey) -> int:
     log = case.log(rank)
     return log.last_seq.get(stream, 0) if log is not None else 0
-
-
-def _is_turn(case: Case, at: Awaited, others: Sequence[int]) -> bool:
-    """Whether all are in one line, on groups of the same ranks."""
-    groups = case.comparison.groups
-    calls = _calls(case, [at.rank, *others])
-    places = {(call.op, *case.frames_or_line(rank, call)) for rank, call in calls}
-    return len(places) == 1 and len({frozenset(groups[c.group].ranks) for _, c in calls}) == 1
 
 
 def _is_own_news(case: Case, rank: int, others: Sequence[int]) -> bool:

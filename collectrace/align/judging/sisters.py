@@ -9,8 +9,9 @@ from typing import Final
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit
-from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import GroupInfo, Side
 from collectrace.records import Call
@@ -131,8 +132,10 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
     Or of messages between other ranks of one group, from the same lines, of which each was nearly
     met, but for the same thing; or two circles of other ranks in the same lines.
     """
-    if one is other or one.group is None or other.group is None or one.kind != other.kind:
+    if one is other or one.group is None or other.group is None:
         return False
+    if one.kind != other.kind:
+        return _raised_behind_it(case, one, other)
     issues = one.source, other.source
     if isinstance(issues[0], ChannelIssue) and isinstance(issues[1], ChannelIssue):
         pattern = _message(case, issues[0])
@@ -143,6 +146,38 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
         return False
     is_kin = any(info.name == other.group.name for info in of(case, one.group))
     return is_kin and _pattern(case, one) == _pattern(case, other)
+
+
+def _raised_behind_it(case: Case, one: Candidate, other: Candidate) -> bool:
+    """Whether ranks of a sister group skipped a call as well, and raised before their next one."""
+    own, sister = one.group, other.group
+    if not isinstance(one.source, Divergence) or not isinstance(other.source, Divergence):
+        return False
+    if own is None or sister is None or one.seq != other.seq or not other.absent:
+        return False
+    places = ([own.ranks.index(rank) for rank in one.suspects if rank in own.ranks],
+              [sister.ranks.index(rank) for rank in other.absent])  # fmt: skip
+    if places[0] != places[1] or sister.name not in (info.name for info in of(case, own)):
+        return False
+    right = {_of_call(call) for rank, call in one.source.calls.items() if rank not in one.suspects}
+    made = [(rank, call) for rank, call in other.source.calls.items() if call is not None]
+    return {_of_call(call) for _, call in made} == right and all(
+        _is_behind(case, rank, case.stack(*made[0])) for rank in other.absent
+    )
+
+
+def _is_behind(case: Case, rank: int, frames: Sequence[str]) -> bool:
+    """Whether a rank raised at a line behind the one that led others to a call."""
+    leaving = case.standings[rank].exit
+    if leaving is None or leaving.site is None:
+        return False
+    raised, called = [leaving.site, *leaving.through], [chains.site(frame) for frame in frames]
+    shared = next((n for n, site in enumerate(raised) if n and site in called[1:]), None)
+    if shared is None:
+        return False
+    line, due = raised[shared - 1], called[called.index(raised[shared], 1) - 1]
+    (path, number), (file, before) = chains.split(line), chains.split(due)
+    return path == file and number > before
 
 
 def _pattern(case: Case, candidate: Candidate) -> Hashable:

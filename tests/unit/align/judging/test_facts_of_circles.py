@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.judging.facts_of_circles import alone_in_row
+from collectrace.align.judging.facts_of_circles import other_group_than_peers
 from collectrace.records import Call
 from tests.support.judging import case_of, judged
 from tests.support.marks import Script
@@ -262,7 +262,9 @@ def test_who_alone_is_in_the_call_of_another_group(
     assert blamed(run, tmp_path)[0] == suspects
     circle = next(one for one in judged(run, tmp_path / "logs") if one.kind == "deadlock")
     case = case_of(run, tmp_path / "again")
-    assert {rank for row in alone_in_row(case, circle) for rank in row.ranks} == {*suspects}
+    assert {rank for row in other_group_than_peers(case, circle) for rank in row.ranks} == {
+        *suspects
+    }
 
 
 def pairs(folder: Path, first: Sequence[str], *, before: Sequence[str] = ()) -> Run:

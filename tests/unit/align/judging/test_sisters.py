@@ -12,6 +12,7 @@ from collectrace.cli import main
 from collectrace.findings import Alignment, Finding
 from collectrace.report import markdown, terminal
 from tests.support.judging import aligned, errors, judged
+from tests.support.marks import Script
 from tests.support.synthetic import Rank, Run
 
 
@@ -194,3 +195,45 @@ def test_two_errors_of_many_groups_are_two_where_ranks_ended_otherwise(tmp_path:
     found = [one for one in judged(run, tmp_path) if one.severity == "error"]
     assert sorted(one.suspects for one in found) == [(2,), (5,)]
     assert all(one.cause is None for one in found)
+
+
+SCALER = """\
+def step():
+    check(slack)  # BEFORE
+    update(group)  # UPDATE
+    check(age)  # BEHIND
+    dist.all_reduce(x)  # SUM
+def update(group):
+    dist.broadcast(scale, 0)  # SEND
+step()  # STEP
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "suspects"),
+    [
+        pytest.param("BEHIND", (1, 3), id="it skipped the call, and raised behind it"),
+        pytest.param("BEFORE", (1,), id="it raised before the call"),
+    ],
+)
+def test_one_error_of_which_one_sister_raised(
+    mark: str, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The second ranks of two pairs skip a call; rank 1 goes on, and rank 3 raises."""
+    script, run = Script(tmp_path, SCALER), pairs()
+    for rank in run:
+        group = name(rank.rank)
+        rank.call("all_reduce", group, **script.at(rank, "SUM", "STEP"))
+        if rank.rank == 3:
+            site, through = (script.at(rank, one)["site"] for one in (mark, "STEP"))
+            rank.exit(
+                "exception", error="ValueError", message="stale", site=site, through=[through]
+            )
+        elif rank.rank == 1:
+            rank.stuck_in(rank.call("all_reduce", group, **script.at(rank, "SUM", "STEP")))
+        else:
+            place = script.at(rank, "SEND", "UPDATE", "STEP")
+            rank.stuck_in(rank.call("broadcast", group, root=rank.rank, **place))
+    found = [one for one in judged(run, tmp_path / "logs") if one.cause is None]
+    assert found[0].suspects == suspects
+    assert len(found) == 3 - len(suspects)

@@ -62,7 +62,7 @@ def test_seed_case_four_is_there_without_scrolling(opened: Open) -> None:
     page = opened(seed_cases.case(4, "ones"))
     assert page.evaluate("scrollY") == 0
     assert page.locator("h1").inner_text() == (
-        "rank 1 called all_reduce at join_cases.py:53 where rank 0, out of inputs, was in join()"
+        "rank 1 called all_reduce (join_cases.py:53) inside join(); rank 0 had run out of inputs"
     )
     for part in ("h1", ".lead .fix", ".listing", "#scroll", "#detail"):
         assert wholly_in_view(page, part), part

@@ -20,7 +20,6 @@ _TIE = "who is to blame, where two sides are of one size"
 VERDICTS: Final = {
     "ddp/wrapped_anew_by_one": _TIE,
     "groups/mask_only_where_padded": _TIE,
-    "groups/sisters_of_which_one_raised": _TIE,
     "loops/request_failed_on_one_of_two": _TIE,
     "matching/saved_once_more_by_the_first": _PART,
     "p2p/receive_of_one_rank_alone": _TIE,

@@ -117,10 +117,13 @@ def uneven(ran: Ran) -> str:
     [
         pytest.param(
             [[0, 1, 2]],
-            "rank 0 had 0 batches, rank 1 had 1 and rank 2 had 2",
+            "rank 0 had 0 batches, rank 1 had 1 batch and rank 2 had 2 batches",
             marks=pytest.mark.slow,
         ),
-        ([[4, 0, 1], [1, 1, 1], [1, 3, 2]], "rank 0 had 1 batch, rank 2 had 2 and rank 1 had 3"),
+        (
+            [[4, 0, 1], [1, 1, 1], [1, 3, 2]],
+            "rank 0 had 1 batch, rank 2 had 2 batches and rank 1 had 3 batches",
+        ),
     ],
 )
 def test_a_healthy_run(function: Any, epochs: Any, told: str, ranks: Ranks) -> None:

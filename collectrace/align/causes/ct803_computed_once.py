@@ -80,8 +80,8 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{step.who} called {call} in {function}, which keeps its result",
         (
-            f"{text.upper(step.who)} used {function} for the first time{line}; others use it at "
-            "another point. It runs once in each process.",
+            f"{text.upper(step.who)} used {function}, which runs once in each process, for the "
+            f"first time{line}; others use it at another point.",
             *control.why(situation),
         ),
         (f"Use {function} once on every rank at the same point, before{line} any condition.",),

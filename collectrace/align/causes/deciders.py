@@ -164,7 +164,7 @@ def _condition(situation: Situation, decision: Decision) -> str:
         return f"{words.upper(phrases.made(side.ranks, call))} {inside}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
     if found.jump is not None:
-        return f"{said} {was}. Its `{found.jump}` skips what comes behind it."
+        return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
     return f"{said} {was}."
 
 

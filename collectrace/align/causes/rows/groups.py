@@ -36,7 +36,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT605", "opposite-group-order",
         "Ranks entered two groups in opposite order, and wait for each other.",
         kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT606"),
-        example="groups/barrier_among_leaders", counter_example="groups/opposite_order",
+        example="groups/barrier_among_leaders", counter_example="groups/local_groups_in_a_ring",
     ),
     Cause(
         "CT606", "skipped-in-group",

@@ -23,7 +23,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT703", "broken-exchange",
         "A rank departed from an exchange of messages that had worked before.",
         kinds("deadlock"), ("root",), yields_to=("CT701", "CT702", "CT704", "CT710", "CT712"),
-        example="p2p/gradient_that_was_not_sent", counter_example="p2p/both_receive_first",
+        example="p2p/gradient_that_was_not_sent", counter_example="p2p/answers_to_a_full_batch",
     ),
     Cause(
         "CT704", "message-without-other-end",
@@ -51,7 +51,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT707", "message-size",
         "The two ends of a message differ in size or dtype.",
         kinds("p2p_mismatch"), ("root",), yields_to=("CT708", "CT713"),
-        example="p2p/size_differs", counter_example="p2p/neighbour_on_both_sides",
+        example="p2p/size_differs", counter_example="p2p/wrong_tag",
     ),
     Cause(
         "CT708", "messages-crossed",
@@ -75,7 +75,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT711", "message-and-collective",
         "Some ranks wait in a message, others in a collective, and each comes before the other.",
         kinds("deadlock"), ("root",), yields_to=("CT702", "CT703", "CT704", "CT710", "CT712"),
-        example="p2p/crossed_with_collective", counter_example="p2p/gossip_without_news",
+        example="p2p/crossed_with_collective", counter_example="p2p/batch_in_fewer_pieces_for_one",
     ),
     Cause(
         "CT712", "recomputed-message",

@@ -24,7 +24,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "Only some ranks ran a forward of a wrapped model.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
         yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
-        example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
+        example="ddp/evaluation_after_training", counter_example="ddp/accumulation_tail_flush",
     ),
     Cause(
         "CT504", "no-sync-boundaries",
@@ -93,7 +93,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"),
         ("root", "frameworks"),
         yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
-        example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
+        example="sharded/widths_differ", counter_example="ddp/accumulating_step_skipped",
     ),
     Cause(
         "CT515", "gradients-left-out",

@@ -32,7 +32,6 @@ WORDS: Final = {
     "ddp/validated_by_the_first_of_two": _PART,
     "groups/made_by_its_members_only": _PART,
     "groups/mask_only_where_padded": _PART,
-    "groups/sisters_of_which_one_raised": _PART,
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,
     "loops/class_without_a_sample": _COUNT,
@@ -73,7 +72,6 @@ WORDS: Final = {
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
     "p2p/summary_of_no_rows": _COUNT,
     "p2p/table_fetched_again": _HABIT,
-    "sharded/recomputed_on_one_rank": _OTHER_PASS,
     "sharded/report_of_who_has_a_writer": _PART,
 }
 """The cause, or the fix, lacks what the header asks for, or says what it rules out."""

@@ -90,7 +90,8 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             waits,
             (
                 f"{words_.upper(made)} goes where it is meant to go{before}, and comes too early: "
-                f"rank {target} waits, through others, for rank {source}. Or {meant}: the logs do not show which."
+                f"rank {target} waits, through others, for rank {source}. "
+                f"Or {meant}: the logs do not show which."
             ),
         ),
         (f"If {made} goes where it is meant to go: {words_.lower(too_early)}", peer)

@@ -20,7 +20,7 @@ from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, How
 from collectrace.align.code.places import Place
 from collectrace.align.code.program import Program
-from collectrace.align.reading.rank_names import RANK
+from collectrace.align.reading.rank_names import RANK, is_variable
 
 _DEEPEST: Final = 6
 """Names and calls that lead to one another."""
@@ -157,13 +157,11 @@ class RankCondition:
             case ast.Call(func=ast.Name(id="int"), args=[inner]):
                 return self._is_rank(inner, place, depth)
             case ast.Call(func=ast.Name() | ast.Attribute()):
-                return RANK.fullmatch(called_name(tree)) is not None
+                return is_variable(tree) or RANK.fullmatch(called_name(tree)) is not None
             case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), left=left, right=right):
                 return self._is_rank(left, place, depth) and self._is_fixed(right)
-            case ast.Subscript(
-                value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name))
-            ):
-                return RANK.fullmatch(name) is not None
+            case ast.Subscript():
+                return is_variable(tree)
             case _:
                 return False
 

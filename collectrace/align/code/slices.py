@@ -24,6 +24,7 @@ from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
 from collectrace.align.code.places import Agreements, Place, Site, Source, whatever_order
 from collectrace.align.code.program import Program
+from collectrace.align.reading.rank_names import is_variable
 
 _MOST: Final = 200
 """Expressions that are followed for one question."""
@@ -66,8 +67,9 @@ class _Trace:
         key = id(tree), id(place.node), id(place.context)
         if tree is None or key in self._seen:
             return
-        if depth > _DEEPEST or len(self._seen) > _MOST:
-            yield Source(place, Origin.UNKNOWN)
+        is_too_far = depth > _DEEPEST or len(self._seen) > _MOST
+        if is_too_far or is_variable(tree):
+            yield Source(place, Origin.UNKNOWN if is_too_far else Origin.RANK)
             return
         self._seen.add(key)
         match tree:
@@ -434,12 +436,10 @@ def _picks(tree: ast.AST) -> bool:
     match tree:
         case ast.IfExp():
             return not _is_flag(tree.body, tree.orelse)
-        case ast.Subscript():
-            return not _is_environment(tree.value)
         case ast.BinOp():
             return not isinstance(tree.op, ast.Mod | ast.FloorDiv)
         case _:
-            return isinstance(tree, ast.JoinedStr | ast.List | ast.Dict)
+            return isinstance(tree, ast.Subscript | ast.JoinedStr | ast.List | ast.Dict)
 
 
 def _is_flag(*values: ast.expr | None) -> bool:
@@ -448,11 +448,6 @@ def _is_flag(*values: ast.expr | None) -> bool:
     Whoever tests such a value tests the condition that chose it.
     """
     return any(isinstance(one, ast.Constant) and not one.value for one in values)
-
-
-def _is_environment(value: ast.expr) -> bool:
-    """Whether a value is that of environment variables, among which the rank is."""
-    return names.dotted(value).rpartition(".")[2] == "environ"
 
 
 _OF_NUMBERS: Final = frozenset({"int", "bool", "str", "abs", "min", "max"})

@@ -57,6 +57,24 @@ WORLD: Final = re.compile(r"_*(get_|self_)?world(_?size)?_*")
 """How programs call the number of ranks, which is one for ever."""
 
 
+def is_variable(tree: ast.AST) -> bool:
+    """Whether an expression is an environment variable that tells the rank: ``os.getenv("RANK")``.
+
+    ``torchrun``, Slurm and MPI set it in each process.
+    """
+    match tree:
+        case ast.Subscript(
+            value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name))
+        ):
+            return RANK.fullmatch(name) is not None
+        case ast.Call(func=ast.Attribute(attr=attr), args=[ast.Constant(value=str(name)), *_]):
+            return attr in ("get", "getenv") and RANK.fullmatch(name) is not None
+        case ast.Call(func=ast.Name(id="getenv"), args=[ast.Constant(value=str(name)), *_]):
+            return RANK.fullmatch(name) is not None
+        case _:
+            return False
+
+
 def is_asked(value: str) -> bool:
     """Whether what a name is given is the rank, or the outcome of a test of it.
 
@@ -72,14 +90,12 @@ def _asks(node: ast.expr) -> bool:
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return RANK.fullmatch(name) is not None
+        case ast.Subscript() | ast.Call() if is_variable(node):
+            return True
         case ast.Call(func=ast.Name(id="int"), args=[inner]):
             return _asks(inner)
         case ast.Call(func=inner) | ast.UnaryOp(operand=inner):
             return _asks(inner)
-        case ast.Subscript(
-            value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name))
-        ):
-            return RANK.fullmatch(name) is not None
         case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), left=inner):
             return _asks(inner)
         case ast.BoolOp(values=parts):

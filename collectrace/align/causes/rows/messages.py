@@ -23,7 +23,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT703", "broken-exchange",
         "A rank departed from an exchange of messages that had worked before.",
         kinds("deadlock"), ("root",), yields_to=("CT701", "CT702", "CT704", "CT710", "CT712"),
-        example="p2p/gradient_that_was_not_sent", counter_example="p2p/answers_to_a_full_batch",
+        example="p2p/gradient_that_was_not_sent", counter_example="p2p/both_receive_first",
     ),
     Cause(
         "CT704", "message-without-other-end",
@@ -33,7 +33,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
             "CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710",
             "CT712",
         ),
-        example="p2p/five_sends_four_recvs", counter_example="p2p/wrong_tag",
+        example="p2p/five_sends_four_recvs", counter_example="p2p/answers_to_a_full_batch",
     ),
     Cause(
         "CT705", "other-tag-or-peer",

@@ -24,7 +24,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "Only some ranks ran a forward of a wrapped model.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
         yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
-        example="ddp/evaluation_after_training", counter_example="ddp/accumulation_tail_flush",
+        example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
     Cause(
         "CT504", "no-sync-boundaries",
@@ -58,7 +58,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "A rank skipped a whole iteration: it ran no backward() where the others did.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
         yields_to=("CT204", "CT504"),
-        example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
+        example="ddp/skipped_step", counter_example="ddp/accumulation_tail_flush",
     ),
     Cause(
         "CT509", "cut-out-of-the-graph",

@@ -84,6 +84,12 @@ CASES = {
         "import os\nif args.rank >= 0:  # HERE\n    pass", Origin.AGREED),
     "random": ("import random\nif random.random() < 1:  # HERE\n    pass", Origin.RANDOM),
     "files": ("import os\nif os.path.exists('a'):  # HERE\n    pass", Origin.FILES),
+    "rank by an environment variable": (
+        "import os\nrank = int(os.environ['RANK'])\nif rank == 0:  # HERE\n    pass", Origin.RANK,
+    ),
+    "rank by getenv": (
+        "import os\nif os.getenv('LOCAL_RANK', '0') == '0':  # HERE\n    pass", Origin.RANK,
+    ),
     "environment": ("import os\nif os.environ.get('A'):  # HERE\n    pass", Origin.ENVIRONMENT),
     "length": ("if len(batches) > 3:  # HERE\n    pass", Origin.LENGTH),
     "length of a constant": ("if len([1, 2]) > 3:  # HERE\n    pass", Origin.AGREED),

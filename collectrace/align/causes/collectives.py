@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from collectrace import words
-from collectrace.align.causes import phrases
+from collectrace.align.causes import phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.departures import Departure, What
 from collectrace.records import Call
@@ -44,6 +44,8 @@ def _departed(situation: Situation, found: Departure) -> str:
     match found.what:
         case What.SKIPPED | What.FEWER_ITERATIONS:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
+        case What.EXTRA if _is_instead(situation):
+            return ""
         case What.EXTRA if _has_left(situation):
             return f"{who} left the loop and {_called(situation)}; {others} went on with it"
         case What.EXTRA | What.MORE_ITERATIONS:
@@ -55,6 +57,11 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} made {count} in another order than {others}, first {phrases.call(first)}"
         case _:
             return ""
+
+
+def _is_instead(situation: Situation) -> bool:
+    """Whether each branch of one statement holds a call: they are alternatives."""
+    return any(structure.around(situation, one).branches > 1 for one in situation.decisions[:1])
 
 
 def _has_left(situation: Situation) -> bool:

@@ -1,4 +1,4 @@
-"""What the aligner does not tell yet, by script, with what it would take.
+"""What the aligner does not tell yet, by script, with what is not told.
 
 A script stands here until a mechanism that others need as well tells it; a row for it alone is not
 worth its lines. What is right again must leave this list: the tests hold that.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import graphlib
 import inspect
 import re
@@ -92,17 +91,6 @@ def test_its_module_is_its_documentation(cause: Cause) -> None:
 def test_every_module_has_a_row() -> None:
     known = {one.module for one in registry.CAUSES}
     assert {path.stem for path in MODULES.glob("ct[0-9]*.py")} <= known
-
-
-def test_causes_import_no_rules_that_are_to_go() -> None:
-    wrong = {}
-    for path in sorted(MODULES.glob("*.py")):
-        tree = ast.parse(path.read_text())
-        names = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module]
-        old = [name for name in names if name.startswith("collectrace.align.diagnosis")]
-        if old:
-            wrong[path.name] = old
-    assert wrong == {}
 
 
 def test_retired_rows_say_why() -> None:

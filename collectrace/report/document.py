@@ -223,7 +223,7 @@ def explanation(finding: Finding) -> list[Prose]:
 def _alternative(fix: str) -> str:
     """Return ``Or raise on every rank.``; what begins with a name keeps its capitals."""
     first = fix.partition(" ")[0]
-    if first == "Or":
+    if first in ("Or", "Or,"):
         return fix
     if first == "If":
         return f"Or, {words.lower(fix)}"

@@ -229,7 +229,7 @@ def depends(decision: Decision) -> str:
     """Return what a statement depends on, and where that comes in."""
     said, source = ORIGINS[origin(decision)], decision.comes_from
     is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
-    if source is None or not is_told:
+    if source is None or not said or not is_told:
         return said
     return f"{said.rstrip('.')}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
 

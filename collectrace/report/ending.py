@@ -233,7 +233,10 @@ def _summary(alignment: Alignment) -> str:
         if alive and not alignment.evidence.missing_ranks:
             calls = words.compared(alignment.evidence) or words.counted(0, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
-        return f"nothing wrong found, but the logs of {world} cannot show that all is well."
+        return (
+            f"nothing wrong found, but the logs of {world} cannot show that all is well"
+            f"{_killed(alignment)}."
+        )
     findings = alignment.findings
     errors = [
         n for n, f in enumerate(findings) if f.severity == "error" and not is_repeated(findings, n)
@@ -243,6 +246,17 @@ def _summary(alignment: Alignment) -> str:
     also = f", {words.counted(effects, 'consequence')}" if effects else ""
     first = " Start with the first: others may go with it." if causes > 1 else ""
     return f"{words.counted(causes, 'error')}{also} on {world}.{first}"
+
+
+def _killed(alignment: Alignment) -> str:
+    """Return which ranks were killed, in parentheses: nobody knows what they would have done."""
+    ends = [
+        (words.ranks([r.rank for r in alignment.ranks if r.ended == end]), _ENDED[end])
+        for end in ("signal", "gone")
+        if any(r.ended == end for r in alignment.ranks) and not alignment.evidence.imported
+    ]
+    told = "; ".join(f"{who}: {how}" for who, how in ends)
+    return f" ({told})" if told else ""
 
 
 def _lines(alignment: Alignment) -> str:

@@ -15,6 +15,7 @@ _HABIT = "what this rank did before, at the same place"
 _CLEANUP = "which calls a `finally` or a decorator adds"
 _OTHER_PASS = "that one rank began the work again, and what it repeated"
 _PART = "a part of the cause: a line, or what stands beside it"
+_PLACE = "which of the calls of its iteration a call is"
 _TIE = "who is to blame, where two sides are of one size"
 
 VERDICTS: Final = {
@@ -49,6 +50,11 @@ WORDS: Final = {
     "loops/shard_empty_in_the_other_arm": _PART,
     "loops/shard_without_labels": _HANDLER,
     "loops/stage_by_an_old_plan": _COUNT,
+    "loops/step_of_exchange": _PLACE,
+    "loops/step_of_fsdp": _PLACE,
+    "loops/step_of_pipeline": _PLACE,
+    "loops/step_of_server": _PLACE,
+    "loops/step_of_zero": _PLACE,
     "loops/steps_by_own_length": _COUNT,
     "loops/stopped_by_either_of_two": _PART,
     "loops/try_begun_anew_alone": _OTHER_PASS,
@@ -61,6 +67,7 @@ WORDS: Final = {
     "matching/counts_of_two_meanings": _PART,
     "matching/decorated_for_the_first_rank": _CLEANUP,
     "matching/helper_of_one_caller": _PART,
+    "matching/helper_other_size": _PART,
     "matching/meter_formatted_on_one_rank": _PART,
     "matching/metric_meets_the_next_loss": _HABIT,
     "matching/released_by_nobody": _CLEANUP,

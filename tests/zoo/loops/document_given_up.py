@@ -7,7 +7,7 @@ ranks: 2
 expect: op_mismatch shape_mismatch
 suspects: none
 status: diverged
-cause: rank 1; BUG; LEFT; return | exception
+cause: rank 1; BUG; LEFT; 6 equal rounds; return | exception
 fix: agree; every rank | all ranks
 never: rank 0 left out; drop_last; loop ended
 """

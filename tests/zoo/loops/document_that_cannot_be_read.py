@@ -7,7 +7,7 @@ ranks: 2
 expect: op_mismatch shape_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; BUG; LEFT; /except OSError/
+cause: rank 1; BUG; LEFT; 6 equal rounds; /except OSError/
 fix: raise* | learn* | agree*; every rank | all ranks
 never: rank 0 left out; drop_last; loop ended
 """

@@ -4,7 +4,7 @@ ranks: 3
 expect: shape_mismatch role_mismatch op_mismatch
 suspects: 1
 status: diverged
-cause: BUG; rank 1; continue; loss_is_bad
+cause: BUG; rank 1; continue; loss_is_bad; equal rounds
 fix: decide together
 never: drop_last; loop ended earlier; join()
 """

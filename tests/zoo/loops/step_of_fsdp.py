@@ -1,11 +1,11 @@
 """A sharded model; in step 5 rank 1 meets the others in a barrier of its own.
 
-
 ranks: 3
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; barrier; BUG; /(step|iteration) 5\\b/
+cause: rank 1; barrier; BUG; /(step|iteration) 5\\b/; /\\d+(st|nd|rd|th) of \\d+ calls|call \\d+ of
+    \\d+/
 fix: every rank | all ranks
 never: left the loop; loop ended
 """

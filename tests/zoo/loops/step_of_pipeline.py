@@ -3,7 +3,7 @@
 expect: p2p_mismatch
 suspects: none
 status: diverged
-cause: rank 0; rank 1; BUG; float32[4]; float32[2]; /(step|iteration) 5\\b/
+cause: rank 0; rank 1; BUG; float32[4]; float32[2]; /(step|iteration) 5\\b/; /2nd of 2 calls/
 fix: size
 """
 

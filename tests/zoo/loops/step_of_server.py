@@ -4,7 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; barrier; /(step|iteration) [56]\\b/
+cause: rank 0; BUG; barrier; /(step|iteration) [56]\\b/; /\\d+(st|nd|rd|th) call/
 fix: every rank | all ranks
 never: left the loop; loop ended
 """

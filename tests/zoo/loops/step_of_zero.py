@@ -1,11 +1,11 @@
 """A sharded optimizer without DDP; in step 5 rank 2 has another gradient in hand.
 
-
 ranks: 3
 expect: shape_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; BUG; float32[3]; float32[2]; /(step|iteration) 5\\b/
+cause: rank 2; BUG; float32[3]; float32[2]; /(step|iteration) 5\\b/; /\\d+(st|nd|rd|th) of \\d+
+    calls|call \\d+ of \\d+/
 fix: size | shape
 never: ragged; drop_last
 """

@@ -6,7 +6,7 @@ ranks: 3
 expect: shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; clip*; BUG; extra | only rank 0 | rank 0 alone | never
+cause: rank 0; clip*; BUG; LOG; extra | only rank 0 | rank 0 alone | never
 fix: every rank | all ranks | rank == 0
 never: ragged; drop_last; DataLoader; batch
 """

@@ -7,7 +7,7 @@ ranks: 3
 expect: shape_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; BUG | REDUCE; order; for name, value in
+cause: rank 2; BUG | REDUCE; order; for name, value in; 4 equal rounds
 fix: sorted | one order | same order
 never: pad; ragged; drop_last; rank 0 comes
 """

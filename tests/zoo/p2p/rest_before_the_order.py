@@ -4,7 +4,7 @@ ranks: 4
 expect: p2p_unmatched
 suspects: 0
 status: hung
-cause: rank 0; BUG; ERROR; SMALL; ranks 1-3; finished
+cause: rank 0; BUG; ERROR; SMALL; ranks 1-3; 4 equal rounds; finished
 fix: last round
 never: network; drop_last; wrong peer
 """

@@ -9,9 +9,8 @@ from typing import Final
 
 import pytest
 
-from tests.corpus import missed
 from tests.support import decisions
-from tests.zoo import corpus, decided
+from tests.zoo import corpus, decided, missed
 from tests.zoo.corpus import Run
 from tests.zoo.verdict import Verdict, recorded
 
@@ -75,7 +74,7 @@ def test_verdict(run: Run) -> None:
     """Kind, ranks, line and status are those of the header; in a twin nothing is found."""
     verdict = current(run)
     if run.name in missed.VERDICTS:
-        assert verdict.problems, f"{run.name} is right: take it from tests/corpus/missed.py"
+        assert verdict.problems, f"{run.name} is right: take it from tests/zoo/missed.py"
     elif verdict.problems:
         fail(run, verdict.problems, verdict)
 
@@ -86,7 +85,7 @@ def test_words(run: Run) -> None:
     verdict = current(run)
     wrong = verdict.cause_problems + verdict.fix_problems
     if run.name in missed.WORDS:
-        assert wrong, f"{run.name} is right: take it from tests/corpus/missed.py"
+        assert wrong, f"{run.name} is right: take it from tests/zoo/missed.py"
     elif wrong:
         fail(run, wrong, verdict)
 

@@ -62,3 +62,19 @@ def test_few_lines_are_named(named: dict[str, list[str]]) -> None:
 
 def test_enough_headers_name_a_deciding_line() -> None:
     assert len(RUNS) >= FEWEST_SCRIPTS
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matching/root_differs",
+        "matching/root_of_reduce_differs",
+        "matching/reduce_op_differs_often",
+    ],
+)
+def test_no_tensor_decides_a_root_or_a_reduce_op(name: str) -> None:
+    run = next(run for run in corpus.runs() if run.name == name)
+    finding = recorded(run, ENTRIES[run.name]).finding
+    assert finding is not None
+    assert finding.decisions
+    assert [one.text for one in finding.decisions if "torch.ones" in one.text] == []

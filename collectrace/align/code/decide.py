@@ -73,7 +73,14 @@ class Answer:
     """Why a decision may be missing from the list."""
 
 
-def decide(program: Program, one: Side, two: Side, agreements: Agreements | None = None) -> Answer:
+def decide(
+    program: Program,
+    one: Side,
+    two: Side,
+    agreements: Agreements | None = None,
+    *,
+    same_data: bool = False,
+) -> Answer:
     """Return the statements that can have decided between the next calls of two sides.
 
     Args:
@@ -81,6 +88,7 @@ def decide(program: Program, one: Side, two: Side, agreements: Agreements | None
         one: a rank, with its last and its next call.
         two: another rank.
         agreements: knows which collectives gave both sides one result; None: nothing is known.
+        same_data: the next calls got the same tensors; another argument, as the root, differs.
 
     """
     gaps: set[Gap] = set()
@@ -93,7 +101,7 @@ def decide(program: Program, one: Side, two: Side, agreements: Agreements | None
         between = Between(program, (one, two), gaps)
         same = between.same
         for context, node in between.calls if same else ():
-            found.add(_Arguments(tracer).decisions(context, node))
+            found.add(_Arguments(tracer).decisions(context, node, same_data=same_data))
         for region in between.regions(gaps):
             naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
             for branch in branches.separating(region, same=same):
@@ -253,11 +261,13 @@ class _Arguments:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def decisions(self, context: Context, node: Node) -> Iterator[Decision]:
+    def decisions(self, context: Context, node: Node, *, same_data: bool) -> Iterator[Decision]:
         """Return the statements at which values come in that may differ between the sides."""
         operands = [node.tree]
         if isinstance(node.tree, ast.Call):
             operands = [*node.tree.args, *(one.value for one in node.tree.keywords)]
+        if same_data:  # the tensor, or a list of them, comes first
+            operands = operands[1:] or operands
         computed = Outcome(Way.VALUE)
         for operand in operands:
             place = Place(context.function, node, context)

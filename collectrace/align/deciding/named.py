@@ -80,12 +80,13 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     """
     found: list[_Found] = []
     is_row = KINDS[candidate.what].family in ("call", "group")
+    same_data = candidate.what in ("root_mismatch", "reduce_op_mismatch")
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         whole = libraries.added(case.evidence.source_files, pair.one, pair.two)
         # A library's code may be too much to follow; the user's own tells what it can.
         for one, two in dict.fromkeys([whole, (pair.one, pair.two)]):
-            answer = decide.decide(program, one, two, agreements)
+            answer = decide.decide(program, one, two, agreements, same_data=same_data)
             if answer.decisions:
                 found.append((pair, answer))
                 break

@@ -224,7 +224,7 @@ def why(situation: Situation) -> tuple[str, ...]:
     if deciders.form(found[0]) != "value":
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
-    clause = f", which {reason[3:].rstrip('.')}" if reason.startswith("It ") else ""
+    clause = f", which {reason}" if reason else ""
     return (f"It comes from {quoted}{clause}.",)
 
 

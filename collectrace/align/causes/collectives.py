@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from collectrace import words
 from collectrace.align.causes import phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.departures import Departure, What
+from collectrace.findings import Way
 from collectrace.records import Call
 
 
@@ -35,7 +36,7 @@ def _departed(situation: Situation, found: Departure) -> str:
     who, others = words.ranks(situation.suspects), words.ranks(situation.others)
     if not found.calls or not situation.others:
         return ""
-    if found.what is What.SKIPPED and _is_longer(situation):
+    if found.what is What.SKIPPED and _loop_did(situation, "iterates", "ended"):
         own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
         if own is not None:
             return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
@@ -46,7 +47,7 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
         case What.EXTRA if _is_instead(situation):
             return ""
-        case What.EXTRA if _has_left(situation):
+        case What.EXTRA if _loop_did(situation, "ended", "iterates"):
             return f"{who} left the loop and {_called(situation)}; {others} went on with it"
         case What.EXTRA | What.MORE_ITERATIONS:
             return (
@@ -64,11 +65,11 @@ def _is_instead(situation: Situation) -> bool:
     return any(structure.around(situation, one).branches > 1 for one in situation.decisions[:1])
 
 
-def _has_left(situation: Situation) -> bool:
-    """Whether a loop had ended on the suspects, and went on with the others."""
+def _loop_did(situation: Situation, suspects: Way, others: Way) -> bool:
+    """Whether a loop did one thing on the suspects, and another one on the other ranks."""
     return any(
-        {side.did for side in one.sides if side.rank in situation.suspects} == {"ended"}
-        and {side.did for side in one.sides if side.rank not in situation.suspects} == {"iterates"}
+        {side.did for side in one.sides if side.rank in situation.suspects} == {suspects}
+        and {side.did for side in one.sides if side.rank not in situation.suspects} == {others}
         for one in situation.decisions
     )
 
@@ -76,16 +77,6 @@ def _has_left(situation: Situation) -> bool:
 def _called(situation: Situation) -> str:
     side, call = situation.called[0]
     return phrases.made(side.ranks, call).removeprefix(f"{words.ranks(side.ranks)} ")
-
-
-def _is_longer(situation: Situation) -> bool:
-    """Whether a loop went on with the suspects and had ended on the others."""
-    suspects = {*situation.suspects}
-    return any(
-        {side.did for side in one.sides if side.rank in suspects} == {"iterates"}
-        and {side.did for side in one.sides if side.rank not in suspects} == {"ended"}
-        for one in situation.decisions
-    )
 
 
 def _did_not(situation: Situation) -> str:
@@ -158,7 +149,7 @@ def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
     stream, case = situation.candidate.stream, situation.case
     call = case.call(rank[0], stream, seq) if rank and stream is not None else None
     t = case.issued(rank[0], call) if rank else None
-    return f" ({time.strftime('%H:%M:%S', time.localtime(t / 1e9))})" if t is not None else ""
+    return f" ({datetime.fromtimestamp(t / 1e9, UTC):%H:%M:%S} UTC)" if t is not None else ""
 
 
 def iteration(call: Call) -> str:

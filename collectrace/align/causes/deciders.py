@@ -32,20 +32,26 @@ _FIRST: Final[tuple[DependsOn, ...]] = (
 """The most telling origin first."""
 
 ORIGINS: Final[dict[DependsOn, str]] = {
-    "rank": "It depends on the rank.",
-    "clock": "It depends on a clock, which each rank reads at another moment.",
-    "random": "It depends on a random number, which each rank draws for itself.",
-    "files": "It depends on the file system, which each rank reads at another moment.",
-    "environment": "It depends on the environment or the host of the rank.",
-    "received": "It depends on what the rank received from another rank, thread or process.",
-    "root": "It depends on a result that only the root of a collective gets.",
-    "exception": "It depends on whether an exception was raised on the rank.",
-    "order": "It depends on the order of a set, which differs between processes.",
-    "data": "It is computed from each rank's own data, so ranks can disagree.",
-    "length": "It depends on a length, which can differ between ranks.",
+    "rank": "depends on the rank",
+    "clock": "depends on a clock, which each rank reads at another moment",
+    "random": "depends on a random number, which each rank draws for itself",
+    "files": "depends on the file system, which each rank reads at another moment",
+    "environment": "depends on the environment or the host of the rank",
+    "received": "depends on what the rank received from another rank, thread or process",
+    "root": "depends on a result that only the root of a collective gets",
+    "exception": "depends on whether an exception was raised on the rank",
+    "order": "depends on the order of a set, which differs between processes",
+    "data": "is computed from each rank's own data, so ranks can disagree",
+    "length": "depends on a length, which can differ between ranks",
     "unknown": "",
-    "agreed": "It depends on values that are the same on all ranks.",
+    "agreed": "depends on values that are the same on all ranks",
 }
+"""What is said of a statement by what it depends on, without a subject."""
+
+_SUBJECTS: Final[dict[Form, str]] = {
+    "condition": "The condition", "loop": "The number of iterations", "handler": "That",
+    "dispatch": "The choice", "value": "The result",
+}  # fmt: skip
 
 
 def form(decision: Decision) -> Form:
@@ -182,15 +188,10 @@ def _loop(situation: Situation, decision: Decision) -> str:
                 f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
             )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
+    more, fewer = (one[0], two[0]) if longer else (two[0], one[0])
     if longer:
-        return (
-            f"The loop {said} had more iterations on {one[0]}: it began another one there, and had "
-            f"ended on {two[0]}."
-        )
-    return (
-        f"The loop {said} had fewer iterations on {one[0]}: it had ended there, and began another "
-        f"one on {two[0]}."
-    )
+        return f"The loop {said} had more iterations on {more} than on {fewer}."
+    return f"The loop {said} had fewer iterations on {fewer} than on {more}."
 
 
 _GOES_ON: Final = ("iterates", "taken")
@@ -226,12 +227,15 @@ def _named(
 
 
 def depends(decision: Decision) -> str:
-    """Return what a statement depends on, and where that comes in."""
-    said, source = ORIGINS[origin(decision)], decision.comes_from
+    """Return what a statement depends on, and where that comes in; empty: it is not known."""
+    if origin(decision) == "unknown":
+        return ""
+    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[origin(decision)]}"
+    source = decision.comes_from
     is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
-    if source is None or not said or not is_told:
-        return said
-    return f"{said.rstrip('.')}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
+    if source is None or not is_told:
+        return f"{said}."
+    return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
 
 
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:

@@ -241,7 +241,7 @@ def test_a_failure_costs_the_decisions_alone(
     program.run.rank(1).exit()
     usual = program.align()
 
-    def fails(*_: Any) -> None:
+    def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(decide, "decide", fails)

@@ -407,6 +407,9 @@ class Finding:
     """What a rank of each side called where they came to be at different lines, in a row before
     this one, in which the calls still fitted; left out where no such row is known."""
 
+    skipped: Side | None = field(default=None, metadata=UNTOLD)
+    """The call that suspects skipped, as they made it before."""
+
     decisions: tuple[Decision, ...] | None = field(default=None, metadata=LEFT_OUT)
     """The statements that can have led to it, in the order in which control reaches them; left out
     where none is known."""

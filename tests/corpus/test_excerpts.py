@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from collectrace.findings import Alignment, Finding
 from collectrace.log_folder import SOURCES
 from collectrace.report import terminal
 from tests.zoo import corpus
+from tests.zoo.verdict import recorded
 
 ENTRIES: Final = corpus.index()
 
@@ -36,8 +38,12 @@ def shown(finding: Finding) -> list[str]:
     ]
 
 
+_SITE: Final = re.compile(r"\w+\.py:\d+")
+MOST_LACKING: Final = 0.02
+
 EXCERPTS: Final = {
     "loops/left_through_a_helper": [
+        "<module>:26 decision: ",
         "<module>:27 call: only ranks 0-1",
         "<module>:28 call: only rank 2",
         "count:20 decision: next iteration on ranks 0-1 | ends on rank 2 | `page` = 7 on ranks 0-1",
@@ -52,10 +58,12 @@ EXCERPTS: Final = {
         "<module>:20 call: ranks 0,2: call 3, all_reduce float32[1] SUM",
     ],
     "groups/not_created_by_all": [
+        "<module>:17 decision: may have decided",
         "<module>:18 call: ranks 0-1: new_group([0, 1])",
         "<module>:19 call: rank 2: new_group([0, 1, 2])",
     ],
     "loops/while_not_converged": [
+        "<module>:18 decision: ",
         "<module>:19 decision: false on ranks 0,2 | true on rank 1",
         "<module>:21 call: rank 1: call 5, all_reduce float32[4] SUM",
         "<module>:22 call: ranks 0,2: call 5, broadcast float32[4] root 0",
@@ -104,3 +112,25 @@ def test_the_screen_shows_them_in_thirty_lines(tmp_path: Path) -> None:
     below = out.getvalue().partition("\n\n")[2]  # the path of the script may be long
     assert len(below.splitlines()) <= 28
     assert "   20   for page in pages:       next iteration on ranks 0-1" in out.getvalue()
+
+
+def test_a_message_that_was_skipped_is_marked_where_it_was_made_before(tmp_path: Path) -> None:
+    found = aligned("p2p/rest_kept_in_the_worker", tmp_path).findings[0]
+    assert "Worker.push:33 call: rank 3 skipped this" in shown(found)
+
+
+def test_the_lines_of_a_headline_are_shown() -> None:
+    """All but few: a line in a library, or one of which only the call is known."""
+    lacking, looked_at = [], 0
+    for run in corpus.runs():
+        if run.twin or not run.case.is_error:
+            continue
+        finding = recorded(run, ENTRIES[run.name]).finding
+        if finding is None:
+            continue
+        parts = finding.excerpt or ()
+        lines = {f"{Path(part.path).name}:{one.line}" for part in parts for one in part.lines}
+        looked_at += 1
+        if {*_SITE.findall(finding.headline)} - lines:
+            lacking.append(run.name)
+    assert len(lacking) <= looked_at * MOST_LACKING, lacking

@@ -7,12 +7,15 @@ from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
 from collectrace.align.causes import choose, ct607_repeated, frameworks, iterations, table
+from collectrace.align.causes.choose import Found
+from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named
 from collectrace.align.judging import evidence, places, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import What
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.findings import KINDS, MISMATCHES, Finding, Side, SourceLine, Table
@@ -77,7 +80,8 @@ def _finding(
         ),
         table=explained(None, _table, situation, judged, context),
         sources=explained((), _sources, situation),
-        parted=explained(None, _diverged, situation),
+        parted=explained(None, _diverged, situation, found),
+        skipped=explained(None, _skipped, situation, found),
         repeats=cause if explained(None, ct607_repeated.find, situation) is not None else None,
         decisions=(None if said.undecided else situation.decisions) or None,
         evidence=explained(None, evidence.told, verdict.evidence if verdict is not None else ()),
@@ -103,8 +107,11 @@ def _row(situation: Situation) -> int | None:
     return since.seq if since is not None else None
 
 
-def _diverged(situation: Situation) -> tuple[Side, ...] | None:
+def _diverged(situation: Situation, found: Found | None) -> tuple[Side, ...] | None:
     """Return what each side did at the row at which the ranks diverged, before the finding's."""
+    departed = found.data if found is not None else None
+    if isinstance(departed, Departed) and departed.what not in _MADE_NONE:
+        return (_side(situation, departed),) if departed.call.site is not None else None
     case, candidate, row = situation.case, situation.candidate, _row(situation)
     is_earlier = row is not None and row < (candidate.seq or 0)
     if candidate.cause is not None or candidate.stream is None or row is None or not is_earlier:
@@ -119,6 +126,25 @@ def _diverged(situation: Situation) -> tuple[Side, ...] | None:
         )
         for (side, call), stack, frame in zip(calls, stacks, frames, strict=True)
     )  # fmt: skip
+
+
+_MADE_NONE: Final = (What.SKIPPED, What.ENDED)
+
+
+def _skipped(situation: Situation, found: Found | None) -> Side | None:
+    """Return the call that ranks of a wait cycle skipped, as they made it before."""
+    departed = found.data if found is not None else None
+    if not isinstance(departed, Departed) or departed.what not in _MADE_NONE:
+        return None
+    return _side(situation, departed) if departed.call.site is not None else None
+
+
+def _side(situation: Situation, departed: Departed) -> Side:
+    case, rank = situation.case, departed.ranks[0]
+    stack = tuple(case.stack(rank, departed.call))
+    return Side(
+        ranks=departed.ranks, call=departed.call, state=case.standings[rank].state, stack=stack
+    )
 
 
 def _sources(situation: Situation) -> tuple[SourceLine, ...]:

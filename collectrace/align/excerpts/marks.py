@@ -80,6 +80,7 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
     """Return the decisions, then the calls of the sides, then where their ranks are else."""
     sides = [*(finding.parted or ()), *finding.sides]
     called = [mark for side in sides for mark in _called(case, finding, side)]
+    called += _skipped(finding)
     known = {mark.site for mark in called}
     decided = [m for m in _decided(case, finding) if m.note != _OPEN or m.site not in known]
     came = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
@@ -120,15 +121,18 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             yield Mark(stack, "decision", "" if is_sure else _OPEN, ranks)
         for n, (ranks, note) in enumerate(found):
             yield Mark(stack, "decision", note if n or is_sure else f"possible: {note}", ranks)
+        if one.comes_from is not None and one.depends_on[0] not in ("agreed", "unknown"):
+            ranks = tuple(side.rank for side in one.sides)
+            yield Mark(frames.of_sites([one.comes_from.site]), "decision", "", ranks)
 
 
 def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:
-    """Return the decisions that are shown: those that are sure, else those that chose a branch."""
+    """Return the decisions that are shown: those that are sure, else that chose a branch, first."""
     sure = [one for one in decisions if one.strength in _SURE]
     unequal = [one for one in decisions if one.strength != "equal"] or decisions
     known = [one for one in unequal if any(side.did in _BRANCHES for side in one.sides)]
     open_ = [one for one in unequal if all(side.did is None for side in one.sides)]
-    return (sure or known or open_ or unequal)[:_MOST_DECISIONS]
+    return (sure or [*known, *open_] or unequal)[:_MOST_DECISIONS]
 
 
 def _outcomes(
@@ -188,6 +192,14 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         if waits is not None and standing.state == "blocked":
             does = _waits(waits)
         yield Mark(stack, "call", f"{WHO}{does}: {described(case, call)}", (rank,), held)
+
+
+def _skipped(finding: Finding) -> Iterator[Mark]:
+    """Return where ranks made the call before that they skipped."""
+    side = finding.skipped
+    stack = _stack(side.stack or (), side.call.site) if side is not None and side.call else ()
+    if side is not None and stack:
+        yield Mark(stack, "call", f"{WHO} skipped this", side.ranks)
 
 
 def _waits(waiting: Waiting) -> str:

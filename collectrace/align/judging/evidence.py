@@ -71,7 +71,7 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
-_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
 _OF_CIRCLES: Final = (
     "was_told", "first_message", "others_may_follow", "told_the_waiter", "ordered_by_waiter",
 )  # fmt: skip
@@ -147,9 +147,6 @@ FACTS: Final[dict[str, Fact]] = {
     ),
     "other_line_for_others": _against(
         "The other ranks can make that call at another line, and may have skipped it."
-    ),
-    "shut_out_by_rank": _against(
-        "A rank is behind a condition that its number does not meet, so a name has changed."
     ),
     "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(

@@ -16,7 +16,7 @@ from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging import departures, places
-from collectrace.align.judging.alone import alone_by_rank, opens_alone, shut_out
+from collectrace.align.judging.alone import alone_by_rank, opens_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.departures import What
@@ -40,14 +40,6 @@ def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     found = alone_by_rank(case, candidate)
     if found is not None and (sites := counterparts(case, found)):
         yield Evidence("other_line_for_others", tuple(sorted(found.place.ranks)), sites, found)
-
-
-def contradicted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect all ranks if one is where its own number should not let it come."""
-    at = places.apart(case, candidate)
-    found = shut_out(case, at) if at is not None else None
-    if found is not None:
-        yield Evidence("shut_out_by_rank", tuple(sorted(candidate.ranks)), (found.site,), found)
 
 
 def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -40,7 +40,6 @@ ROWS: Final = (
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
-    Finder(code.contradicted, ("shut_out_by_rank",)),
     Finder(code.at_intervals, ("called_at_intervals",)),
     Finder(code.ran_out, ("loader_ran_out",)),
     Finder(majority.own_number, ("root_by_own_number",)),

@@ -50,7 +50,7 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     at = places.apart(case, candidate)
     if at is None:
         return
-    handlers = [{one for one in places.above(case, place) if one.is_handler} for place in at.places]
+    handlers = [[one for one in places.above(case, place) if one.is_handler] for place in at.places]
     keys = [{one.key for one in those} for those in handlers]
     for n, place in enumerate(at.places):
         others = set().union(*(key for m, key in enumerate(keys) if m != n))
@@ -148,8 +148,8 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         for rank in case.evidence.logs
         for frame in places.frames_of(case, rank, candidate, at.seq if rank in mine.ranks else None)
     }
-    lines = {chains.outermost_apart(mine.frames, other.frames)[0] for other in others}
-    if lines & known or any(
+    lines = dict.fromkeys(chains.outermost_apart(mine.frames, other.frames)[0] for other in others)
+    if lines.keys() & known or any(
         not places.may_follow(case, mine, other) or _is_in_a_loop_since(case, candidate, other, at)
         for other in others
     ):

@@ -119,8 +119,7 @@ def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
     """
     assert candidate.stream is not None
     for rank in case.comparison.streams.get(candidate.stream, ()):
-        until = found.seq if rank in found.place.ranks else None
-        frames = places.frames_of(case, rank, candidate, until)
+        frames = places.frames_known(case, candidate, rank, found.place, found.seq)
         if places.are_under(case, rank, frames, found.condition):
             return True
     return False

@@ -146,7 +146,7 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     known = {
         frame
         for rank in case.evidence.logs
-        for frame in places.frames_of(case, rank, candidate, at.seq if rank in mine.ranks else None)
+        for frame in places.frames_known(case, candidate, rank, mine, at.seq)
     }
     lines = dict.fromkeys(chains.outermost_apart(mine.frames, other.frames)[0] for other in others)
     if lines.keys() & known or any(

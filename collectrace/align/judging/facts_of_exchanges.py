@@ -12,7 +12,7 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import led, own_calls
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import (
@@ -258,6 +258,7 @@ def _has_departed(case: Case, rank: int) -> bool:
     return program is None or program.ends_anew or left_own_round(case, rank) is not None
 
 
+@once_of
 def answer_left_out(case: Case, at: Awaited) -> Entry | None:
     """Return the one call after which a rank left out what it always made there; None: none."""
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank

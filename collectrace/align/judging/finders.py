@@ -75,9 +75,7 @@ CIRCLES: Final = (
     Finder(exchanges.uneven_exchange, ("uneven_exchange",)),
     Finder(circles.left_its_order, ("left_own_order",)),
     Finder(circles.new_in_loop, ("new_in_loop",)),
-    Finder(
-        circles.left_its_round, ("left_repeated_round", "others_kept_rounds", "nobody_followed")
-    ),
+    Finder(circles.left_its_round, ("left_repeated_round", "nobody_followed")),
     Finder(circles.no_choice, ("waiter_had_no_choice",)),
     Finder(against.was_told, ("was_told",)),
     Finder(against.first_message, ("first_message",)),

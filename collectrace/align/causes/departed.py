@@ -13,16 +13,15 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
-from collectrace.align.judging.own_calls import Awaited, awaited, calls_of
+from collectrace.align.judging.own_calls import Awaited, awaited, call_of, calls_of
 from collectrace.align.judging.own_round import LeftRound, left_own_round
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
 
 _BY_RANK: Final = "led_by_its_rank"
 _UNEVEN: Final = "uneven_exchange"
 _CHANGING: Final = "hub_serves_as_many"
 _ORDER: Final = "left_own_order"
-_OTHERS_KEPT: Final = "others_kept_rounds"
+_OTHERS_KEPT: Final = "left_repeated_round"
 FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _ORDER, _OTHERS_KEPT})
 """Facts that tell how ranks departed, besides those whose data does."""
 
@@ -101,7 +100,7 @@ def _of_suspects(
     if isinstance(gap, Entry) and due is not None:
         made = calls_of(case, suspects[0])
         rounds = sum(one.place == gap.place for one in made if one.t < gap.t)
-        after = _call(case, suspects[0], gap)
+        after = call_of(case, suspects[0], gap)
         yield Departed(What.SKIPPED, suspects, due, 1, due, rounds, others=likes, after=after)
     if isinstance(left, LeftRound) and (left.skipped or left.extra or not isinstance(odd, Odd)):
         yield _of_round(case, left, likes)
@@ -156,7 +155,7 @@ def _due(case: Case, at: Awaited) -> Call | None:
         return waits
     key = at.key
     usual = next((one for one in reversed(calls_of(case, at.rank)) if one.key == key), None)
-    call = _call(case, at.rank, usual) if usual is not None else None
+    call = call_of(case, at.rank, usual) if usual is not None else None
     if call is not None:
         return call
     op = "send" if waits.op == "recv" else "recv"
@@ -166,11 +165,4 @@ def _due(case: Case, at: Awaited) -> Call | None:
 def _placed(case: Case, rank: int, odd: Odd) -> Call | None:
     """Return the last call of a rank from the place that it came to less often."""
     made = (one for one in reversed(calls_of(case, rank)) if one.place == odd.place)
-    return next((_call(case, rank, one) for one in made), None)
-
-
-def _call(case: Case, rank: int, entry: Entry) -> Call | None:
-    log = case.log(rank)
-    if isinstance(entry.key, ChannelKey):
-        return log.channel_call(entry.key, entry.seq) if log is not None else None
-    return case.call(rank, entry.key, entry.seq) if isinstance(entry.key, StreamKey) else None
+    return next((call_of(case, rank, one) for one in made), None)

@@ -109,9 +109,12 @@ def is_constant(condition: ast.AST | None) -> bool:
 OPPOSITE: Final = {TAKEN: NOT_TAKEN, NOT_TAKEN: TAKEN}
 
 
-def is_negated(node: Node) -> bool:
-    """Whether a step tests the opposite of a part of its statement's condition: ``not x``."""
-    todo = [(getattr(node.head, "test", None), False)]
+def is_negated(node: Node, head: ast.AST | None = None) -> bool:
+    """Whether a step tests the opposite of a part of a condition: ``not x``.
+
+    The condition is that of ``head``, by default of the step's statement.
+    """
+    todo = [(getattr(head or node.head, "test", None), False)]
     while todo:
         tree, negated = todo.pop()
         if tree is node.tree:

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from collectrace.align.code.conditions import is_negated
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Graph, Kind, Node, Way
 from collectrace.align.reading import rank_only
@@ -85,7 +86,7 @@ def controls(function: Function, graph: Graph, nodes: Sequence[Node]) -> list[Co
         for node in tests:
             for outcome, target in node.edges:
                 if target not in tests:
-                    is_true = (outcome.way is Way.TAKEN) is not _is_negated(node.tree, head.test)
+                    is_true = (outcome.way is Way.TAKEN) is not is_negated(node, head)
                     leading[is_true] |= bool(at & _reached(target, barred))
         if leading[True] is not leading[False]:
             found.append(Condition(function, head, leading[True], tests[-1]))
@@ -112,20 +113,6 @@ def _head(node: Node) -> _Head | None:
     if around:
         return around[-1]
     return head if isinstance(head, ast.If | ast.Assert) else None
-
-
-def _is_negated(part: ast.AST | None, test: ast.expr) -> bool:
-    """Whether a part of a test stands under a ``not``."""
-    todo: list[tuple[ast.expr, bool]] = [(test, False)]
-    while todo:
-        tree, negated = todo.pop()
-        if tree is part:
-            return negated
-        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
-            todo.append((tree.operand, not negated))
-        elif isinstance(tree, ast.BoolOp):
-            todo += ((value, negated) for value in tree.values)
-    return False
 
 
 def _reached(start: Node, barred: Iterable[int]) -> set[int]:

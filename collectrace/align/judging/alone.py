@@ -112,20 +112,6 @@ def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
     return asked.outcome(condition.test, at) is not (not condition.outcome)
 
 
-def shut_out(case: Case, at: Apart) -> Condition | None:
-    """Return a condition that is around one side alone, and by what it says shuts that side out.
-
-    Then a name in it has been given something else, and which side's is wrong is not known.
-    """
-    for mine in at.places:
-        known = {one.key for other in at.others(mine) for one in places.above(case, other)}
-        for one in places.above(case, mine):
-            possible = (may_be(case, one, mine.ranks[0], assumed) for assumed in (True, False))
-            if one.key not in known and not any(possible):
-                return one
-    return None
-
-
 def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
     """Whether a rank was where a condition leads: one of its own before, or another one ever.
 
@@ -133,8 +119,7 @@ def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
     """
     assert candidate.stream is not None
     for rank in case.comparison.streams.get(candidate.stream, ()):
-        until = found.seq if rank in found.place.ranks else None
-        frames = places.frames_of(case, rank, candidate, until)
+        frames = places.frames_known(case, candidate, rank, found.place, found.seq)
         if places.are_under(case, rank, frames, found.condition):
             return True
     return False

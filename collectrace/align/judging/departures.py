@@ -16,6 +16,7 @@ from collectrace.align.deciding import timeline
 from collectrace.align.judging import places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_calls import call_of
 from collectrace.align.judging.places import Place
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching import habit, parting
@@ -147,7 +148,7 @@ def _of_rank(
     ahead = next((n for n in range(usual + 1, at) if tokens[n] == tokens[at]), None)
     if ahead is None:
         return What.OTHER_CALL, rounds, own
-    skipped = (_call(log, made[n]) for n in range(usual, ahead))
+    skipped = (call_of(case, rank, made[n]) for n in range(usual, ahead))
     return What.SKIPPED, rounds, tuple(one for one in skipped if one is not None)
 
 
@@ -156,12 +157,6 @@ def _place(log: RankLog, stream: StreamKey, seq: int) -> CallPlace | None:
     rows, shift = log.rows(stream)
     at = rows.find(seq - shift)
     return rows.vocabulary.appearances[rows.appearance[at]].place if at is not None else None
-
-
-def _call(log: RankLog, made: timeline.Entry) -> Call | None:
-    if isinstance(made.key, ChannelKey):
-        return log.channel_call(made.key, made.seq)
-    return log.calls(made.key, made.seq, made.seq + 1)[0]
 
 
 # -- against the other ranks -----------------------------------------------------------------

@@ -71,7 +71,7 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
-_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
 _OF_CIRCLES: Final = (
     "was_told", "first_message", "others_may_follow", "told_the_waiter", "ordered_by_waiter",
 )  # fmt: skip
@@ -97,7 +97,7 @@ FACTS: Final[dict[str, Fact]] = {
         "More than half of the group made the same call, and these ranks another one.", 80, _VOTES
     ),
     "fewer_finished": Fact(
-        "These ranks are fewer than those that did the opposite, and all of them have finished.",
+        "Some ranks finished without a call that others made. These ranks are the smaller part.",
         80,
         ("root_alone_had_value",),
     ),
@@ -148,9 +148,6 @@ FACTS: Final[dict[str, Fact]] = {
     "other_line_for_others": _against(
         "The other ranks can make that call at another line, and may have skipped it."
     ),
-    "shut_out_by_rank": _against(
-        "A rank is behind a condition that its number does not meet, so a name has changed."
-    ),
     "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(
         "A collective gave its result to the root alone, and that result decided."
@@ -170,10 +167,10 @@ FACTS: Final[dict[str, Fact]] = {
     "unpaired": Fact("This rank alone named a partner that names another rank.", 65),
     "ended_in_round": Fact("This rank ended where its iterations always led to the message.", 60),
     "odd_message": Fact(
-        "The other end and all peers have the same message there, and this rank another one.", 60
+        "The other end and all peers agree on the message, and only this rank has another one.", 60
     ),
     "end_of_every_misfit": Fact("This rank is an end of every message that does not fit.", 55),
-    "message_of_its_own": Fact("This rank made a message at a line where no other rank was.", 50),
+    "message_of_its_own": Fact("This rank sent or received at a line where no other rank was.", 50),
     "alone_in_row": Fact(
         "This rank reached a call alone, and the others are together in another one.",
         50,
@@ -220,7 +217,7 @@ FACTS: Final[dict[str, Fact]] = {
         ("peer_has_a_choice",),
     ),
     "hub_serves_as_many": Fact(
-        "One rank always served the same number of others, and this rank makes it another one.",
+        "One rank always exchanged messages with as many others, and this rank changes how many.",
         50,
     ),
     "hub_passed_over_one": Fact(
@@ -229,18 +226,20 @@ FACTS: Final[dict[str, Fact]] = {
         ("peer_has_a_choice",),
     ),
     "uneven_exchange": Fact(
-        "This rank sent another number of messages than it got; the two were always equal.", 50
+        "This rank sent more or fewer messages than it received. They were always equal before.",
+        50,
     ),
     "left_own_order": Fact("This rank alone changed the order of its messages.", 50, ("was_told",)),
     "new_in_loop": Fact(
         "This rank reached a new call in the loop that the other is in.", 50, ("was_told",)
     ),
     "left_repeated_round": Fact(
-        "These ranks left the iterations that they had repeated.", 20, _OF_CIRCLES
+        "These ranks departed from their own iterations, and all others kept to theirs.",
+        35,
+        _OF_CIRCLES,
     ),
-    "others_kept_rounds": Fact("All other ranks kept to their iterations.", 15, _OF_CIRCLES),
     "nobody_followed": Fact(
-        "Most other ranks have not come where these ranks went.", 15, _OF_CIRCLES
+        "Most other ranks did not follow these ranks to their next call.", 15, _OF_CIRCLES
     ),
     "waiter_had_no_choice": Fact(
         "Only constants and agreed values lead the waiting rank to its call.", 15, _OF_CIRCLES
@@ -250,11 +249,11 @@ FACTS: Final[dict[str, Fact]] = {
         "It is the first message of its channel, so the other end may have skipped its own."
     ),
     "by_a_message": _against(
-        "A received message decided, and the waiting rank may know what it said."
+        "A received message decided, and the waiting rank may know its content."
     ),
-    "by_a_plan": _against("A table or constants that all ranks have decided."),
+    "by_a_plan": _against("A table or constants decided, and all ranks have the same."),
     "ordered_by_waiter": _against(
-        "The last message that this rank got decided, and the waiting rank had sent it."
+        "The last message that this rank received decided, and the waiting rank sent it."
     ),
     "shared_by_rank": _against(
         "The number of such calls depends on the rank, as a share of the work does."

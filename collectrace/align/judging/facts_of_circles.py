@@ -25,10 +25,10 @@ from collectrace.align.judging.own_calls import (
 from collectrace.align.judging.own_exchange import keeps_order, left_own_order
 from collectrace.align.judging.own_round import (
     LeftRound,
+    frames_of,
     kept_round,
     left_own_round,
     program_of,
-    stacks_of,
 )
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
@@ -81,7 +81,6 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     ranks = tuple(one.rank for one in left)
     sites = sites_of(one.made for one in left)
     yield Evidence("left_repeated_round", ranks, sites, left[0])
-    yield Evidence("others_kept_rounds", ranks, sites, left[0])
     others = [rank for rank in group.ranks if rank not in ranks]
     still = [r for r in others if _is_in_round(case, r) and not _has_followed(case, left[0], r)]
     is_apart = _was_asked(case, left[0]) if left[0].skipped else _is_new_within(case, left, others)
@@ -179,7 +178,7 @@ def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
         )
         others = [rank for rank in case.evidence.logs if rank != left.rank]
-        is_known = any(line in stack for one in others for stack in stacks_of(case, one))
+        is_known = any(line in frames_of(case, one) for one in others)
         waits = [wait for one in others for wait in case.standings[one].waiting]
         if is_known and all(wait.stream is None for wait in waits):
             yield Evidence("others_may_follow", (left.rank,))
@@ -375,9 +374,9 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 def _line_of_its_own(case: Case, rank: int, stack: Sequence[str]) -> str:
     """Return the outermost line of a stack by which no other rank ever came; empty: none."""
-    ranks = [one for one in case.evidence.logs if one != rank]
-    known = {frame for one in ranks for frames in stacks_of(case, one) for frame in frames}
-    return next((frame for frame in reversed(stack) if frame not in known), "")
+    known = [frames_of(case, one) for one in case.evidence.logs if one != rank]
+    own = (frame for frame in reversed(stack) if not any(frame in frames for frames in known))
+    return next(own, "")
 
 
 def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:

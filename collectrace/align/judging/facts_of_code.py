@@ -16,7 +16,7 @@ from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging import departures, places
-from collectrace.align.judging.alone import alone_by_rank, opens_alone, shut_out
+from collectrace.align.judging.alone import alone_by_rank, opens_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.departures import What
@@ -42,14 +42,6 @@ def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         yield Evidence("other_line_for_others", tuple(sorted(found.place.ranks)), sites, found)
 
 
-def contradicted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect all ranks if one is where its own number should not let it come."""
-    at = places.apart(case, candidate)
-    found = shut_out(case, at) if at is not None else None
-    if found is not None:
-        yield Evidence("shut_out_by_rank", tuple(sorted(candidate.ranks)), (found.site,), found)
-
-
 def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Return the one side that came to its call by an exception that it caught.
 
@@ -58,7 +50,7 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     at = places.apart(case, candidate)
     if at is None:
         return
-    handlers = [{one for one in places.above(case, place) if one.is_handler} for place in at.places]
+    handlers = [[one for one in places.above(case, place) if one.is_handler] for place in at.places]
     keys = [{one.key for one in those} for those in handlers]
     for n, place in enumerate(at.places):
         others = set().union(*(key for m, key in enumerate(keys) if m != n))
@@ -154,10 +146,10 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     known = {
         frame
         for rank in case.evidence.logs
-        for frame in places.frames_of(case, rank, candidate, at.seq if rank in mine.ranks else None)
+        for frame in places.frames_known(case, candidate, rank, mine, at.seq)
     }
-    lines = {chains.outermost_apart(mine.frames, other.frames)[0] for other in others}
-    if lines & known or any(
+    lines = dict.fromkeys(chains.outermost_apart(mine.frames, other.frames)[0] for other in others)
+    if lines.keys() & known or any(
         not places.may_follow(case, mine, other) or _is_in_a_loop_since(case, candidate, other, at)
         for other in others
     ):

@@ -12,7 +12,7 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import led, own_calls
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import (
@@ -60,7 +60,7 @@ def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         end, here = entry_of(case, at.elsewhere), entry_of(case, at.wait)
         if end is None or here is None:
             continue
-        made = {one.place for one in calls_of(case, at.rank) if one.key == at.key}
+        made = dict.fromkeys(one.place for one in calls_of(case, at.rank) if one.key == at.key)
         places: list[_Place] = [*made, *(here.stack if at.wait.stream is not None else ())]
         found = [odd for place in places if (odd := _fewer(case, at, place, end.place)) is not None]
         for odd in found[:1]:
@@ -258,6 +258,7 @@ def _has_departed(case: Case, rank: int) -> bool:
     return program is None or program.ends_anew or left_own_round(case, rank) is not None
 
 
+@once_of
 def answer_left_out(case: Case, at: Awaited) -> Entry | None:
     """Return the one call after which a rank left out what it always made there; None: none."""
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank

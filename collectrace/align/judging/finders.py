@@ -40,7 +40,6 @@ ROWS: Final = (
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
-    Finder(code.contradicted, ("shut_out_by_rank",)),
     Finder(code.at_intervals, ("called_at_intervals",)),
     Finder(code.ran_out, ("loader_ran_out",)),
     Finder(majority.own_number, ("root_by_own_number",)),
@@ -76,9 +75,7 @@ CIRCLES: Final = (
     Finder(exchanges.uneven_exchange, ("uneven_exchange",)),
     Finder(circles.left_its_order, ("left_own_order",)),
     Finder(circles.new_in_loop, ("new_in_loop",)),
-    Finder(
-        circles.left_its_round, ("left_repeated_round", "others_kept_rounds", "nobody_followed")
-    ),
+    Finder(circles.left_its_round, ("left_repeated_round", "nobody_followed")),
     Finder(circles.no_choice, ("waiter_had_no_choice",)),
     Finder(against.was_told, ("was_told",)),
     Finder(against.first_message, ("first_message",)),

@@ -126,14 +126,16 @@ def _ended_so(steps: Sequence[int], place: int, at: int) -> int:
     )
 
 
-def stacks_of(case: Case, rank: int) -> list[Sequence[str]]:
-    """The user's frames above every call of a rank."""
+@once_of
+def frames_of(case: Case, rank: int) -> frozenset[str]:
+    """Return the user's frames above all calls of a rank."""
     log = case.log(rank)
     if log is None:
-        return []
+        return frozenset()
     rows = [log.rows(key)[0] for key in log.last_seq]
     rows += [log.channel_rows(key) for key in log.last_channel_seq]
-    return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
+    seen = (one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance))
+    return frozenset(frame for frames in seen for frame in frames)
 
 
 @once_of

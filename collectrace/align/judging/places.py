@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from collectrace.align.code.controls import Condition, at_line, controls, leads
@@ -11,6 +11,7 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Level
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once, once_of
+from collectrace.align.judging.own_round import frames_of
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains
@@ -170,7 +171,7 @@ def level(case: Case, rank: int, frame: str) -> Level | None:
     return Level(function, graph, parsed.line) if graph and not isinstance(function, Gap) else None
 
 
-def are_under(case: Case, rank: int, frames: set[str], condition: Condition) -> bool:
+def are_under(case: Case, rank: int, frames: Iterable[str], condition: Condition) -> bool:
     """Whether a frame of a rank is where control comes by an outcome of a condition."""
     path = condition.function.file.path
     return any(
@@ -181,23 +182,16 @@ def are_under(case: Case, rank: int, frames: set[str], condition: Condition) -> 
     )
 
 
-def frames_of(case: Case, rank: int, candidate: Candidate, before: int | None) -> set[str]:
-    """Return the frames above all calls of a rank; ``before``: those of the stream before a row."""
+def frames_known(
+    case: Case, candidate: Candidate, rank: int, place: Place, row: int
+) -> frozenset[str]:
+    """Return the frames above the calls of a rank; for the ranks of a place, before a row."""
     log, stream = case.log(rank), candidate.stream
-    if log is None or stream is None:
-        return set()
-    if before is not None:
-        rows, shift = log.rows(stream)
-        seen = set(rows.appearance[: rows.position(before - shift)])
-        return {frame for n in seen for frame in rows.vocabulary.appearances[n].where}
-    all_rows = [log.rows(key)[0] for key in log.last_seq]
-    all_rows += [log.channel_rows(key) for key in log.last_channel_seq]
-    return {
-        frame
-        for rows in all_rows
-        for n in set(rows.appearance)
-        for frame in rows.vocabulary.appearances[n].where
-    }
+    if rank not in place.ranks or log is None or stream is None:
+        return frames_of(case, rank)
+    rows, shift = log.rows(stream)
+    seen = set(rows.appearance[: rows.position(row - shift)])
+    return frozenset(frame for n in seen for frame in rows.vocabulary.appearances[n].where)
 
 
 def may_follow(case: Case, one: Place, two: Place) -> bool:

@@ -6,7 +6,7 @@ places that look like the present one the one counts that explains most, before 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 ENOUGH: Final = 3
@@ -17,29 +17,6 @@ _MOST_PLACES: Final = 512
 
 _LONGEST: Final = 2048
 """Steps that are compared to either side of a place."""
-
-
-def repetition(tokens: Sequence[Hashable]) -> tuple[int, int]:
-    """The period that explains the longest end of a sequence, and that end's length; 0, 0: none.
-
-    The end must hold two whole rounds. One token repeated is a loop of one call; two equal layers
-    in a row are none, where a longer round explains more.
-    """
-    n, best = len(tokens), (0, 0)
-    for period in range(1, n // 2 + 1):
-        length = reach(tokens, period)
-        if length >= 2 * period and length > best[1]:
-            best = period, length
-    return best
-
-
-def reach(tokens: Sequence[Hashable], period: int) -> int:
-    """How much of a sequence's end repeats with a period."""
-    n = len(tokens)
-    for length in range(period, n):
-        if tokens[n - 1 - length] != tokens[n - 1 - length + period]:
-            return length
-    return n
 
 
 def earlier(steps: Sequence[int], at: int) -> int | None:

@@ -56,8 +56,6 @@ class Extra:
     agreeing: int
     """Calls behind them that are the same on both, moved by their number; 0: it came back to the
     other's lines, and not at the same place of the program."""
-    is_alone: bool
-    """Whether the other rank never made a call from any of these places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +297,6 @@ def _extra(
         rank=log.rank,
         calls=tuple(call for call in calls if call is not None),
         agreeing=agreeing,
-        is_alone=whole and count <= apart,
     )
 
 

@@ -81,18 +81,19 @@ def _needs(
     With the first row (message) that each has not issued; None where rows do not say it. A rank
     whose log has lost its end may have issued it.
     """
-    info = comparison.groups.get(w.group)
+    info, stream = comparison.groups.get(w.group), w.stream
     members = info.ranks if info is not None else ()
     logs = {r: s.log for r in members if r != w.rank and (s := standings.get(r)) and s.log}
     if w.channel is not None:
         for rank, row in _message(w.channel, w, logs, standings[w.rank].log):
             if not comparison.may_have_issued(rank, w.channel):
                 yield rank, row
-    elif w.stream is not None and w.seq is not None:
+    elif stream is not None and w.seq is not None:
         for rank, log in logs.items():
-            issued = log.last_seq.get(w.stream, 0)
-            is_known = is_placed(log, w.stream) and not comparison.may_have_issued(rank, w.stream)
-            if issued < w.seq and is_known:
+            issued = log.last_seq.get(stream, 0)
+            if issued >= w.seq or not is_placed(log, stream):
+                continue
+            if not comparison.may_have_issued(rank, stream):
                 yield rank, issued + 1
     else:
         for rank, log in logs.items():

@@ -36,11 +36,3 @@ def test_the_step_that_two_rounds_lead_to(steps: str, expected: str | None) -> N
     numbers = [*map(ord, steps)]
     place = habit.expected([*numbers, ord("?")], len(numbers))
     assert (None if place is None else steps[place]) == expected
-
-
-@pytest.mark.parametrize(
-    ("calls", "found"),
-    [("abcabcabc", (3, 9)), ("xabab", (2, 4)), ("aaaa", (1, 4)), ("abc", (0, 0)), ("abca", (0, 0))],
-)
-def test_repetition(calls: str, found: tuple[int, int]) -> None:
-    assert habit.repetition(calls) == found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby
 from typing import Final
 
 from collectrace.align.causes.situation import Situation
@@ -13,9 +13,8 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
-from collectrace.align.judging.own_calls import Awaited, awaited, calls_of
+from collectrace.align.judging.own_calls import Awaited, awaited, call_of, calls_of
 from collectrace.align.judging.own_round import LeftRound, left_own_round
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
 
 _BY_RANK: Final = "led_by_its_rank"
@@ -101,7 +100,7 @@ def _of_suspects(
     if isinstance(gap, Entry) and due is not None:
         made = calls_of(case, suspects[0])
         rounds = sum(one.place == gap.place for one in made if one.t < gap.t)
-        after = _call(case, suspects[0], gap)
+        after = call_of(case, suspects[0], gap)
         yield Departed(What.SKIPPED, suspects, due, 1, due, rounds, others=likes, after=after)
     if isinstance(left, LeftRound) and (left.skipped or left.extra or not isinstance(odd, Odd)):
         yield _of_round(case, left, likes)
@@ -139,14 +138,11 @@ def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:
 def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:
     """Return how often a rank made a call in a row, now and usually; None: it made it once."""
     place = left.usual.op, case.stack(left.rank, left.usual)
-    places = [one.place for one in calls_of(case, left.rank)]
-    at = next((n for n, one in enumerate(calls_of(case, left.rank)) if one.t == left.made.t), 0)
-    now = len(list(takewhile(lambda one: one == place, reversed(places[:at]))))
-    rest = places[: at - now]
-    while rest and rest[-1] != place:
-        rest.pop()
-    usual = len(list(takewhile(lambda one: one == place, reversed(rest))))
-    return (now, usual) if 0 < now < usual else None
+    before = (one for one in reversed(calls_of(case, left.rank)) if one.t < left.made.t)
+    runs = [(at, len(list(run))) for at, run in groupby(one.place for one in before)]
+    lengths = [length for at, length in runs if at == place]
+    is_in_row = bool(runs) and runs[0][0] == place and len(lengths) > 1
+    return (lengths[0], lengths[1]) if is_in_row and lengths[0] < lengths[1] else None
 
 
 def _due(case: Case, at: Awaited) -> Call | None:
@@ -156,7 +152,7 @@ def _due(case: Case, at: Awaited) -> Call | None:
         return waits
     key = at.key
     usual = next((one for one in reversed(calls_of(case, at.rank)) if one.key == key), None)
-    call = _call(case, at.rank, usual) if usual is not None else None
+    call = call_of(case, at.rank, usual) if usual is not None else None
     if call is not None:
         return call
     op = "send" if waits.op == "recv" else "recv"
@@ -166,11 +162,4 @@ def _due(case: Case, at: Awaited) -> Call | None:
 def _placed(case: Case, rank: int, odd: Odd) -> Call | None:
     """Return the last call of a rank from the place that it came to less often."""
     made = (one for one in reversed(calls_of(case, rank)) if one.place == odd.place)
-    return next((_call(case, rank, one) for one in made), None)
-
-
-def _call(case: Case, rank: int, entry: Entry) -> Call | None:
-    log = case.log(rank)
-    if isinstance(entry.key, ChannelKey):
-        return log.channel_call(entry.key, entry.seq) if log is not None else None
-    return case.call(rank, entry.key, entry.seq) if isinstance(entry.key, StreamKey) else None
+    return next((call_of(case, rank, one) for one in made), None)

@@ -60,7 +60,7 @@ def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         end, here = entry_of(case, at.elsewhere), entry_of(case, at.wait)
         if end is None or here is None:
             continue
-        made = {one.place for one in calls_of(case, at.rank) if one.key == at.key}
+        made = dict.fromkeys(one.place for one in calls_of(case, at.rank) if one.key == at.key)
         places: list[_Place] = [*made, *(here.stack if at.wait.stream is not None else ())]
         found = [odd for place in places if (odd := _fewer(case, at, place, end.place)) is not None]
         for odd in found[:1]:

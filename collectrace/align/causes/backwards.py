@@ -1,4 +1,4 @@
-"""Calls that a ``backward()`` makes: who went past it, and which autograd function made one."""
+"""Calls that a ``backward()`` makes: who skipped it, and which autograd function made one."""
 
 from __future__ import annotations
 
@@ -54,6 +54,14 @@ def runs_backward(case: Case, frame: str) -> bool:
         if is_grad and node.lineno <= number <= (node.end_lineno or 0):
             return True
     return False
+
+
+def of_forward(case: Case, stack: Sequence[str]) -> int:
+    """Return how many frames out a ``backward()`` is that ran the forward of a call; 0: none is."""
+    outer = enumerate(stack[1:], 1)
+    at = next((n for n, frame in outer if runs_backward(case, frame)), 0)
+    methods = [chains.method(frame) for frame in stack[:at]]
+    return at if "forward" in methods and methods[-1] != "backward" else 0
 
 
 def left_exchanges(situation: Situation, step: Step) -> int:

@@ -65,11 +65,6 @@ class Cause:
         """Whether an observation finds it and words it: its module only holds the documentation."""
         return self.kinds <= INFORMATION
 
-    @property
-    def is_found(self) -> bool:
-        """Whether it says why, not only that nothing says why."""
-        return self.shared != "not_found"
-
     def load(self) -> ModuleType:
         """Return its module."""
         return importlib.import_module(f"collectrace.align.causes.{self.module}")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collectrace import words
+from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
@@ -128,14 +129,9 @@ def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     lines = Counter(chains.site(one.where[0]) if one.where else one.site for one in seen)
     if len(lines) == 1 and len({one.where for one in seen}) > 1:
         # One helper sends all: the lines that call it tell more.
-        depth = _apart([one.where for one in seen])
+        depth = phrases.apart([one.where for one in seen])
         lines = Counter(chains.site(one.where[min(depth, len(one.where) - 1)]) for one in seen)
     return lines
-
-
-def _apart(stacks: list[tuple[str, ...]]) -> int:
-    frames = enumerate(zip(*dict.fromkeys(stacks), strict=False))
-    return next((depth for depth, those in frames if len(set(those)) > 1), 0)
 
 
 def _counts(lines: Counter[str], noun: str = "") -> str:

@@ -26,6 +26,7 @@ from collectrace.align.causes import apart, backwards, deciders, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.reading import chains
 from collectrace.signature import is_user
 
 
@@ -70,7 +71,7 @@ def words(situation: Situation, cut: Cut) -> Words:
     """Return the words for a function that was cut out of the graph."""
     call = phrases.call(cut.maker.call) if cut.maker.call is not None else "the call"
     runs = [f for f in cut.maker.stack if backwards.runs_backward(situation.case, f)]
-    where = phrases.line(runs[0].partition(" ")[0]) if runs else ""
+    where = phrases.line(chains.site(runs[0])) if runs else ""
     return Words(
         f"{cut.gone.who} did not issue {call} in {cut.function}()",
         (

@@ -42,42 +42,25 @@ def find(situation: Situation) -> Found | None:
 
 def _within(situation: Situation, step: Step) -> str:
     """Return the line of the backward() that ran the forward of a call; or nothing."""
-    stack, case = step.stack, situation.case
-    at = next((n for n, f in enumerate(stack) if n and backwards.runs_backward(case, f)), 0)
-    methods = [chains.method(frame) for frame in stack[:at]]
-    if "forward" not in methods or methods[-1] == "backward":
+    stack = step.stack
+    at = backwards.of_forward(situation.case, stack)
+    if not at:
         return ""
-    if _is_only_backward(situation, stack[at]) or _ran_before(situation, step, stack[:at]):
-        return chains.site(stack[at])
-    return ""
-
-
-def _is_only_backward(situation: Situation, frame: str) -> bool:
-    """Whether a statement runs nothing but a backward: ``loss.backward()``."""
-    lines = situation.case.code.lines(chains.file(frame))
-    number = chains.line(frame)
-    line = lines[number - 1].partition("#")[0].strip() if 0 < number <= len(lines) else ""
-    return line.endswith(".backward()") and line.count("(") == 1
+    text = phrases.text(situation.case, stack[at])
+    is_only_backward = text.endswith(".backward()") and text.count("(") == 1
+    is_it = is_only_backward or _ran_before(situation, step, stack[:at])
+    return chains.site(stack[at]) if is_it else ""
 
 
 def _ran_before(situation: Situation, step: Step, inner: Sequence[str]) -> bool:
     """Whether the same forward ran before by way of other lines, and through a checkpoint."""
-    log, call = situation.case.log(step.rank), step.call
-    if log is None or call is None:
-        return False
-    stream = situation.candidate.stream
-    for one in situation.case.before(step.rank, stream, call.seq):
-        stack = situation.case.stack(step.rank, one) if one is not None else ()
+    case, stream, call = situation.case, situation.candidate.stream, step.call
+    for one in case.before(step.rank, stream, call.seq) if call is not None else ():
+        stack = case.stack(step.rank, one) if one is not None else ()
         through = stack[: len(inner)] == tuple(inner) and len(stack) > len(step.stack)
-        if through and any("checkpoint" in _line(situation, f).lower() for f in stack):
+        if through and any("checkpoint" in phrases.text(case, f).lower() for f in stack):
             return True
     return False
-
-
-def _line(situation: Situation, frame: str) -> str:
-    lines = situation.case.code.lines(chains.file(frame))
-    number = chains.line(frame)
-    return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 def words(situation: Situation, found: Found) -> Words:

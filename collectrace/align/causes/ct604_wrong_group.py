@@ -69,7 +69,7 @@ def find(situation: Situation) -> Passed | None:
         for one in standing.waiting:
             if one.stream is not None and one.op == op:
                 passed.setdefault(one.group, []).append(rank)
-    if not is_other and len(passed) < len(("one", "other")):
+    if not is_other and len(passed) < 2:
         return None
     told = [(tuple(ranks), groups[name]) for name, ranks in passed.items() if name in groups]
     told.sort(key=lambda one: not {*one[0]} & {*suspects})
@@ -101,10 +101,11 @@ def words(situation: Situation, found: Passed) -> Words:
             ),
             ("Pass the same group on every rank at each of these lines.",),
         )
-    first = "first, " if found.is_turn else ""
-    rest = f"{words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
-    headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)} {first}"
-    headline = f"{headline.rstrip(' ,')}, {rest}"
+    first = " first" if found.is_turn else ""
+    rest = f", {words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
+    headline = (
+        f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{first}{rest}"
+    )
     if situation.is_tie:
         ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
         names = words_.listed([words_.group(group) for _, group in found.groups])

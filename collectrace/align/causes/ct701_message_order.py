@@ -51,10 +51,9 @@ def words(situation: Situation, found: Cycle) -> Words:
     else:
         ops = sorted({one.op for one in made})
         each = f"each waits in its {' or '.join(ops)}"
-    notes = tuple(filter(None, [_first_time(situation, found)]))
     return Words(
         f"{who} disagree on the order of messages: {each} first",
-        (wait_cycle.waits(situation), *notes),
+        (wait_cycle.waits(situation), *_first_time(situation, found)),
         _fixes(found, made),
     )
 
@@ -71,15 +70,13 @@ def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
         )
     first, before = cycle[0].waiting, cycle[-1].waiting
     other = "send" if before.op == "recv" else "recv"
-    what = (f"its {other}", f"its {first.op}")
+    ends = ("", "")
     if other == first.op:
-        ends = cycle[-1].waiting.rank, cycle[0].target[0]
-        what = tuple(  # type: ignore[assignment]
-            f"its {other} {'to' if other == 'send' else 'from'} rank {rank}" for rank in ends
-        )
+        way = "to" if other == "send" else "from"
+        ends = f" {way} rank {before.rank}", f" {way} rank {cycle[0].target[0]}"
     place = phrases.line(made[0].site) if made else ""
     return (
-        (f"Let rank {first.rank} make {what[0]} before {what[1]}{place}."),
+        (f"Let rank {first.rank} make its {other}{ends[0]} before its {first.op}{ends[1]}{place}."),
         (
             "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
             "rank: it cannot block like this."
@@ -87,18 +84,18 @@ def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
     )
 
 
-def _first_time(situation: Situation, cycle: Cycle) -> str:
-    """Return that a rank had no such message before, so that there was no cycle; empty: it had."""
+def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
+    """Return that a rank had no such message before, so that there was no cycle; or nothing."""
     for edge in cycle:
         rank, channel, seq = edge.waiting.rank, edge.waiting.channel, edge.waiting.seq
         log = situation.case.log(rank)
         if channel is None or log is None or seq != 1:
             continue
         if max(log.last_channel_seq.values()) > 1:
-            peer = channel.source if edge.waiting.op == "recv" else channel.destination
-            way = "from" if edge.waiting.op == "recv" else "to"
+            is_recv = edge.waiting.op == "recv"
+            peer = f"from rank {channel.source}" if is_recv else f"to rank {channel.destination}"
             return (
-                f"In the iterations before, rank {rank} called no {edge.waiting.op} {way} rank "
-                f"{peer}, so there was no cycle."
+                f"In the iterations before, rank {rank} called no {edge.waiting.op} {peer}, so "
+                "there was no cycle.",
             )
-    return ""
+    return ()

@@ -46,23 +46,23 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     """Return the words for a send that closes a cycle."""
     assert found.near is not None
     assert found.near.send is not None
-    send, recv = found.near.send, found.recv
-    source, target, lacks = (
-        found.near.channel.source, found.near.channel.destination, found.channel.destination,
-    )  # fmt: skip
-    named = found.channel.source
+    send, line = found.near.send, phrases.line(found.recv.site if found.recv else None)
+    source, target = found.near.channel.source, found.near.channel.destination
+    lacks, met = found.channel.destination, send.seq - 1
     later = comes_later(situation.case, found)
     made = f"rank {source}'s send to rank {target}{phrases.line(send.site)}"
-    awaited = f"recv of rank {lacks}{phrases.line(recv.site if recv else None)}"
     waits = wait_cycle.waits(situation)
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
     headline = f"{who} disagree: {made} closes a cycle of waits"
-    first = lacks if found.near.differs == "destination" else target
-    too_early = (
-        f"Let rank {source} send first what rank {lacks} awaits, {_APART}"
-        if found.near.differs == "destination"
-        else f"Let rank {target} receive it first, {_APART}"
-    )
+    if found.near.differs == "destination":
+        too_early = f"Let rank {source} send first what rank {lacks} awaits, {_APART}"
+        meant = f"it was meant for rank {lacks}, whose recv{line} awaits one of rank {source}"
+    else:
+        too_early = f"Let rank {target} receive it first, {_APART}"
+        meant = (
+            f"the recv of rank {lacks}{line}, which names rank {found.channel.source}, was meant "
+            "for it"
+        )
     if later is not None:
         return Words(
             headline,
@@ -75,15 +75,14 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             ),
             (too_early,),
         )
-    meant = (
-        f"it was meant for rank {lacks}, whose {awaited.partition(' of ')[0]}"
-        f"{phrases.line(recv.site if recv else None)} awaits one of rank {source}"
-        if found.near.differs == "destination"
-        else f"the {awaited}, which names rank {named}, was meant for it"
-    )
-    met = send.seq - 1
     before = f", as {words_.counted(met, 'message')} did before" if met else ""
-    peer = "If not: name each other as the peer, in the send and in its recv."
+    peer = "name each other as the peer, in the send and in its recv."
+    fixes = (f"If it was meant for rank {lacks}: {peer}", f"Else: {words_.lower(too_early)}")
+    if met or found.near.differs != "destination":
+        fixes = (
+            f"If {made} goes where it is meant to go: {words_.lower(too_early)}",
+            f"If not: {peer}",
+        )
     return Words(
         headline,
         (
@@ -94,10 +93,5 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
                 f"Or {meant}: the logs do not show which."
             ),
         ),
-        (f"If {made} goes where it is meant to go: {words_.lower(too_early)}", peer)
-        if met or first == target
-        else (
-            peer.replace("If not", f"If it was meant for rank {lacks}"),
-            f"Else: {words_.lower(too_early)}",
-        ),
+        fixes,
     )

@@ -28,6 +28,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
+from collectrace.ops import ANY_SOURCE
 from collectrace.signature import is_user
 
 COUNT: Final = (
@@ -92,16 +93,10 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
-    subject = (
-        f"{words_.ranks(guilty)} made no {lacks} for"
-        if situation.suspects
-        else (f"{words_.ranks({here, peer} - {-1})} disagree:")
-    )
-    headline = (
-        f"{subject} rank {here}'s {made}"
-        if situation.suspects
-        else f"{subject} rank {here}'s {made} has no {lacks} on {other}"
-    )
+    headline = f"{words_.ranks(guilty)} made no {lacks} for rank {here}'s {made}"
+    if situation.is_tie:
+        who = words_.ranks({here, peer} - {ANY_SOURCE})
+        headline = f"{who} disagree: rank {here}'s {made} has no {lacks} on {other}"
     said = [one for one in why if one]
     return Words(headline, tuple(said[:3]), (*fixes, COUNT)[:3], tuple(said[3:]))
 

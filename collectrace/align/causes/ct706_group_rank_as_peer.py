@@ -29,13 +29,9 @@ from collectrace.findings import GroupInfo
 def find(situation: Situation) -> ChannelIssue | None:
     """Return the message whose ends name each other by their ranks in a group."""
     source = situation.candidate.source
-    is_of_numbers = (
-        isinstance(source, ChannelIssue)
-        and source.near is not None
-        and source.near.numbered is not None
-        and bool(_named(source))
-    )
-    return source if is_of_numbers and isinstance(source, ChannelIssue) else None
+    if not isinstance(source, ChannelIssue) or source.near is None:
+        return None
+    return source if source.near.numbered is not None and _named(source) else None
 
 
 def _named(issue: ChannelIssue) -> list[tuple[int, str, int, int]]:

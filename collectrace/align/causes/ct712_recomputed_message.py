@@ -21,16 +21,11 @@ How to fix it
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from collectrace import words as words_
-from collectrace.align.causes import phrases, wait_cycle
+from collectrace.align.causes import backwards, phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
-
-_BACKWARD: Final = re.compile(r"\bbackward\(|\bautograd\.grad\(")
 
 Found = tuple[int, str]
 """A rank, and the line of the backward() in which its forward ran."""
@@ -42,10 +37,8 @@ def find(situation: Situation) -> Found | None:
         if side.call is None or side.call.peer is None or not situation.candidate.cycle:
             continue
         stack = side.stack or ()
-        outer = enumerate(stack[1:], 1)
-        at = next((n for n, f in outer if _BACKWARD.search(phrases.text(situation.case, f))), 0)
-        methods = [chains.method(frame) for frame in stack[:at]]
-        if "forward" in methods and methods[-1] != "backward":
+        at = backwards.of_forward(situation.case, stack)
+        if at:
             return side.ranks[0], chains.site(stack[at])
     return None
 

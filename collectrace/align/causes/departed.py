@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby
 from typing import Final
 
 from collectrace.align.causes.situation import Situation
@@ -138,14 +138,11 @@ def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:
 def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:
     """Return how often a rank made a call in a row, now and usually; None: it made it once."""
     place = left.usual.op, case.stack(left.rank, left.usual)
-    places = [one.place for one in calls_of(case, left.rank)]
-    at = next((n for n, one in enumerate(calls_of(case, left.rank)) if one.t == left.made.t), 0)
-    now = len(list(takewhile(lambda one: one == place, reversed(places[:at]))))
-    rest = places[: at - now]
-    while rest and rest[-1] != place:
-        rest.pop()
-    usual = len(list(takewhile(lambda one: one == place, reversed(rest))))
-    return (now, usual) if 0 < now < usual else None
+    before = (one for one in reversed(calls_of(case, left.rank)) if one.t < left.made.t)
+    runs = [(at, len(list(run))) for at, run in groupby(one.place for one in before)]
+    lengths = [length for at, length in runs if at == place]
+    is_in_row = bool(runs) and runs[0][0] == place and len(lengths) > 1
+    return (lengths[0], lengths[1]) if is_in_row and lengths[0] < lengths[1] else None
 
 
 def _due(case: Case, at: Awaited) -> Call | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.causes import caught, channel_counts, deciders, phrases, wait_cycle
+from collectrace.align.causes import channel_counts, deciders, phrases, wait_cycle
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -11,7 +11,6 @@ from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
-from collectrace.records import Raised
 
 
 def told(situation: Situation, found: Departed) -> Words:
@@ -23,10 +22,7 @@ def told(situation: Situation, found: Departed) -> Words:
         headline = f"ranks {who} disagree: {headline}"
     first = decider(situation)
     why = [_autograd(situation, found), _usually(found)]
-    raised = _raised(situation)
-    if raised and first is not None and deciders.form(first) == "handler":
-        why += [caught.sentence(raised), f"It was handled at {deciders.quoted(first)}."]
-    elif first is not None:
+    if first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     if situation.is_tie:
         why.append("The logs do not show which rank is wrong.")
@@ -73,7 +69,7 @@ def together(situation: Situation, first: Decision) -> tuple[str, ...]:
 
 
 def call(situation: Situation, found: Departed) -> str:
-    """Return ``send to rank 1 (a.py:3)``, at the line where the rank parted from its usual way."""
+    """Return ``send to rank 1 (a.py:3)``, at the outermost line that is not the usual one."""
     case, rank = situation.case, found.ranks[0]
     stack = case.stack(rank, found.call) if found.call.site is not None else ()
     own = found.usual if found.what is not What.SKIPPED else None
@@ -181,12 +177,6 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if first is None:
         return (own,)
     said, form = deciders.quoted(first), deciders.form(first)
-    raised = _raised(situation) if form == "handler" else {}
-    if raised:
-        first_one = raised[min(raised)]
-        error = words.exception(first_one.error, first_one.message)
-        own = f"Fix the exception that {words.ranks(raised)} raised: {error}."
-        return (own, *deciders.fixes(situation, first)[:1])
     if _is_backward(situation, found):
         op = "send" if found.call.op == "recv" else "recv"
         return (
@@ -221,12 +211,6 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
 def _hub(found: Departed) -> int | None:
     """Return the rank that exchanges messages with changing ranks."""
     return found.call.peer if found.what is What.EXTRA else found.ranks[0]
-
-
-def _raised(situation: Situation) -> dict[int, Raised]:
-    """Return the exceptions that suspects handled, by rank; empty: they handled none."""
-    found = caught.caught(situation)
-    return found if found.keys() & {*situation.suspects} else {}
 
 
 def _is_backward(situation: Situation, found: Departed) -> bool:
@@ -269,10 +253,8 @@ def _make_it(situation: Situation, found: Departed) -> str:
         )
     usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
     if found.what is What.SWAPPED or (found.what is What.OTHER_CALL and found.call.peer is None):
-        group = " or make it in a group of those who reach it." if found.call.peer is None else "."
-        return f"Let {who} call {usual} before {made}, as the others expect,{group}".replace(
-            ",.", "."
-        )
+        group = ", or make it in a group of those who reach it" if found.call.peer is None else ""
+        return f"Let {who} call {usual} before {made}, as the others expect{group}."
     if found.call.peer is not None and found.call.peer >= 0:
         end = "send" if found.call.op == "recv" else "recv"
         return (
@@ -285,12 +267,12 @@ def _make_it(situation: Situation, found: Departed) -> str:
 def _peers(situation: Situation, found: Departed) -> set[int]:
     """Return to whom a rank sends from the line of a call, if those are several."""
     log = situation.case.log(found.ranks[0])
-    peers = {
-        channel.destination
-        for channel, count in (log.last_channel_seq.items() if log is not None else ())
-        if log is not None
-        and channel.source == log.rank
-        and (one := log.channel_call(channel, count)) is not None
-        and one.site == found.call.site
-    }
-    return peers if len(peers) > 1 and found.call.site is not None else set()
+    if log is None or found.call.site is None:
+        return set()
+    sent = [
+        (channel.destination, log.channel_call(channel, count))
+        for channel, count in log.last_channel_seq.items()
+        if channel.source == log.rank
+    ]
+    peers = {peer for peer, one in sent if one is not None and one.site == found.call.site}
+    return peers if len(peers) > 1 else set()

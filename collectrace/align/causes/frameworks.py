@@ -6,7 +6,7 @@ call that both made. Two sides in different parts of frameworks get the fix of n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +18,6 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.reading import chains
 from collectrace.signature import is_asked, is_user
 
 _SIZES: Final = ("shape_mismatch", "split_mismatch")
@@ -59,25 +58,14 @@ def _row(situation: Situation, code: str) -> Fix | None:
     steps = _made(situation, code, when)
     named = when == "some ranks" and code not in _PROVEN and _are_two_parts(situation)
     for step in steps:
-        made = [*(one.text for one in situation.decisions), *_lines(situation, step)]
+        lines = [phrases.text(situation.case, frame) for frame in _line(step)]
+        made = [*(one.text for one in situation.decisions), *lines]
         for row in rows:
             if step.call is None or (named and not (row.path or is_asked(step.call))):
                 continue
             if row.fits(step.call, path(situation, step), made):
                 return row
     return None
-
-
-def _lines(situation: Situation, step: Step) -> Iterator[str]:
-    """Return the script's lines above a call."""
-    for file, number in (chains.split(chains.site(frame)) for frame in _line(step)):
-        lines = situation.case.code.lines(file)
-        if 0 < number <= len(lines):
-            yield lines[number - 1]
-
-
-def _site(step: Step) -> Sequence[str]:
-    return (step.call.site,) if step.call is not None and step.call.site else ()
 
 
 def _when(situation: Situation, code: str) -> When | None:
@@ -130,7 +118,9 @@ def _are_two_parts(situation: Situation) -> bool:
 
 
 def _line(step: Step) -> Sequence[str]:
-    return step.stack or _site(step)
+    """Return the script's frames above a call; if they are not known its line."""
+    site = step.call.site if step.call is not None else None
+    return step.stack or ((site,) if site else ())
 
 
 def path(situation: Situation, step: Step) -> Sequence[str]:

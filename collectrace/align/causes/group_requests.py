@@ -55,11 +55,6 @@ class Requests:
         """Whether it is the group that init_process_group makes."""
         return any(group.description == "default_pg" for _, group in self.asked)
 
-    @property
-    def api(self) -> str:
-        """The function that makes it."""
-        return "init_process_group" if self.is_default else "new_group"
-
 
 def requests(situation: Situation) -> Requests | None:
     """Return what ranks asked for; None: the finding is not about the making of a group."""

@@ -38,14 +38,6 @@ def name(one: Call) -> str:
     return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
-def calls(made: Sequence[tuple[str, str]]) -> str:
-    """Return ``all_reduce (a.py:3)``, ``3 calls, first all_reduce (a.py:3)``; of name and site."""
-    name, site = made[0]
-    if len(made) == 1:
-        return name + line(site)
-    return f"{len(made)} calls from {name}{line(site)} on"
-
-
 def did(one: Call) -> str:
     """Return the verb for a call: the user called it, a framework was in it."""
     return "called" if is_user(one) else "was in"
@@ -53,14 +45,13 @@ def did(one: Call) -> str:
 
 def made(members: Sequence[int], one: Call) -> str:
     """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
-    verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
-    return f"{words.ranks(members)} {verb_} {call(one)}"
+    verb = "called" if is_user(one) else words.verb(members, "was in", "were in")
+    return f"{words.ranks(members)} {verb} {call(one)}"
 
 
 def text(case: Case, frame: str) -> str:
     """Return the code of a frame's line; empty: it is not known."""
-    lines, number = case.code.lines(chains.file(frame)), chains.line(frame)
-    return lines[number - 1].partition("#")[0].strip() if 0 < number <= len(lines) else ""
+    return case.code.line(chains.site(frame)).partition("#")[0].strip()
 
 
 def statement(text: str, site: str) -> str:

@@ -84,12 +84,6 @@ class Situation:
         return not self.suspects or bool({*departure.ranks} & {*self.suspects})
 
     @cached_property
-    def subject(self) -> Side | None:
-        """The side that the report is about: of the suspects; None: there is none."""
-        suspects = set(self.suspects)
-        return next((s for s in self.candidate.sides if set(s.ranks) & suspects), None)
-
-    @cached_property
     def others(self) -> tuple[int, ...]:
         """The ranks of all sides but the suspects'."""
         suspects = set(self.suspects)
@@ -114,15 +108,10 @@ class Situation:
         """Whether ranks did not make a call that others wait in."""
         return KINDS[self.kind].is_absence
 
-    @property
-    def group_size(self) -> int:
-        """How many ranks are in the group; 0: not known."""
-        return len(self.candidate.group.ranks) if self.candidate.group is not None else 0
-
 
 Need = Literal[
-    "root", "early", "consequence", "decisions", "row", "absent", "suspects", "join", "ddp",
-    "raised", "died", "missing", "silent", "busy", "finished", "several", "frameworks", "library",
+    "root", "early", "consequence", "decisions", "suspects", "join", "ddp", "raised",
+    "died", "missing", "silent", "busy", "finished", "several", "frameworks", "library",
     "inputs", "caught",
 ]  # fmt: skip
 """A fact without which a cause is not tried."""
@@ -146,8 +135,6 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "early": lambda s: s.candidate.cause is None and s.candidate.severity == "info",
     "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
-    "row": lambda s: isinstance(s.candidate.source, Divergence),
-    "absent": lambda s: bool(s.candidate.absent),
     "suspects": lambda s: bool(s.suspects),
     "join": lambda s: _roles(s, "join."),
     "ddp": lambda s: _roles(s, "ddp.", "join."),

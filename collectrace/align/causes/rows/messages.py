@@ -22,7 +22,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT703", "broken-exchange",
         "A rank departed from an exchange of messages that had worked before.",
-        kinds("deadlock"), ("root",), yields_to=("CT701", "CT702", "CT704", "CT710", "CT712"),
+        kinds("deadlock"), ("root",),
+        yields_to=("CT104", "CT701", "CT702", "CT704", "CT710", "CT712"),
         example="p2p/gradient_that_was_not_sent", counter_example="p2p/both_receive_first",
     ),
     Cause(

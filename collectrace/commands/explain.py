@@ -1,4 +1,4 @@
-"""Explain the cause of a finding by its code, such as CT102.
+"""Explain the causes of findings by their codes, such as CT102.
 
 Without a code it lists all causes. On a terminal it is laid out for reading; into a pipe or a file
 it goes as Markdown.
@@ -15,14 +15,14 @@ HELP: Final = "explain the code of a finding, such as CT102"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare which cause."""
+    """Declare which causes."""
     parser.add_argument(
-        "code", nargs="?", metavar="CODE", help="such as CT102, or its name; default: list them"
+        "codes", nargs="*", metavar="CODE", help="such as CT102, or its name; default: list them"
     )
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Print the documentation of the cause.
+    """Print the documentation of the causes.
 
     Raises:
         CollectraceError: there is no such cause.
@@ -30,7 +30,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     """
     from collectrace.align.causes import catalogue
 
-    code = arguments.code
-    text = catalogue.explained(catalogue.find(code)) if code else catalogue.listed()
+    causes = [catalogue.find(code) for code in arguments.codes]
+    text = "\n".join(map(catalogue.explained, causes)) or catalogue.listed()
     output.write_to(output.STDOUT, stdout, lambda out: docs.show(text, out))
     return 0

@@ -34,7 +34,7 @@ def write(calls: CallsOfRank, out: TextIO) -> None:
             page.line(
                 Text(f"{words.counted(calls.before, 'call')} before these", "dim"), indent=INDENT
             )
-        file = _only_file(calls)
+        file = text.only_file(row.call for row in calls.calls)
         if file:
             page.line(Text(f"lines of {file}", "dim"), indent=INDENT)
         lines = _table(calls, file)
@@ -53,12 +53,6 @@ def write(calls: CallsOfRank, out: TextIO) -> None:
     state = text.STATES[calls.state]
     told = f"then {state}: {detail}" if detail and detail != state else f"then {state}"
     page.prose(told, indent=INDENT, hang=INDENT)
-
-
-def _only_file(calls: CallsOfRank) -> str:
-    """The file in which all lines are; empty if there are several."""
-    files = {text.short_site(row.call.site or "").rpartition(":")[0] for row in calls.calls}
-    return files.pop() if len(files) == 1 else ""
 
 
 def _table(calls: CallsOfRank, file: str) -> list[tuple[list[str], str]]:

@@ -145,10 +145,7 @@ def _call(c: Call | None, file: str = "") -> str:
 
 
 def _file(table: Table) -> str:
-    """Return the file in which all lines of a table are; empty if there are several."""
-    sites = {c.site for row in table.rows for c in row.cells if c is not None and c.site}
-    files = {text.short_site(site).rpartition(":")[0] for site in sites}
-    return files.pop() if len(files) == 1 else ""
+    return text.only_file(c for row in table.rows for c in row.cells)
 
 
 def _differs(row: TableRow) -> bool:

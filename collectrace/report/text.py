@@ -10,6 +10,7 @@ that and needs more of it: a call stands in a column, whole or only where it dif
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from collectrace import roles, words
@@ -65,6 +66,12 @@ def site(place: str) -> str:
 def short_site(place: str) -> str:
     """``file:line``, without its folders."""
     return clean(words.site(place))
+
+
+def only_file(calls: Iterable[Call | None]) -> str:
+    """Return the file in which all lines of some calls are; empty if there are several."""
+    files = {short_site(c.site).rpartition(":")[0] for c in calls if c is not None and c.site}
+    return files.pop() if len(files) == 1 else ""
 
 
 def at(c: Call) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
 
 from collectrace.align.causes import phrases
 from collectrace.align.causes.cause import Cause
+from collectrace.align.causes.words import Words
 from tests.support import causes
 from tests.support.causes import Causes
 from tests.zoo import corpus
@@ -53,13 +54,12 @@ def test_every_finding_has_a_code(tried: Mapping[str, Causes]) -> None:
     assert lacking == []
 
 
-def _wrong(tried: Mapping[str, Causes], is_wrong: object) -> dict[str, str]:
+def _wrong(tried: Mapping[str, Causes], wrong_in: Callable[[Words], str]) -> dict[str, str]:
     """Return by code the first words that are wrong, with the run."""
-    assert callable(is_wrong)
     found: dict[str, str] = {}
     for those in tried.values():
         for one in those.applied:
-            if one.said is not None and one.winner and (text := is_wrong(one.said)):
+            if one.said is not None and one.winner and (text := wrong_in(one.said)):
                 found.setdefault(one.winner, f"{one.run}: {text}")
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,13 +71,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def output(folder: Path) -> str:
     """What a program printed."""
     return (folder / "output.txt").read_text(errors="replace")
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def complaints(printed: str) -> list[str]:

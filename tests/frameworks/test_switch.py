@@ -15,7 +15,7 @@ import pytest
 
 from collectrace.align import align
 from tests.frameworks import launching
-from tests.support import installed, rank_file_checks
+from tests.support import apart, installed, rank_file_checks
 
 LIMIT = 170.0
 LAUNCHES: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ def test_every_rank_is_recorded(package: str, tmp_path: Path) -> None:
     variables = {"PYTHONPATH": os.pathsep.join(map(str, path)), "COLLECTRACE": "1"}
     if package == "accelerate":
         # Its launcher for several GPUs starts ranks that have none, too: the program says so.
-        variables["MASTER_PORT"] = str(launching.free_port())
+        variables["MASTER_PORT"] = str(apart.free_port())
     done = subprocess.run(
         [sys.executable, *LAUNCHES[package]],
         cwd=tmp_path,

@@ -30,7 +30,7 @@ class Apart:
         self._script = folder / "train.py"
         self._script.write_text(textwrap.dedent(script))
         self._options = {"online": 1, "heartbeat": 0.5, "stall_after": 3, **options}
-        self.port = _free_port()
+        self.port = free_port()
         self.ranks: list[Started] = []
 
     def __enter__(self) -> Apart:
@@ -101,7 +101,8 @@ def gather(folder: Path, to: Path) -> Path:
     return to
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

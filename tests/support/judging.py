@@ -26,6 +26,17 @@ def judged(run: Run, folder: Path) -> list[Candidate]:
     return judge(case_of(run, folder))
 
 
+Blamed = tuple[tuple[int, ...], set[str]]
+"""Suspects, and names of facts."""
+
+
+def blamed(run: Run, folder: Path) -> Blamed:
+    """Return the suspects of the first wait cycle of a run, and the facts that decided."""
+    circle = next(one for one in judged(run, folder / "logs") if one.kind == "deadlock")
+    assert circle.verdict is not None
+    return circle.suspects, {row.fact for row in circle.verdict.evidence}
+
+
 def aligned(run: Run, folder: Path) -> Alignment:
     run.write(folder)
     return align(folder)

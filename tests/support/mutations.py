@@ -240,9 +240,6 @@ def different() -> list[Sample]:
         rank.call("barrier", site="eval.py:3")
         rank.call("broadcast", shape=[4], site="train.py:12")
 
-    def other_role(rank: Rank) -> None:
-        rank.call("all_reduce", shape=[64], role="ddp.backward.bucket#9", site="train.py:11")
-
     return [
         Sample("reduce op", training({13: maximum}), one),
         Sample("reduce op, checkpoints", training({13: maximum}, checkpoint=900), one),

@@ -23,13 +23,8 @@ from collectrace.errors import LogError
 from collectrace.findings import Alignment, Finding
 from collectrace.report import REPORTS, Report
 from tests.support import alignments
+from tests.support.commands import run
 from tests.support.synthetic import Run
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(argv, out, err)
-    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture

@@ -39,11 +39,11 @@ class _Requirement:
 _RANKS: Final = re.compile(r"\branks \d[\d,-]*(?:(?:, | and )\d[\d,-]*)*")
 
 
-def _each(found: re.Match[str]) -> str:
-    """Return ``ranks 0-2``, with each of these ranks behind it."""
-    runs = re.findall(r"(\d+)(?:-(\d+))?", found.group())
+def _each(ranks: str) -> str:
+    """Return ``rank 0; rank 1; rank 2`` for ``ranks 0-2``."""
+    runs = re.findall(r"(\d+)(?:-(\d+))?", ranks)
     each = [n for low, high in runs for n in range(int(low), int(high or low) + 1)]
-    return f"{found.group()} ({'; '.join(f'rank {n}' for n in each[:64])})"
+    return "; ".join(f"rank {n}" for n in each[:64])
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Mentions:
 
         ``ranks 0-2`` mentions each of these ranks, too.
         """
-        text = _RANKS.sub(_each, text)
+        text = "; ".join((text, *map(_each, _RANKS.findall(text))))
         return [one.header for one in self.requirements if one.met_by(text) is None]
 
     def found_in(self, text: str) -> list[str]:

@@ -28,10 +28,11 @@ VERDICTS: Final = {
 """Kind, rank or line differ from the header."""
 
 WORDS: Final = {
+    "ddp/one_meter_more": _PART,
     "ddp/should_stop_on_one_rank": _PART,
     "ddp/teacher_scored_on_one_rank": _OTHER_PASS,
     "ddp/validated_by_the_first_of_two": _PART,
-    "groups/made_by_its_members_only": _PART,
+    "groups/cache_of_one_host": _PART,
     "groups/mask_only_where_padded": _PART,
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,
@@ -74,6 +75,8 @@ WORDS: Final = {
     "matching/saved_once_more_by_the_first": _PART,
     "matching/tie_guards_of_both": _TIE,
     "matching/wrong_size_at_the_same_turn": _PART,
+    "p2p/best_not_passed_on": _PART,
+    "p2p/edges_once_more_for_one": _HABIT,
     "p2p/nothing_for_one_worker": _COUNT,
     "p2p/record_dropped_by_its_reader": _HANDLER,
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,

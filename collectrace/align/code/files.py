@@ -86,6 +86,11 @@ class Frame:
         known = digits.isascii() and digits.isdigit() and len(digits) < 9
         return cls(path, int(digits) if known else 0, function, first)
 
+    @property
+    def text(self) -> str:
+        """The frame as a record has it, without its first line."""
+        return f"{self.path}:{self.line} {self.function}"
+
 
 @dataclass(eq=False, slots=True)
 class Function:

@@ -59,7 +59,7 @@ def _whole(files: SourceFiles, side: Side) -> Side:
     known = files.libraries(side.rank)
 
     def whole(stack: Stack) -> Stack:
-        own = tuple(f"{frame.path}:{frame.line} {frame.function}" for frame in stack)
+        own = tuple(frame.text for frame in stack)
         variants = known.get(own, set()) if stack else {()}
         if len(variants) != 1:
             raise LookupError(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 from collectrace import words
 from collectrace.align.code.files import Frame, Function, Gap
@@ -29,7 +29,11 @@ _LONGEST: Final = 200
 """Characters of a line."""
 
 _LOOPS: Final = (Kind.LOOP, Kind.WHILE)
-_IMPORTANCE: Final = ("loop", "decision", "place", "call")
+
+What = Literal["loop", "decision", "place", "call"]
+"""As ``ExcerptLine.what``; the most important one stands last."""
+
+_IMPORTANCE: Final[tuple[What, ...]] = get_args(What)
 
 Scope = tuple[str, str]
 """A function: its file, and its qualified name."""
@@ -39,7 +43,7 @@ Scope = tuple[str, str]
 class _Line:
     """A line that is shown."""
 
-    what: str
+    what: What
     notes: dict[str, tuple[set[int], float]] = field(default_factory=dict)
     """As marks have them, with the ranks and the time."""
     callers: set[int] = field(default_factory=set)
@@ -56,7 +60,7 @@ class _Part:
     depth: int
     lines: dict[int, _Line] = field(default_factory=dict)
 
-    def at(self, line: int, what: str) -> _Line:
+    def at(self, line: int, what: What) -> _Line:
         """Return a line; one that is there twice is what tells more."""
         found = self.lines.setdefault(line, _Line(what))
         found.what = max(found.what, what, key=_IMPORTANCE.index)
@@ -95,7 +99,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
             ExcerptLine(
                 line=number,
                 text=_text(finding, part, number),
-                what=one.what,  # type: ignore[arg-type]  # one of its literals
+                what=one.what,
                 notes=_told(case, one),
             )
             for number, one in sorted(part.lines.items())
@@ -164,8 +168,7 @@ def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
 def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark]) -> None:
     """Add the loops around the lines of a function, with the iterations that ranks are in."""
     function = part.function
-    graph = program.graph(function) if function is not None else None
-    if graph is None or function is None:
+    if function is None or (graph := program.graph(function)) is None:
         return
     for number in list(part.lines):
         node = next(graph.at(number), None)
@@ -222,7 +225,7 @@ def _callers(
             hidden += _libraries(case, mark, n)
             if n == len(scopes) or scopes[n] in shown:
                 break
-            hidden.append(_text_of(mark.stack[n]))
+            hidden.append(mark.stack[n].text)
         return tuple(reversed(hidden))
     return ()
 
@@ -232,14 +235,10 @@ def _libraries(case: Case, mark: Mark, inside: int) -> list[str]:
 
     ``inside``: how many of the user's frames they called.
     """
-    own = tuple(map(_text_of, mark.stack))
+    own = tuple(frame.text for frame in mark.stack)
     variants = case.evidence.source_files.libraries(mark.ranks[0]).get(own, ())
     if inside == len(own) or len(variants) != 1:
         return []
     [lines] = variants
     between = [line.partition(" ")[2] for line in lines if line.startswith(f"{inside} ")]
     return list(dict.fromkeys([*between[:1], *between[-1:]]))
-
-
-def _text_of(frame: Frame) -> str:
-    return f"{frame.path}:{frame.line} {frame.function}"

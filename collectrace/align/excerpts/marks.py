@@ -77,7 +77,7 @@ class Mark:
 
 
 def marks(case: Case, finding: Finding) -> list[Mark]:
-    """Return the decisions, then the calls of the sides, then where their ranks are else."""
+    """Return the decisions, then the calls of the sides, then where else their ranks are."""
     sides = [*(finding.parted or ()), *finding.sides]
     called = [mark for side in sides for mark in _called(case, finding, side)]
     called += _skipped(finding)
@@ -176,7 +176,7 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
 
 
 def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
-    """Return what ranks called at the row of a finding, and whether they wait in it."""
+    """Return what ranks called at the first difference, and whether they wait in it."""
     call = side.call
     if call is None:
         if side.site is not None and side.state != "blocked":
@@ -209,7 +209,7 @@ def _waits(waiting: Waiting) -> str:
 
 
 def _asked_for(case: Case, finding: Finding, side: Side) -> str:
-    """Return ``new_group([0, 1])`` for what ranks asked for at a line."""
+    """Return ``new_group([0, 1])`` for the group that ranks asked for at a line."""
     groups = (
         f"new_group([{_members(group.ranks)}])"
         for conflict in case.evidence.conflicts
@@ -239,9 +239,8 @@ def described(case: Case, call: Call) -> str:
 
 
 def _is_of(waiting: Waiting, call: Call) -> bool:
-    is_message = waiting.channel is not None
-    mine, own = (waiting.group, waiting.seq, is_message), (call.group, call.seq)
-    return mine == (*own, call.peer is not None)
+    awaited = waiting.group, waiting.seq, waiting.channel is not None
+    return awaited == (call.group, call.seq, call.peer is not None)
 
 
 # -- where ranks are now ---------------------------------------------------------------------

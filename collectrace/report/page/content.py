@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from collectrace import internal, words
-from collectrace.findings import Alignment, cause_of
+from collectrace.findings import Alignment, Job, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
 from collectrace.report import ending, opening, tables, text, verbose
@@ -25,7 +25,7 @@ _MOST_VALUES: Final = 8
 def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     """The template's variables."""
     findings = alignment.findings
-    job = alignment.job
+    job = alignment.job or Job()
     told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
     # What the evidence lacks is told among what the logs do not show.
     roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
@@ -41,12 +41,11 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     return {
         "outcome": alignment.outcome,
         "tone": STATUS_STYLE[alignment.outcome],
-        "script": text.clean(job.script) if job is not None else "",
-        "who": words.counted(alignment.world_size, "rank")
-        + (opening.hosts(job) if job is not None else ""),
-        "when": opening.when(job, is_alive=is_alive) if job is not None else "",
-        "attempt": job.attempt if job is not None else 1,
-        "earlier": [text.clean(one) for one in job.earlier] if job is not None else [],
+        "script": text.clean(job.script),
+        "who": words.counted(alignment.world_size, "rank") + opening.hosts(job),
+        "when": opening.when(job, is_alive=is_alive),
+        "attempt": job.attempt,
+        "earlier": [text.clean(one) for one in job.earlier],
         "verdict": verdict,
         # What a program reads is no headline.
         "headline": verdict.partition(" Exit status")[0],
@@ -139,10 +138,9 @@ def _freeing(overview: Overview) -> str:
     told = text.clean(free.op)
     if free.peer is not None:
         told += f" {'to' if free.op == 'send' else 'from'} rank {free.peer}"
-    goes = "all" if free.frees == free.waiting else f"{free.frees} of {free.waiting}"
-    return (
-        f"One call would free {goes} of the waiting threads: {told} by rank {free.rank}{row}{at}."
-    ).replace("free all of the waiting threads", "free all that wait")
+    is_all = free.frees == free.waiting
+    freed = "all that wait" if is_all else f"{free.frees} of the {free.waiting} waiting threads"
+    return f"One call would free {freed}: {told} by rank {free.rank}{row}{at}."
 
 
 def _setting(setting: Setting) -> dict[str, Any]:

@@ -8,17 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from collectrace import cli
 from collectrace.commands import metrics, output
 from collectrace.errors import CollectraceError
 from tests.support import alignments
+from tests.support.commands import run
 from tests.support.synthetic import Run
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(argv, out, err)
-    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture

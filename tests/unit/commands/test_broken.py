@@ -15,12 +15,7 @@ from collectrace import cli
 from collectrace.commands import COMMANDS
 from collectrace.errors import LogError
 from tests.support import kind_examples
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(argv, out, err)
-    return status, out.getvalue(), err.getvalue()
+from tests.support.commands import run
 
 
 class Closed(io.StringIO):

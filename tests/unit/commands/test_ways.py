@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 
 from collectrace import cli
+from tests.support.commands import run
 from tests.support.synthetic import Run
 
 HOSTILE = "evil\x1b[2J\u202e|`<b>.py"
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(argv, out, err)
-    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture

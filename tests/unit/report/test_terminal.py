@@ -392,7 +392,7 @@ def test_only_who_ended_by_itself_makes_a_crash_of_a_hang() -> None:
 
 def test_other_runs_are_told_beside_the_runs_name_and_cast_no_doubt() -> None:
     seen = screen(alignments.missing_call())
-    assert "what the logs do not show" not in seen
+    assert "note: " not in seen
     assert "run 20260116-093000-f00d; 2 other runs in this folder (--run):\n" in seen
 
 

@@ -24,10 +24,6 @@ from tests.support.synthetic import Rank, Run
 from tests.unit.align.deciding.program import Program
 
 BUCKET: dict[str, Any] = {"role": "ddp.backward.bucket", "shape": [27], "site": "/job/train.py:21"}
-NEXT_MODULE: dict[str, Any] = {
-    "op": "all_gather_single", "role": "fsdp.unshard", "part": "layers.2", "shape": [34],
-    "site": "/job/train.py:21",
-}  # fmt: skip
 AT = "/job/eval.py:7"
 
 

@@ -18,7 +18,7 @@ from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
 from collectrace.findings import KINDS
 from tests.support import causes
-from tests.unit.test_cli import run
+from tests.support.commands import run
 from tests.zoo.case import HERE
 
 MODULES: Final = Path(collectrace.__file__).parent / "align" / "causes"
@@ -129,6 +129,11 @@ def test_every_cause_is_explained(cause: Cause) -> None:
     status, out, err = run("explain", cause.code)
     assert (status, err) == (0, "")
     assert out.startswith(f"# {cause.code} {cause.name}\n")
+
+
+def test_several_causes_are_explained_as_a_report_asks() -> None:
+    explained = run("explain", "CT302", "CT102")
+    assert explained == (0, "\n".join(run("explain", code)[1] for code in ("CT302", "CT102")), "")
 
 
 def test_without_a_code_all_are_listed() -> None:

@@ -9,16 +9,9 @@ import pytest
 
 from collectrace.align.judging.facts_of_circles import other_group_than_peers
 from collectrace.records import Call
-from tests.support.judging import case_of, judged
+from tests.support.judging import blamed, case_of, judged
 from tests.support.marks import Script
 from tests.support.synthetic import Rank, Run
-
-
-def blamed(run: Run, folder: Path) -> tuple[tuple[int, ...], set[str]]:
-    """Return the suspects of the first circle of a run, and the facts that decided."""
-    circle = next(one for one in judged(run, folder / "logs") if one.kind == "deadlock")
-    assert circle.verdict is not None
-    return circle.suspects, {row.fact for row in circle.verdict.evidence}
 
 
 def stuck(*calls: tuple[Rank, Call]) -> None:

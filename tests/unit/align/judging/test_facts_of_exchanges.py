@@ -7,19 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.judging import judged
+from tests.support.judging import blamed
 from tests.support.marks import Script
 from tests.support.synthetic import Run
-
-Blamed = tuple[tuple[int, ...], set[str]]
-
-
-def blamed(run: Run, folder: Path) -> Blamed:
-    """Return the suspects of the first circle of a run, and the facts that decided."""
-    circle = next(one for one in judged(run, folder / "logs") if one.kind == "deadlock")
-    assert circle.verdict is not None
-    return circle.suspects, {row.fact for row in circle.verdict.evidence}
-
 
 # -- how often each came to a place ----------------------------------------------------------------
 

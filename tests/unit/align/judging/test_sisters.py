@@ -10,7 +10,7 @@ from rich.console import Console
 
 from collectrace.cli import main
 from collectrace.findings import Alignment, Finding
-from collectrace.report import markdown, terminal
+from collectrace.report import markdown, terminal, verbose
 from tests.support.judging import aligned, errors, judged
 from tests.support.marks import Script
 from tests.support.synthetic import Rank, Run
@@ -103,14 +103,16 @@ def test_on_the_screen_it_is_one_error(tmp_path: Path) -> None:
     for rank in run:
         reduce(rank, count=4 + rank.rank % 2)
     run.finish()
-    out, written = io.StringIO(), io.StringIO()
+    out, whole, written = io.StringIO(), io.StringIO(), io.StringIO()
     alignment = aligned(run, tmp_path)
     terminal.render(alignment, Console(file=out, width=200))
     assert "in 4 of 4 groups of mesh_tp" in " ".join(out.getvalue().split("\n\n")[1].split())
-    assert "led to" not in out.getvalue()
+    assert "\n  then  " not in out.getvalue()
     assert out.getvalue().count("\nerror[") == 1
+    verbose.write(alignment, whole)
+    assert "led to" not in whole.getvalue()
     markdown.write(alignment, written)
-    assert "led to" not in written.getvalue()
+    assert "**then:**" not in written.getvalue()
 
 
 def test_on_the_page_the_others_are_named_and_led_to_nothing(tmp_path: Path) -> None:

@@ -83,5 +83,6 @@ WORDS: Final = {
     "p2p/summary_of_no_rows": _COUNT,
     "p2p/table_fetched_again": _HABIT,
     "sharded/report_of_who_has_a_writer": _PART,
+    "stopped/busy_while_others_follow": _HABIT,
 }
 """The cause, or the fix, lacks what the header asks for, or says what it rules out."""

@@ -47,9 +47,6 @@ class Cause:
     since: str = "0.1.0"
     """The version that had it first."""
 
-    shared: str = ""
-    """The module, if it has not one of its own name: several codes share it."""
-
     status: Status = "stable"
 
     reason: str = ""
@@ -58,7 +55,7 @@ class Cause:
     @property
     def module(self) -> str:
         """Name of the module that finds it and words it."""
-        return self.shared or f"{self.code.lower()}_{self.name.replace('-', '_')}"
+        return f"{self.code.lower()}_{self.name.replace('-', '_')}"
 
     @property
     def is_observed(self) -> bool:
@@ -106,9 +103,14 @@ def kinds(*those: Kind) -> frozenset[Kind]:
     return frozenset(those)
 
 
+def retired(code: str, name: str, successor: str) -> Cause:
+    """Return the row of a code that another one covers: it stays, so that nobody uses it again."""
+    reason = f"{successor} covers it since 0.1.0."
+    return Cause(code, name, reason, ALL, status="retired", reason=reason)
+
+
 STATES: Final = (
-    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319",
-    "CT4",
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT317", "CT319", "CT4",
 )  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
@@ -121,15 +123,8 @@ CAUGHT: Final = (
 FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
 """All causes that explain a finding."""
 
-UNEXPLAINED: Final[tuple[Kind, ...]] = (
-    "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
-    "split_mismatch", "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched",
-    "p2p_mismatch", "deadlock", "stall",
-)  # fmt: skip
-"""The kinds whose cause may not be found, from CT951 on: the order is for ever."""
-
 HANDLED: Final = (
-    "CT2", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT2", "CT30", "CT317", "CT319", "CT4", "CT501", "CT504",
     "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""

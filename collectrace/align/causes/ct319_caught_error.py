@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collectrace import words as text
 from collectrace.align.causes import caught, phrases
-from collectrace.align.causes import ct302_raised_exception as raised
+from collectrace.align.causes import ct302_absent_rank as absent_rank
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.records import Raised
@@ -67,7 +67,7 @@ def words(situation: Situation, found: dict[int, Raised]) -> Words:
             *((f"After it {text.listed(now)}.",) if now else ()),
         ),
         (
-            *(hint.fix for hint in raised.hints(one.message for one in found.values())),
+            *(hint.fix for hint in absent_rank.hints(one.message for one in found.values())),
             f"Fix what raised {first.error}{at}.",
             "If a rank may fail alone, do not go on after the exception there: let it end the "
             "rank, or share an error flag with all ranks (all_reduce with MAX).",

@@ -12,7 +12,8 @@ Example
             group = dist.new_group(members)   # the others must call it, too
 
 Not to be confused with
-    CT601, if all ranks create a group at this place, with other members. CT301, if a rank is late.
+    CT601, if all ranks create a group at this place, with other members. CT302, if a rank
+    did not come.
 
 How to fix it
     Call ``new_group`` on every rank, in the same order. Or pass ``use_local_synchronization=True``

@@ -36,7 +36,7 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
     if situation.candidate.cause is not None:
         return words
     beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
-    waits = next((one for one in beside if one is not None), None) if code == "CT301" else None
+    waits = next((one for one in beside if one is not None), None) if code == "CT302" else None
     if waits is not None:
         row, site = waits
         told = f"It waits in {row.path}(){phrases.line(site)}."

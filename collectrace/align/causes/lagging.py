@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collectrace import words
 from collectrace.align.causes import phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.candidate import IncompleteRow
-from collectrace.align.reading.evidence import StreamKey
 
 _MOST_PARTS: Final = 6
 
@@ -89,22 +88,3 @@ def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
     at = f", and was at {was}" if was and log.stall and since < log.stall.t < call.t else ""
     gap = words.seconds(call.t - since)
     return f"Rank {rank} made no call in this group for {gap}{after}{at}."
-
-
-def gave_up_before(
-    situation: Situation, source: IncompleteRow, ranks: Sequence[int]
-) -> Iterator[str]:
-    """Return the call that ranks had given up just before, and gone on; one sentence at most."""
-    case = situation.case
-    told: dict[str, list[int]] = {}
-    for rank in ranks:
-        log, call = case.log(rank), source.calls.get(rank)
-        last = case.call(rank, source.stream, source.seq - 1)
-        for done in log.failed if log is not None else ():
-            made = case.call(rank, StreamKey(done.group, done.device), done.seq)
-            if done.peer is None and call and last and made and last.t < done.t < call.t:
-                told.setdefault(phrases.call(made), []).append(rank)
-                break
-    each = [f"{words.ranks(who)} had given up {what}" for what, who in told.items()]
-    if each:
-        yield f"Just before, {words.listed(each)}, and went on."

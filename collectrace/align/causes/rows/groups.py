@@ -17,7 +17,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT602", "group-skipped",
         "Some ranks did not create a group that the others created.",
         kinds("group_mismatch", "missing_call"), ("root",),
-        yields_to=("CT301", "CT302", "CT303", "CT304", "CT305", "CT603"),
+        yields_to=("CT302", "CT603"),
         example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
     ),
     Cause(

@@ -31,7 +31,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "A send has no receive, or a receive has no send.",
         kinds("deadlock", "p2p_unmatched"), ("root",),
         yields_to=(
-            "CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710",
+            "CT302", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710",
             "CT712",
         ),
         example="p2p/five_sends_four_recvs", counter_example="p2p/answers_to_a_full_batch",

@@ -4,39 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import ABSENCE, ERRORS, ROWS, Cause, kinds
+from collectrace.align.causes.cause import ABSENCE, ERRORS, ROWS, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
-        "CT301", "busy-elsewhere",
-        "A rank is busy with something else and did not reach a call.",
-        ABSENCE, ("root", "busy"), yields_to=("CT302", "CT303", "CT304", "CT305", "CT314"),
-        example="stopped/slow_loader", counter_example="stopped/sigkill",
-    ),
-    Cause(
-        "CT302", "raised-exception",
-        "A rank raised an exception and ended, and the others wait for it.",
-        kinds("missing_call"), ("root", "raised"),
-        yields_to=("CT2", "CT306", "CT317", "CT501", "CT505"),
+        "CT302", "absent-rank",
+        "A rank that others wait for raised an exception, ended, stopped, or is busy.",
+        ABSENCE, ("root",), yields_to=("CT2", "CT306", "CT317", "CT501", "CT505"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
-    ),
-    Cause(
-        "CT303", "died",
-        "A rank's process ended without a last line, and the others wait for it.",
-        kinds("missing_call"), ("root", "died"), yields_to=("CT302",),
-        example="stopped/sigkill", counter_example="healthy/killed_when_done",
-    ),
-    Cause(
-        "CT304", "never-started",
-        "A rank left no file, and the others wait for it.",
-        kinds("missing_call"), ("root", "missing"), yields_to=("CT302", "CT303"),
-        example="stopped/before_init", counter_example="stopped/before_new_group",
-    ),
-    Cause(
-        "CT305", "stopped-process",
-        "A rank's process exists but gives no sign of life, and the others wait for it.",
-        ABSENCE | kinds("stall"), ("root", "silent"), yields_to=("CT302", "CT303", "CT304"),
-        example="stopped/gil_held", counter_example="stopped/endless_loop",
     ),
     Cause(
         "CT306", "refused-call",
@@ -52,34 +27,10 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="threads/two_threads_one_group", counter_example="healthy/threads_in_order",
     ),
     Cause(
-        "CT308", "came-late",
-        "A rank reached a call when the others had given up waiting.",
-        kinds("stall"), ("root",),
-        example="stopped/late_after_timeout", counter_example="stopped/sigstop_inside_the_call",
-    ),
-    Cause(
         "CT309", "never-completes",
-        "Every rank reached a call, and it never completes.",
-        kinds("stall"), ("root",), yields_to=("CT305", "CT308"),
-    ),
-    Cause(
-        "CT312", "left-job",
-        "A rank destroyed its process groups to form the job anew, and the others did not.",
-        kinds("missing_call"), ("root", "finished"),
-        example="stopped/formed_anew_by_one", counter_example="stopped/functional_wait_of_absent",
-    ),
-    Cause(
-        "CT313", "left-by-exit",
-        "A rank left by sys.exit() in the middle of its program.",
-        kinds("missing_call"), ("root", "finished"),
-        example="stopped/handler_exits_as_if_done",
-        counter_example="stopped/functional_wait_of_absent",
-    ),
-    Cause(
-        "CT314", "thread-ended",
-        "An exception ended a thread of a rank, and the rank waits for it.",
-        ABSENCE, ("root", "busy"), yields_to=("CT302", "CT303", "CT304", "CT305"),
-        example="stopped/helper_thread_raises", counter_example="stopped/lock",
+        "Every rank reached a call, and it does not complete: a rank stopped in it, or came late.",
+        kinds("stall"), ("root",),
+        example="stopped/late_after_timeout", counter_example="stopped/exception",
     ),
     Cause(
         "CT317", "returned-early",
@@ -99,4 +50,12 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ROWS, ("root", "caught", "several"), yields_to=("CT306", "CT307"),
         example="matching/plan_that_never_came", counter_example="matching/errors_of_both_plans",
     ),
+    retired("CT301", "busy-elsewhere", "CT302"),
+    retired("CT303", "died", "CT302"),
+    retired("CT304", "never-started", "CT302"),
+    retired("CT305", "stopped-process", "CT302"),
+    retired("CT308", "came-late", "CT309"),
+    retired("CT312", "left-job", "CT302"),
+    retired("CT313", "left-by-exit", "CT302"),
+    retired("CT314", "thread-ended", "CT302"),
 )  # fmt: skip

@@ -33,6 +33,7 @@ WORDS: Final = {
     "ddp/teacher_scored_on_one_rank": _OTHER_PASS,
     "ddp/validated_by_the_first_of_two": _PART,
     "groups/cache_of_one_host": _PART,
+    "groups/local_names_run_apart": _PART,
     "groups/mask_only_where_padded": _PART,
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,

@@ -11,7 +11,7 @@ Example
             dist.all_reduce(norm, group=group)
 
 Not to be confused with
-    CT605, if two lines are called in opposite order. CT606, if a rank skipped a call.
+    CT606, if a rank skipped a call, or two lines are called in opposite order.
 
 How to fix it
     Pass the same group on every rank. If the line runs for several groups, use one order on all

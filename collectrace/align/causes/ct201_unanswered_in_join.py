@@ -177,7 +177,8 @@ def _open_forwards(situation: Situation, side: Side) -> list[int]:
 def words(situation: Situation, met: Unanswered) -> Words:
     """Return the words for a call that join() does not answer."""
     who, joined = text.ranks(met.side.ranks), text.ranks(met.joined.ranks)
-    call = phrases.call(_in_the_block(met) if met.why == "own call" else met.call)
+    made = _in_the_block(met) if met.why == "own call" else met.call
+    call = phrases.call(made)
     why, fix = _ADVICE[met.why]
     named = {"call": call, "model": met.call.model or 1}
     if met.why == "outside":
@@ -192,7 +193,7 @@ def words(situation: Situation, met: Unanswered) -> Words:
     ran_out = f"{text.upper(joined)} ran out of inputs first."
     shown = f"{text.issuer(met.shadow)} ({text.tensors(met.shadow)})"
     return Words(
-        f"{who} {phrases.did(met.call)} {call} inside join(); {joined} had run out of inputs",
+        f"{phrases.made(met.side.ranks, made)} inside join(); {joined} had run out of inputs",
         (
             f"Uneven inputs: {uneven.phrase}." if uneven is not None else ran_out,
             why.format(**named),

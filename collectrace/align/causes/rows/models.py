@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import ROWS, Cause, kinds
+from collectrace.align.causes.cause import ROWS, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
-        "CT501", "models-differ",
-        "The models that ranks gave to DDP differ.",
-        ROWS | kinds("missing_call"), ("root", "ddp"),
-        example="ddp/model_sizes_differ",
+        "CT502", "models-differ",
+        "Ranks built their models, or wrapped them, differently, or used them in another order.",
+        ROWS | kinds("missing_call"), ("root", "frameworks"), yields_to=("CT508",),
+        example="ddp/model_sizes_differ", counter_example="ddp/head_left_out_of_the_loss",
     ),
-    Cause(
-        "CT502", "ddp-settings-differ",
-        "DDP was constructed with other arguments, or has another communication hook.",
-        ROWS, ("root", "ddp"), yields_to=("CT506", "CT508"),
-        example="ddp/find_unused_on_one_rank", counter_example="ddp/head_left_out_of_the_loss",
-    ),
+    retired("CT501", "model-sizes-differ", "CT502"),
+    retired("CT506", "other-model", "CT502"),
+    retired("CT512", "resharding-differs", "CT502"),
     Cause(
         "CT503", "forward-on-some-ranks",
         "Only some ranks ran a forward of a wrapped model.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
-        yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
+        yields_to=("CT2", "CT502", "CT508", "CT510", "CT803"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
     Cause(
@@ -38,12 +35,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ROWS | kinds("missing_call"), ("root", "ddp"),
         yields_to=("CT204", "CT502", "CT508", "CT509"),
         example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
-    ),
-    Cause(
-        "CT506", "other-model",
-        "Ranks used several DDP models in another order, or each another one.",
-        ROWS, ("root", "ddp"),
-        example="ddp/two_models_swapped", counter_example="ddp/critic_held_back",
     ),
     Cause(
         "CT507", "call-among-frameworks",
@@ -77,29 +68,22 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
         ROWS | kinds("missing_call"), ("root", "frameworks"),
-        yields_to=("CT204", "CT510", "CT512"),
+        yields_to=("CT204", "CT502", "CT510"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
-    ),
-    Cause(
-        "CT512", "resharding-differs",
-        "A sharded module kept its parameters after the forward on some ranks only.",
-        ROWS, ("root", "frameworks"),
-        example="sharded/kept_gathered_where_there_is_room",
-        counter_example="sharded/module_cut_out_of_the_loss",
     ),
     Cause(
         "CT513", "framework-arguments",
         "A framework made the same call on all ranks, with other sizes, types or roots.",
         kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"),
         ("root", "frameworks"),
-        yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
+        yields_to=("CT2", "CT502", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/accumulating_step_skipped",
     ),
     Cause(
         "CT515", "gradients-left-out",
         "The gradients of a module of a sharded model did not come on some ranks.",
         ROWS | kinds("missing_call"), ("root", "frameworks"),
-        yields_to=("CT204", "CT510", "CT512"),
+        yields_to=("CT204", "CT502", "CT510"),
         example="sharded/module_cut_out_of_the_loss",
         counter_example="sharded/layer_dropped_at_random",
     ),

@@ -191,13 +191,13 @@ def words(situation: Situation, met: Unanswered) -> Words:
         )
     uneven = inputs.uneven(situation)
     ran_out = f"{text.upper(joined)} ran out of inputs first."
-    shown = f"{text.issuer(met.shadow)} ({text.tensors(met.shadow)})"
+    mine, theirs = (f"{text.issuer(c)} {text.tensors(c)}".rstrip() for c in (met.call, met.shadow))
     return Words(
         f"{phrases.made(met.side.ranks, made)} inside join(); {joined} had run out of inputs",
         (
             f"Uneven inputs: {uneven.phrase}." if uneven is not None else ran_out,
             why.format(**named),
-            f"So {text.name(met.call)} ({text.tensors(met.call)}) met {shown} of {joined}.",
+            f"So {mine} met {theirs} of {joined}.",
         ),
         (
             fix.format(**named, block=phrases.line(met.shadow.site)),

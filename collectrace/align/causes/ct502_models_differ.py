@@ -128,10 +128,10 @@ def _differing(situation: Situation) -> Iterator[What]:
         yield "unused"
     models = {call.model or 1 for _, call in sides}
     at_one_line = len({(call.site, side.stack) for side, call in sides}) == 1
-    if len(made) == 1 and len(models) > 1 and made.pop().startswith("ddp."):
-        # Else a condition led past one of the models.
-        if at_one_line or not _is_condition(situation):
-            yield "order"
+    are_two = len(made) == 1 and len(models) > 1 and min(made).startswith("ddp.")
+    # At several lines a condition may have led past one of the models.
+    if are_two and (at_one_line or not _is_condition(situation)):
+        yield "order"
     is_one = at_one_line and len(models) == len({call.iteration for _, call in sides}) == 1
     if is_one and all(roles.of(call.role).is_bucket for _, call in sides):
         if situation.kind == "dtype_mismatch":
@@ -205,7 +205,8 @@ def _told(situation: Situation, found: What) -> str:
     told = []
     for side, call in situation.called:
         what = f"model {call.model or 1}" if found == "order" else text.tensors(call)
-        told.append(f"{text.ranks(side.ranks)} in {text.name(call)}: {what}")
+        was = text.verb(side.ranks, "was", "were")
+        told.append(f"{text.ranks(side.ranks)} {was} in {text.name(call)} with {what}")
     for rank in situation.candidate.absent:
         log = situation.case.log(rank)
         if log is not None and log.exit is not None and log.exit.error:

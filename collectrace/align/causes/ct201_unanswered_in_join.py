@@ -61,7 +61,7 @@ _ADVICE: Final[dict[Why, tuple[str, str]]] = {
         "Take {call} out of forward(), or train without join().",
     ),
     "own hook": (
-        "The script's own join hook answers there.",
+        "The script's own join hook answers there, with {shadow} where {own} is due.",
         "Let the join hook (main_hook) make the same calls as its joinable does for one input: the "
         "same size and type, in the same order.",
     ),
@@ -180,7 +180,8 @@ def words(situation: Situation, met: Unanswered) -> Words:
     made = _in_the_block(met) if met.why == "own call" else met.call
     call = phrases.call(made)
     why, fix = _ADVICE[met.why]
-    named = {"call": call, "model": met.call.model or 1}
+    own, shadow = text.tensors(met.call), text.tensors(met.shadow)
+    named = {"call": call, "model": met.call.model or 1, "own": own, "shadow": shadow}
     if met.why == "outside":
         entered = _latest(situation, met.side.ranks[0], met.call)
         block = phrases.line(entered.site if entered is not None else None)
@@ -191,13 +192,12 @@ def words(situation: Situation, met: Unanswered) -> Words:
         )
     uneven = inputs.uneven(situation)
     ran_out = f"{text.upper(joined)} ran out of inputs first."
-    mine, theirs = (f"{text.issuer(c)} {text.tensors(c)}".rstrip() for c in (met.call, met.shadow))
     return Words(
         f"{phrases.made(met.side.ranks, made)} inside join(); {joined} had run out of inputs",
         (
             f"Uneven inputs: {uneven.phrase}." if uneven is not None else ran_out,
             why.format(**named),
-            f"So {mine} met {theirs} of {joined}.",
+            f"So {text.name(met.call)} met {text.issuer(met.shadow)} on {joined}.",
         ),
         (
             fix.format(**named, block=phrases.line(met.shadow.site)),

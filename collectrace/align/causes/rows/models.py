@@ -30,12 +30,14 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="ddp/no_sync_boundaries", counter_example="ddp/accumulating_step_skipped",
     ),
     Cause(
-        "CT505", "unused-parameters",
-        "Parameters took no part in the loss on some ranks.",
-        ROWS | kinds("missing_call"), ("root", "ddp"),
-        yields_to=("CT204", "CT502", "CT508", "CT509"),
+        "CT505", "left-out-of-the-loss",
+        "What some ranks computed took no part in their loss: a part of backward() did not run.",
+        ROWS | kinds("missing_call"), ("root",),
+        yields_to=("CT204", "CT502", "CT508", "CT510"),
         example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
     ),
+    retired("CT509", "cut-out-of-the-graph", "CT505"),
+    retired("CT515", "gradients-left-out", "CT505"),
     Cause(
         "CT507", "call-among-frameworks",
         "Only some ranks made a call that stands among those of a framework.",
@@ -50,13 +52,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
         yields_to=("CT204", "CT504"),
         example="ddp/skipped_step", counter_example="ddp/accumulation_tail_flush",
-    ),
-    Cause(
-        "CT509", "cut-out-of-the-graph",
-        "The backward of an autograd function did not run on some ranks.",
-        ROWS | kinds("missing_call"), ("root", "decisions"),
-        example="ddp/regulariser_cut_out_of_the_graph",
-        counter_example="ddp/head_left_out_of_the_loss",
     ),
     Cause(
         "CT510", "recomputed",
@@ -78,13 +73,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ("root", "frameworks"),
         yields_to=("CT2", "CT502", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/accumulating_step_skipped",
-    ),
-    Cause(
-        "CT515", "gradients-left-out",
-        "The gradients of a module of a sharded model did not come on some ranks.",
-        ROWS | kinds("missing_call"), ("root", "frameworks"),
-        yields_to=("CT204", "CT502", "CT510"),
-        example="sharded/module_cut_out_of_the_loss",
-        counter_example="sharded/layer_dropped_at_random",
     ),
 )  # fmt: skip

@@ -131,13 +131,15 @@ def words(situation: Situation, found: Left) -> Words:
     where = phrases.line(chains.site(runs[0]) if runs else found.call.site)
     inside = f" in {found.function}()" if found.function else ""
     beyond = f" to {phrases.call(gone.call)}" if gone.call is not None else ""
+    is_past = gone.call is None or not roles.of(gone.call.role).in_backward
+    what = "send a gradient bucket in" if found.of == "bucket" else "issue"
     return Words(
-        f"{gone.who} did not issue {phrases.call(found.call)}{inside}, {maker.who} did",
+        f"{gone.who} did not {what} {phrases.call(found.call)}{inside}, {maker.who} did",
         (
             _RUNS[found.of].format(function=found.function),
             f"On {gone.who} what it needs took no part in the loss: it was cut out of the graph of "
             f"backward(){where}.",
-            f"{text.upper(gone.who)} had gone on{beyond} without it.",
+            *((f"{text.upper(gone.who)} had gone on{beyond} without it.",) if is_past else ()),
         ),
         _FIXES[found.of],
     )

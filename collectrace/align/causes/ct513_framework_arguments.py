@@ -12,7 +12,7 @@ Example
         fully_shard(layer)
 
 Not to be confused with
-    CT502, for gradient buckets of DDP. CT501, for the models given to DDP.
+    CT502, for gradient buckets of DDP, and for the models given to DDP.
 
 How to fix it
     Give the framework the same arguments on every rank.

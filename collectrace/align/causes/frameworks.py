@@ -25,7 +25,7 @@ _WHENS: Final[Mapping[str, When]] = {"CT204": "uneven", "CT511": "modules", "CT8
 _PROVEN: Final = ("CT503", "CT507")
 """Causes by which it is known which side alone made its call."""
 _OWN_FIXES: Final = (
-    "CT2", "CT502", "CT504", "CT505", "CT508", "CT8",
+    "CT2", "CT502", "CT505", "CT508", "CT8",
 )  # fmt: skip
 """Causes whose fix no framework betters, unless ``_WHENS`` names them."""
 

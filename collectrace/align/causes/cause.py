@@ -124,6 +124,6 @@ FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
 
 HANDLED: Final = (
     "CT2", "CT30", "CT317", "CT319", "CT4", "CT502", "CT505", "CT508",
-    "CT510", "CT511", "CT801", "CT802",
+    "CT510", "CT511", "CT801",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""

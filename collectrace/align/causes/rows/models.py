@@ -20,7 +20,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT503", "forward-on-some-ranks",
         "Only some ranks ran a forward of a wrapped model.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
-        yields_to=("CT2", "CT502", "CT508", "CT510", "CT803"),
+        yields_to=("CT2", "CT502", "CT508", "CT510", "CT801"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
     Cause(
@@ -36,7 +36,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT507", "call-among-frameworks",
         "Only some ranks made a call that stands among those of a framework.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "decisions", "suspects"),
-        yields_to=("CT104", "CT2", "CT505", "CT508", "CT510", "CT801", "CT802", "CT803"),
+        yields_to=("CT104", "CT2", "CT505", "CT508", "CT510", "CT801"),
         example="ddp/call_between_forward_and_backward",
         counter_example="ddp/skipped_step",
     ),

@@ -80,7 +80,7 @@ def find(situation: Situation) -> Entered | None:
     return _in_hook(situation) or _in_block(situation) or _in_cache(situation)
 
 
-def words(situation: Situation, found: Entered) -> Words:
+def words(_: Situation, found: Entered) -> Words:
     """Return the words for a collective in such code."""
     return Words(
         f"only {found.step.who} called {phrases.call(found.call)} in {found.inside}",

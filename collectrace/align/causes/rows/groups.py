@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import ALL, Cause, kinds, retired
+from collectrace.align.causes.cause import Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -33,10 +33,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
     ),
     retired("CT605", "opposite-group-order", "CT606"),
-    Cause(
-        "CT607", "repeated",
-        "The error of another group, or of another message, once more.",
-        ALL, ("consequence",),
-        example="groups/first_of_each_pair", counter_example="groups/rank_without_tokens",
-    ),
+    retired("CT607", "repeated", "CT901"),
 )  # fmt: skip

@@ -18,7 +18,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT901", "consequence",
         "It follows from another finding of the run.",
-        ERRORS, ("consequence",), yields_to=("CT607",),
+        ERRORS, ("consequence",),
         example="groups/mesh", counter_example="stopped/exception",
     ),
     Cause(

@@ -95,20 +95,14 @@ def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: G
 
 def headline(situation: Situation, found: Requests) -> str:
     """Return which ranks asked for what, those to blame first."""
-    if found.none and not situation.suspects:
-        others = [rank for ranks, _ in found.asked for rank in ranks]
-        return (
-            f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}; "
-            f"{words.ranks(others)} {words.verb(others, 'waits', 'wait')} there"
-        )
     named = wait_cycle.members if found.site else wait_cycle.creation
     told = [f"{words.ranks(ranks)} called {named(group)}" for ranks, group in found.asked]
     told[-1] += phrases.line(found.site)
+    if found.none and (not situation.suspects or {*found.none} & {*situation.suspects}):
+        others = words.ranks(rank for ranks, _ in found.asked for rank in ranks)
+        group = wait_cycle.creation(found.asked[0][1])
+        return f"{words.ranks(found.none)} did not call {group}, {others} did"
     if found.none:
-        did = f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}"
-        if {*found.none} & {*situation.suspects}:
-            others = [rank for ranks, _ in found.asked for rank in ranks]
-            return f"{did}, {words.ranks(others)} did"
         told.append(f"{words.ranks(found.none)} did not")
     more = len(told) - _MOST
     text = ", ".join(told[:_MOST]) + (f", and {more} more variants" if more > 0 else "")

@@ -110,7 +110,7 @@ class Situation:
 
 
 Need = Literal[
-    "root", "early", "consequence", "decisions", "suspects", "join", "ddp", "raised", "several",
+    "root", "early", "consequence", "decisions", "suspects", "ddp", "raised", "several",
     "frameworks", "library", "inputs", "caught",
 ]  # fmt: skip
 """A fact without which a cause is not tried."""
@@ -130,7 +130,6 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
     "suspects": lambda s: bool(s.suspects),
-    "join": lambda s: _roles(s, "join."),
     "ddp": lambda s: _roles(s, "ddp.", "join."),
     "raised": lambda s: any(one.state == "raised" for one in s.culprits),
     "several": lambda s: len(s.called) > 1,

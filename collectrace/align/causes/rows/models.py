@@ -17,12 +17,13 @@ CAUSES: Final[tuple[Cause, ...]] = (
     retired("CT506", "other-model", "CT502"),
     retired("CT512", "resharding-differs", "CT502"),
     Cause(
-        "CT503", "forward-on-some-ranks",
-        "Only some ranks ran a forward of a wrapped model.",
+        "CT503", "among-frameworks",
+        "Only some ranks ran a forward of a wrapped model, or made a call among a framework's.",
         ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
-        yields_to=("CT2", "CT502", "CT508", "CT510", "CT801"),
+        yields_to=("CT104", "CT2", "CT502", "CT505", "CT508", "CT510", "CT801"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
+    retired("CT507", "call-among-frameworks", "CT503"),
     Cause(
         "CT505", "left-out-of-the-loss",
         "What some ranks computed took no part in their loss: a part of backward() did not run.",
@@ -32,14 +33,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     retired("CT509", "cut-out-of-the-graph", "CT505"),
     retired("CT515", "gradients-left-out", "CT505"),
-    Cause(
-        "CT507", "call-among-frameworks",
-        "Only some ranks made a call that stands among those of a framework.",
-        ROWS | kinds("missing_call"), ("root", "frameworks", "decisions", "suspects"),
-        yields_to=("CT104", "CT2", "CT505", "CT508", "CT510", "CT801"),
-        example="ddp/call_between_forward_and_backward",
-        counter_example="ddp/skipped_step",
-    ),
     Cause(
         "CT508", "iteration-skipped",
         "A rank ran no backward() where the others did, or ran it inside no_sync().",

@@ -13,7 +13,6 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.departures import Departure, What
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import Decision
@@ -49,10 +48,8 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
 
     Where the last common call is not known these are the calls of the finding itself.
     """
-    pair, case, departure = situation.pair, situation.case, situation.departure
+    pair, case = situation.pair, situation.case
     found: list[Step] = []
-    if pair is None and departure is not None and departure.what is What.EXTRA:
-        found = _extra(situation, departure)
     if pair is not None and not pair.is_of_one_rank:
         for rank, t in zip(pair.ranks, pair.times, strict=True):
             log = case.log(rank)
@@ -64,17 +61,6 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
             stack = case.stack(rank, call) if call is not None else ()
             found.append(Step(_ranks(situation, rank), rank, call, stack))
     return _first_suspects(situation, found or at_finding(situation))
-
-
-def _extra(situation: Situation, departure: Departure) -> list[Step]:
-    """Return the extra calls of some ranks, and what others called instead of the first."""
-    stream, seq = situation.candidate.stream, departure.seq
-    if stream is None or departure.key != stream or seq is None or not departure.others:
-        return []
-    rank, case = departure.others[0], situation.case
-    call = case.call(rank, stream, seq)
-    other = Step(departure.others, rank, call, case.stack(rank, call) if call else ())
-    return [Step(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack), other]
 
 
 def at_finding(situation: Situation) -> list[Step]:

@@ -111,7 +111,7 @@ class Situation:
 
 Need = Literal[
     "root", "early", "consequence", "decisions", "suspects", "ddp", "raised", "several",
-    "frameworks", "library", "inputs", "caught",
+    "frameworks", "inputs", "caught",
 ]  # fmt: skip
 """A fact without which a cause is not tried."""
 
@@ -134,7 +134,6 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "raised": lambda s: any(one.state == "raised" for one in s.culprits),
     "several": lambda s: len(s.called) > 1,
     "frameworks": lambda s: s.has_frameworks,
-    "library": lambda s: any(one.library for one in s.decisions),
     "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),
     "caught": lambda s: any(one.caught or one.failed or one.refused for one in _logs(s)),
 }

@@ -11,7 +11,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT602", "group-creation-differs",
         "Some ranks did not create a group that others created, or with other members.",
         kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT302", "CT603"),
-        example="groups/created_on_one_rank", counter_example="groups/local_names_run_apart",
+        example="groups/created_on_one_rank", counter_example="groups/wrong_group_same_members",
     ),
     retired("CT601", "other-group", "CT602"),
     Cause(
@@ -30,7 +30,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT606", "wait-in-different-groups",
         "Ranks wait for each other in different groups: one skipped a call, or the orders differ.",
         kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
-        example="groups/rank_without_tokens", counter_example="groups/opposite_order",
+        example="groups/rank_without_tokens", counter_example="groups/local_groups_in_a_ring",
     ),
     retired("CT605", "opposite-group-order", "CT606"),
     retired("CT607", "repeated", "CT901"),

@@ -36,6 +36,7 @@ from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import timeline
+from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading import chains
 from collectrace.signature import is_asked, is_user
 
@@ -94,7 +95,7 @@ def _made(situation: Situation, step: Step) -> list[Made]:
     """Return the calls of a side, each with its stack and the module that it is of."""
     log = situation.case.log(step.rank)
     entries = timeline.before(log) if log is not None else []
-    calls = [(one, apart.call_of(log, one)) for one in entries if log is not None]
+    calls = [(one, call_of(situation.case, step.rank, one)) for one in entries]
     return [Made(one.stack, call.part) for one, call in calls if call is not None]
 
 

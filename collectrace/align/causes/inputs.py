@@ -13,6 +13,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
+from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading.evidence import RankLog
 from collectrace.records import DDP_FORWARD, Batch, Call, Join
 from collectrace.roles import is_shadow, pairing_class
@@ -326,6 +327,6 @@ def own_calls(situation: Situation, left: Left) -> list[str]:
     log = situation.case.log(left.inside.rank)
     entries = timeline.before(log)[-_RECENT:] if log is not None else []
     inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
-    calls = [apart.call_of(log, one) for one in inside if log is not None]
+    calls = [call_of(situation.case, left.inside.rank, one) for one in inside]
     own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
     return list(dict.fromkeys(own))[:_MOST]

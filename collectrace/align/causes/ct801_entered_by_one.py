@@ -148,8 +148,8 @@ def _in_block(situation: Situation) -> Entered | None:
             has = text.verb(within.ranks, "has", "have")
             why = (
                 f"It holds {held.who} at its entry, in a barrier, until {within.who} {has} left.",
-                f"In that body {within.who} called what {held.who} can reach only behind the "
-                "entry: they wait for each other.",
+                f"In that body {within.who} called {phrases.call(within.call)}, which {held.who} "
+                "can reach only behind the entry.",
             )
             fix = (
                 f"Move {phrases.call(within.call)} behind it: keep collectives out of the body of "

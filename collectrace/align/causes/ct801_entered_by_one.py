@@ -147,7 +147,8 @@ def _in_block(situation: Situation) -> Entered | None:
             said = phrases.statement(f"with {manager}:", chains.site(line))
             has = text.verb(within.ranks, "has", "have")
             why = (
-                f"{said} holds {held.who} at its entry, in a barrier, until {within.who} {has} left it.",
+                f"{said} holds {held.who} at its entry, in a barrier, until {within.who} {has} "
+                "left it.",
                 f"In that body {within.who} called {phrases.call(within.call)}, which {held.who} "
                 "can reach only behind the entry.",
             )

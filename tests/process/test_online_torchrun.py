@@ -73,7 +73,7 @@ def plain(text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "options"), [(2, {}), (3, {}), (4, {"on_divergence": "exit"})])
 def test_a_job_that_ends_by_itself_or_as_asked_is_told_why(
-    tmp_path: Path, case: int, options: dict[str, str]
+    tmp_path: Path, case: int, options: dict[str, Any]
 ) -> None:
     """One rank has ended as if all was well, the other loses its connection; or both hang."""
     script = f"""

@@ -197,11 +197,3 @@ def test_another_users_job_is_said_to_be_one(jobs: tuple[Job, Job]) -> None:
         0,
         f"process {job.pids[0]} is root's: permission denied to look into it; ask as root",
     )
-
-
-def test_no_job_at_all(tmp_path: Path) -> None:
-    status, answer = ask(str(tmp_path))
-    assert status == 3
-    assert answer["processes"] == []
-    assert not answer["can_learn"]
-    assert "export COLLECTRACE=1" in answer["next_time"]

@@ -1,4 +1,4 @@
-"""The six cases that started this project, run for real: the files hold the document's traces.
+"""The six cases that started this project, run for real: what the files hold, and the verdicts.
 
 Each table below is the document's, its words left as they are: R0 on the left, R1 on the right.
 What it leaves out is checked apart: the constructor's calls, and the buckets that DDP agrees on
@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from collectrace.align import align
 from collectrace.records import Call
 from tests.support.real_ranks import ROOT, Log, Ran, Ranks
 from tests.zoo.protocol import Request
@@ -186,6 +187,42 @@ def check_left_out(log: Log) -> None:
     assert [c.seq for c in calls] == list(range(1, len(calls) + 1))
 
 
+FORWARDS: Final = "rank 0 ran 2 forward passes and rank 1 got to its 3rd"
+BATCHES: Final = "rank 0 had 2 batches and rank 1"
+MISSED: Final = (["missing_call"], (), "CT204", FORWARDS)
+CROSSED: Final = (["role_mismatch", "dtype_mismatch"], (1,), "CT201", BATCHES)
+VERDICTS: Final[dict[tuple[int, str], tuple[list[str], tuple[int, ...], str, str]]] = {
+    (2, "native"): MISSED,
+    (3, "native"): MISSED,
+    (3, "ones"): MISSED,
+    (4, "native"): (["op_mismatch"], (1,), "CT201", BATCHES),
+    (4, "zeros"): CROSSED,
+    (4, "ones"): CROSSED,
+    (5, "native"): (["op_mismatch"], (), "CT204", FORWARDS),
+    (5, "zeros"): (["shape_mismatch"], (), "CT204", FORWARDS),
+}
+"""By case and barrier: kinds of errors; suspects, code and words of the first."""
+
+
+def check_verdict(ran: Ran, case: int, barrier: str) -> None:
+    alignment = align(ran.logs)
+    errors = [finding for finding in alignment.findings if finding.severity == "error"]
+    if (case, barrier) not in VERDICTS:
+        assert (errors, alignment.exit_status) == ([], 0)
+        return
+    kinds, suspects, code, cause = VERDICTS[case, barrier]
+    assert [finding.kind for finding in errors] == kinds
+    assert alignment.exit_status == 1
+    first, *others = errors
+    assert (first.code, first.suspects) == (code, suspects)
+    assert cause in first.cause
+    assert "join_cases.py:" in first.headline
+    for consequence in others:
+        assert (consequence.caused_by, consequence.code) == (0, "CT901")
+        dtypes = {side.call.dtype for side in consequence.sides if side.call is not None}
+        assert dtypes == {"int64", "float32"}
+
+
 def run(ranks: Ranks, case: int, barrier: str, seconds: float) -> Ran:
     logs = ranks._folder / f"run{ranks._runs + 1}" / "logs"
     return ranks._submit(
@@ -220,7 +257,9 @@ def ended(status: int | None) -> str:
         (6, "ones", CASE_6),
     ],
 )
-def test_the_documents_trace(case: int, barrier: str, text: str, ranks: Ranks) -> None:
+def test_the_documents_trace_and_the_verdict(
+    case: int, barrier: str, text: str, ranks: Ranks
+) -> None:
     hangs = case == 5 or (case == 4 and barrier == "native")
     ran = run(ranks, case, barrier, 18 if hangs else 60)
     output = "\n".join(ran.output(rank) for rank in range(2))
@@ -235,6 +274,7 @@ def test_the_documents_trace(case: int, barrier: str, text: str, ranks: Ranks) -
             found = found[: len(expected)]
         for row, (one, other) in enumerate(zip_longest(found, expected)):
             assert one == other, f"rank {rank}, row {row}"
+    check_verdict(ran, case, barrier)
 
 
 @pytest.mark.parametrize(("barrier", "fatal"), [("zeros", 2), ("ones", 3)])

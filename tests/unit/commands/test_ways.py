@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectrace import cli
-from tests.support.commands import run
+from tests.support.commands import Closed, run
 from tests.support.synthetic import Run
 
 HOSTILE = "evil\x1b[2J\u202e|`<b>.py"
@@ -122,11 +122,6 @@ def test_a_narrow_screen(
     assert status < 2
     assert err == ""
     assert max(map(len, out.splitlines())) <= 72  # a site is never broken
-
-
-class Closed(io.StringIO):
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
 
 
 @pytest.mark.parametrize("options", [(), ("--json", "-")])

@@ -145,6 +145,20 @@ def test_markup_in_a_log_is_text() -> None:
     assert "[bold red]x[/]" in screen(replace(alignments.all_agree(), findings=(finding,)))
 
 
+def test_ranks_without_a_log_are_told_where_no_finding_does() -> None:
+    seen = screen(replace(alignments.not_enough(), findings=()))
+    assert "ranks 2-3 left no log." in " ".join(seen.split())
+
+
+def test_a_single_row_that_differs_is_no_table_of_what_met_what() -> None:
+    finding = alignments.join_with_barrier().findings[0]
+    assert finding.table is not None
+    for rows, is_there in ((finding.table.rows, True), (finding.table.rows[:5], False)):
+        told = replace(finding, table=replace(finding.table, rows=rows))
+        seen = screen(replace(alignments.all_agree(), findings=(told,)))
+        assert ("what met what" in seen) is is_there
+
+
 def test_a_name_without_end_does_not_fill_the_screen() -> None:
     finding = replace(alignments.join_with_barrier().findings[0], headline="x" * 1_000_000)
     assert len(screen(replace(alignments.all_agree(), findings=(finding,)))) < 10_000

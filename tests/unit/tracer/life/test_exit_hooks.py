@@ -79,6 +79,12 @@ def caught(fail: Callable[[], Any]) -> BaseException:
 # -- a normal end ---------------------------------------------------------------------------
 
 
+def test_without_a_word_it_finished(exits: ExitHooks, told: Told) -> None:
+    last = end(exits, told)
+    assert status(last) == ("finished", None, None)
+    assert last.error is None
+
+
 @pytest.mark.parametrize(
     ("code", "number", "words"),
     [(None, 0, None), (0, 0, None), (3, 3, None), (True, 1, None), ("no data", 1, "no data"),

@@ -102,17 +102,6 @@ COMMANDS = ("runs", "{}"), ("show", "{}", "--rank", "1"), ("diff", "{}/run-1", "
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_log_cannot_do_anything_to_a_terminal(
-    command: tuple[str, ...], logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    _, out, _ = run(*(part.format(logs) for part in command))
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-    assert "evil" in out
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_a_narrow_screen(
     command: tuple[str, ...], logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,9 +27,9 @@ from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line whose value decided: no line that neither side has come back from."""
-    stacks = [{*map(chains.site, step.stack)} for step in apart.steps(situation) or ()]
-    within = set.intersection(*stacks) if stacks else set()
+    """Return the line whose value decided: no call of a library that neither has come back from."""
+    stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
+    within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
     first = next((one for one in deciders.ranked(situation) if one.site not in within), None)
     return first if first is not None and deciders.form(first) == "value" else None
 

@@ -100,7 +100,7 @@ def words(situation: Situation, found: Found) -> Words:
     if found.parted is not None:
         (over, _), (going, _) = found.went
         meaning = found.parted.why.format(over=over.who, going=going.who)
-        return Words(headline, (meaning,), (found.parted.fix,))
+        return Words(headline, (meaning,), (found.parted.fix,), undecided=found.decision is None)
     told = text.listed(
         [f"{step.who} in {f'{name}()' if name else _name(step)}" for step, name in found.went]
     )
@@ -108,7 +108,7 @@ def words(situation: Situation, found: Found) -> Words:
     decision = found.decision
     if decision is None:
         fix = "Give the library the same values on every rank: look for what it decides by."
-        return Words(headline, why, (fix,))
+        return Words(headline, why, (fix,), undecided=True)
     said, library = deciders.quoted(decision), decision.library
     return Words(
         headline,

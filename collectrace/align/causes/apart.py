@@ -12,6 +12,7 @@ from collectrace.align.causes import deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
@@ -39,8 +40,10 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
 
     Where the last common call is not known these are the calls of the finding itself.
     """
-    pair, case = situation.pair, situation.case
+    pair, case, departure = situation.pair, situation.case, situation.departure
     found: list[Step] = []
+    if pair is None and departure is not None and departure.what is What.EXTRA:
+        found = _extra(situation, departure)
     if pair is not None and not pair.is_of_one_rank:
         for rank, t in zip(pair.ranks, pair.times, strict=True):
             log = case.log(rank)
@@ -52,6 +55,17 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
             stack = case.stack(rank, call) if call is not None else ()
             found.append(Step(_ranks(situation, rank), rank, call, stack))
     return _first_suspects(situation, found or at_finding(situation))
+
+
+def _extra(situation: Situation, departure: Departure) -> list[Step]:
+    """Return the extra calls of some ranks, and what others called instead of the first."""
+    stream, seq = situation.candidate.stream, departure.seq
+    if stream is None or departure.key != stream or seq is None or not departure.others:
+        return []
+    rank, case = departure.others[0], situation.case
+    call = case.call(rank, stream, seq)
+    other = Step(departure.others, rank, call, case.stack(rank, call) if call else ())
+    return [Step(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack), other]
 
 
 def at_finding(situation: Situation) -> list[Step]:

@@ -29,27 +29,6 @@ def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
     return {issue.channel, issue.near.channel} <= awaited
 
 
-def has_met(issue: ChannelIssue) -> int:
-    """How many messages between the two ranks of the send that nearly fits met before it.
-
-    So the one does send to the other by right; 0 where that is not known.
-    """
-    send = issue.near.send if issue.near is not None else None
-    return send.seq - 1 if send is not None else 0
-
-
-def is_open(case: Case, issue: ChannelIssue) -> bool:
-    """Whether no record tells that the send of a near miss was meant for who lacks one.
-
-    One does where messages have met between those whom the receive names, and none on the way of
-    the send: then the sender has served who waits till now, and never the other. Not where it
-    sends to one after the other.
-    """
-    if has_met(issue) or issue.seq - 1 + issue.taken == 0:
-        return True
-    return goes_over_peers(case, issue) or comes_later(case, issue) is not None
-
-
 def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
     """What the sender of a near miss had sent till then to who lacks one now, if it is behind that.
 
@@ -84,27 +63,6 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
 
 
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-
-
-def goes_over_peers(case: Case, issue: ChannelIssue) -> bool:
-    """Return whether the send of a near miss goes to one peer after the other in a loop.
-
-    The one that is awaited may come in a later iteration.
-    """
-    send = issue.near.send if issue.near is not None else None
-    site = send.site if send is not None else None
-    around = [one.statement for one in case.code.around(site)]
-    loop = next((one for one in reversed(around) if isinstance(one, _LOOPS)), None)
-    if not isinstance(loop, ast.For | ast.AsyncFor):
-        return False
-    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    line = chains.split(site)[1]
-    read = {
-        node.id
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Name) and node.lineno == line
-    }  # fmt: skip
-    return bool(bound & read)
 
 
 def in_circle(case: Case, cycle: Cycle) -> ChannelIssue | None:

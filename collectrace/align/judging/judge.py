@@ -15,7 +15,6 @@ from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
-from collectrace.align.judging.raised_alike import raised_alike
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
@@ -51,7 +50,7 @@ def judge(case: Case) -> list[Candidate]:
 
 def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
     """Return what led to what; candidates that are one error get the suspects of both."""
-    for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
+    for candidate, suspects in named_alike(found).items():
         candidate.verdict = _blaming(candidate, suspects)
     causes = find_causes(case, found)
     causes |= _held_up_by_several(case, found, causes)

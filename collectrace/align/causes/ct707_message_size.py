@@ -32,6 +32,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import numel
 
@@ -132,6 +133,8 @@ def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
         first = phrases.line(before.recv.site)
         why.append(f"The recv before it{first} had taken a message of rank {before.source}.")
         which = f"the rank that the recv{first} returned as its source (src=)"
+        if before.recv.peer != ANY_SOURCE:
+            which = f"rank {before.recv.peer} as its source (src=), as the recv{first} does"
     return Words(
         f"{here} took a message of {source} in a recv{line} from any rank, which does not fit",
         tuple(why),

@@ -61,10 +61,10 @@ def find(situation: Situation) -> Crossed | None:
     if issue.send is None or issue.recv is None or issue.is_from_any or situation.suspects:
         return None
     key = issue.channel
-    ends = situation.case.log(key.source), situation.case.log(key.destination)
-    sender, receiver = ends
+    sender, receiver = situation.case.log(key.source), situation.case.log(key.destination)
     if sender is None or receiver is None:
         return None
+    ends = sender, receiver
     here = _size(issue.send), _size(issue.recv)
     for other, seq in _others(sender, issue):
         send, recv = sender.channel_call(other, seq), receiver.channel_call(other, seq)

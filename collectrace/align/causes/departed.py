@@ -20,9 +20,8 @@ from collectrace.records import Call
 _BY_RANK: Final = "led_by_its_rank"
 _UNEVEN: Final = "uneven_exchange"
 _CHANGING: Final = "hub_serves_as_many"
-_ORDER: Final = "left_own_order"
 _OTHERS_KEPT: Final = "left_repeated_round"
-FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _ORDER, _OTHERS_KEPT})
+FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _OTHERS_KEPT})
 """Facts that tell how ranks departed, besides those whose data does."""
 
 
@@ -74,7 +73,7 @@ def _of_suspects(
     of_kind, odd, served = shown.get(Departure), shown.get(Odd), shown.get(list)
     if isinstance(of_kind, Departure) and of_kind.calls:
         calls = of_kind.calls
-        is_other = of_kind.what is What.OTHER_CALL
+        is_other = of_kind.what in (What.OTHER_CALL, What.SWAPPED)
         yield Departed(
             of_kind.what, suspects, calls[0], 1 if is_other else len(calls),
             calls[1] if is_other and len(calls) > 1 else None, others=of_kind.others,
@@ -94,8 +93,6 @@ def _of_suspects(
         what, call = (What.EXTRA, stuck) if is_more else (What.SKIPPED, due)
         yield Departed(what, suspects, call, served=numbers)
     left = shown.get(LeftRound) or left_own_round(case, suspects[0])
-    if isinstance(left, LeftRound) and _ORDER in facts:
-        yield Departed(What.SWAPPED, suspects, left.made, usual=left.usual, rounds=left.rounds)
     gap = shown.get(Entry)
     if isinstance(gap, Entry) and due is not None:
         made = calls_of(case, suspects[0])

@@ -39,7 +39,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT705", "other-tag-or-peer",
         "A send and a receive would match but for one thing: the tag, the peer, or the group.",
         kinds("p2p_unmatched"), ("root",), yields_to=("CT710",),
-        example="p2p/wrong_tag", counter_example="p2p/stage_numbers",
+        example="p2p/wrong_tag", counter_example="p2p/wrong_peer_in_a_ring",
     ),
     Cause(
         "CT706", "group-rank-as-peer",

@@ -103,11 +103,9 @@ def _of_suspects(
         yield _of_round(case, left, likes)
     if isinstance(odd, Odd) and due is not None and stuck is not None:
         usual = max(odd.likes.values(), default=0)
-        what = What.SKIPPED if odd.made < usual else What.EXTRA
         is_put_off = due.peer is None and stuck.peer is not None
-        what, call = (What.EXTRA, stuck) if is_put_off or what is What.EXTRA else (what, due)
+        what, call = (What.EXTRA, stuck) if is_put_off else (What.SKIPPED, due)
         times = (odd.made, usual) if odd.made and not is_put_off else None
-        call = (_placed(case, suspects[0], odd) or call) if what is What.SKIPPED else call
         yield Departed(what, suspects, call, rounds=odd.rounds, others=likes, times=times)
     if due is not None:
         yield Departed(What.SKIPPED, suspects, due)
@@ -154,9 +152,3 @@ def _due(case: Case, at: Awaited) -> Call | None:
         return call
     op = "send" if waits.op == "recv" else "recv"
     return replace(waits, op=op, api=None, peer=at.waiter, site=None, stack=None)
-
-
-def _placed(case: Case, rank: int, odd: Odd) -> Call | None:
-    """Return the last call of a rank from the place that it came to less often."""
-    made = (one for one in reversed(calls_of(case, rank)) if one.place == odd.place)
-    return next((call_of(case, rank, one) for one in made), None)

@@ -179,7 +179,7 @@ FACTS: Final[dict[str, Fact]] = {
         ("was_told",),
     ),
     "odd_in_round": Fact(
-        "This rank reached a line more often, or less often, in this iteration than its peers.",
+        "This rank reached a line less often in this iteration than its peers.",
         50,
         (
             "was_told",

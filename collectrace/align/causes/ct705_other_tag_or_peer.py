@@ -122,7 +122,7 @@ def _of_numbers(situation: Situation, found: ChannelIssue, info: GroupInfo) -> W
     who = situation.suspects or tuple(sorted(rank for rank, *_ in named))
     passed = words_.listed([f"{way}=dist.get_global_rank(group, {n})" for _, way, n, _ in named])
     numbers = words_.listed([f"group_{way}={n}" for _, way, n, _ in named])
-    made = "" if info.name else f" in a group of {words_.ranks(info.ranks)}"
+    made = "" if info.name else f", with a group of {words_.ranks(info.ranks)}"
     return Words(
         f"{words_.ranks(who)} passed {what}s as global ranks",
         (f"{words_.upper('; '.join(told))}.",),

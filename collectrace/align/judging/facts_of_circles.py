@@ -14,6 +14,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence, sites_of
+from collectrace.align.judging.facts_of_exchanges import has_no_choice
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import (
     Awaited,
@@ -80,25 +81,13 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     ranks = tuple(one.rank for one in left)
     others = [rank for rank in candidate.group.ranks if rank not in ranks]
     if left[0].skipped:
-        is_apart = _was_asked(case, candidate, left[0]) or _has_no_choice(
-            case, candidate, left[0].rank
+        is_apart = _was_asked(case, candidate, left[0]) or any(
+            has_no_choice(case, at) for at in awaited(case, candidate) if at.rank == left[0].rank
         )
     else:
         is_apart = _is_new_within(case, left, others)
     if is_apart:
         yield Evidence("left_repeated_round", ranks, sites_of(one.made for one in left), left[0])
-
-
-def _has_no_choice(case: Case, candidate: Candidate, rank: int) -> bool:
-    """Whether nothing but agreed values leads the one that waits for a rank out of its round."""
-    for at in awaited(case, candidate):
-        made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
-        usual = next((one for one in reversed(made) if one.key == due), None)
-        if at.rank == rank and usual is not None and len(made) > 1:
-            before, here = (At(*one.place) for one in made[-2:])
-            answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
-            return not answer.decisions and bool(answer.dropped) and not answer.gaps - led.SEEN
-    return False
 
 
 def _was_asked(case: Case, candidate: Candidate, left: LeftRound) -> bool:

@@ -159,14 +159,23 @@ def _served(case: Case, at: Awaited) -> list[list[int]] | None:
 def peer_has_a_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find whom a rank waits for that something may have led elsewhere: it may be the wrong one."""
     for at in awaited(case, candidate):
-        made, here = calls_of(case, at.waiter), entry_of(case, at.wait)
-        last = next((one for one in reversed(made) if isinstance(one.key, StreamKey)), None)
-        if here is not None and last is not None and made.index(here):
-            before, ranks = At(*made[made.index(here) - 1].place), (at.waiter, at.waiter)
-            answer = led.led(case, ranks, before, At(*last.place), At(*here.place))
-            if not answer.decisions and not answer.gaps - led.SEEN:
-                continue
-        yield Evidence("peer_has_a_choice", (at.rank,))
+        if not has_no_choice(case, at):
+            yield Evidence("peer_has_a_choice", (at.rank,))
+
+
+def has_no_choice(case: Case, at: Awaited) -> bool:
+    """Whether agreed values alone lead who waits there, and not to its last collective.
+
+    If it made none, not to where the other waits. Who receives of any rank has a choice.
+    """
+    made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
+    collective = (one for one in reversed(made) if isinstance(one.key, StreamKey))
+    usual = next(collective, next((one for one in reversed(made) if one.key == due), None))
+    if usual is None or len(made) < _ROUNDS or at.is_from_any:
+        return False
+    before, here = (At(*one.place) for one in made[-2:])
+    answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
+    return bool(answer.dropped) and not answer.decisions and not answer.gaps - led.SEEN
 
 
 def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -19,16 +19,19 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import collectives, deciders
+from collectrace.align.causes import apart, collectives, deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.reading import chains
 from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line whose value decided."""
-    first = deciders.ranked(situation)[0]
-    return first if deciders.form(first) == "value" else None
+    """Return the line whose value decided: no call of a library that neither has come back from."""
+    stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
+    within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
+    first = next((one for one in deciders.ranked(situation) if one.site not in within), None)
+    return first if first is not None and deciders.form(first) == "value" else None
 
 
 def words(situation: Situation, found: Decision) -> Words:

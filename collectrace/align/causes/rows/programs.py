@@ -40,7 +40,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT106", "other-value",
         "One line computed different values, and the calls after it differ.",
         ROWS | kinds("missing_call"), ("root", "decisions"),
-        yields_to=(*STATES, "CT104", "CT107", "CT108"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108", "CT804"),
     ),
     Cause(
         "CT107", "iteration-order",

@@ -79,6 +79,7 @@ WORDS: Final = {
     "p2p/best_not_passed_on": _PART,
     "p2p/edges_once_more_for_one": _HABIT,
     "p2p/nothing_for_one_worker": _COUNT,
+    "p2p/optimizer_state_sent_as_well": _PART,
     "p2p/record_dropped_by_its_reader": _HANDLER,
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
     "p2p/summary_of_no_rows": _COUNT,

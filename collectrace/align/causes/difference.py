@@ -10,7 +10,7 @@ from collectrace.align.deciding import timeline
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.departures import Against, Departure, What
+from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.own_calls import call_of
 
 _MOST: Final = 64
@@ -99,7 +99,7 @@ class _Sides:
         rank = self._pair.ranks[n]
         own = self._following[n][0] if self._following[n] else None
         return Departure(
-            what, Against.OWN if self._pair.is_of_one_rank else Against.OTHERS, (rank,),
+            what, (rank,),
             () if self._pair.is_of_one_rank else (self._pair.ranks[1 - n],),
             own.key if own is not None else None, own.seq if own is not None else None,
             calls, stack=self._case.stack(self._pair.ranks[made[0][0]], calls[0]) if calls else (),

@@ -12,7 +12,6 @@ from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading.evidence import RankLog
 from collectrace.records import DDP_FORWARD, Batch, Call, Join
@@ -267,7 +266,7 @@ def _by_forwards(
     """
     first = deciders.ranked(situation)[:1]
     left = next((one for one in lefts if [one.loop] == first and len(lefts) == 1), None)
-    if left is None or not of_one_model(situation.case, logs):
+    if left is None:
         return None
     inside = left.inside.call
     if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:

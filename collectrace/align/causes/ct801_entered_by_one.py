@@ -35,30 +35,10 @@ from collectrace.align.causes import apart, control, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging import hooks
 from collectrace.align.reading import chains
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
-
-
-class Hook(NamedTuple):
-    """What a framework calls on one rank."""
-
-    name: str
-    role: str
-    """How the roles of the framework's own calls begin: by them it is known to be at work."""
-    instead: str
-    """Where every rank comes."""
-
-
-HOOKS: Final = (
-    # _DataConnector.prepare_data in trainer/connectors/data_connector.py, Lightning 2.6.6.
-    Hook("prepare_data", "lightning.", "setup(), which Lightning calls on every rank behind it"),
-    # Strategy.save_checkpoint in strategies/strategy.py, Lightning 2.6.6.
-    Hook(
-        "save_checkpoint", "lightning.",
-        "on_save_checkpoint() of the module or of a callback, which runs on every rank before it",
-    ),
-)  # fmt: skip
 
 _KEEP: Final = ("cached_property", "cache", "lru_cache")
 """Decorators of functools that keep what a function returns."""
@@ -90,46 +70,17 @@ def words(_: Situation, found: Entered) -> Words:
 
 
 def _in_hook(situation: Situation) -> Entered | None:
-    sides = apart.at_finding(situation)
-    found = [one for step in sides if (one := _of_step(situation, step)) is not None]
-    if len(found) != 1 or len(sides) < 2 or len(found[0].step.ranks) != 1:
+    found = hooks.called(situation.case, situation.candidate)
+    if found is None:
         return None
-    return found[0]
-
-
-def _of_step(situation: Situation, step: Step) -> Entered | None:
-    for frame, caller in zip(step.stack, step.stack[1:], strict=False):
-        hook = next((one for one in HOOKS if one.name == chains.method(frame)), None)
-        if hook is None or step.call is None or not _is_at_work(situation, step.rank, hook):
-            continue
-        if not _names(situation, caller, hook.name):
-            function = f"{chains.function(frame)}()"
-            why = (
-                f"The framework calls {function} on one rank, and the others wait in a barrier "
-                "until it has returned."
-            )
-            fix = f"Make no collective in {function}: move it to {hook.instead}."
-            return Entered(step, step.call, function, (why,), fix)
-    return None
-
-
-def _is_at_work(situation: Situation, rank: int, hook: Hook) -> bool:
-    log = situation.case.log(rank)
-    seen = log.vocabulary.appearances if log is not None else ()
-    return any(one.role.startswith(hook.role) for one in seen)
-
-
-def _names(situation: Situation, caller: str, name: str) -> bool:
-    """Whether the script's own line calls the function by its name, or that is not known."""
-    tree, number = situation.case.code.parsed(chains.file(caller)), chains.line(caller)
-    if tree is None or not tree.body:
-        return True
-    return any(
-        isinstance(node, ast.Attribute | ast.Name)
-        and node.lineno <= number <= (node.end_lineno or 0)
-        and name == (node.attr if isinstance(node, ast.Attribute) else node.id)
-        for node in ast.walk(tree)
+    [step] = [s for s in apart.at_finding(situation) if s.ranks == tuple(found.side.ranks)]
+    function = f"{chains.function(found.frame)}()"
+    why = (
+        f"The framework calls {function} on one rank, and the others wait in a barrier until it "
+        "has returned."
     )
+    fix = f"Make no collective in {function}: move it to {found.hook.instead}."
+    return Entered(step, step.call, function, (why,), fix) if step.call is not None else None
 
 
 def _in_block(situation: Situation) -> Entered | None:

@@ -113,6 +113,9 @@ FACTS: Final[dict[str, Fact]] = {
     "left_program_of_kind": Fact(
         "Most ranks of the same kind kept to one program, and these ranks left it.", 70, _VOTES
     ),
+    "in_hook_of_one_rank": Fact(
+        "A framework calls this function on one rank alone, and this rank made a call in it.", 75
+    ),
     "rank_condition": Fact(
         "A condition on the rank leads these ranks alone to a call that the others never make.",
         60,

@@ -15,7 +15,7 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
-from collectrace.align.judging import departures, places
+from collectrace.align.judging import departures, hooks, places
 from collectrace.align.judging.alone import alone_by_rank, opens_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -33,6 +33,13 @@ def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if found is not None:
         ranks = tuple(sorted(found.place.ranks))
         yield Evidence("rank_condition", ranks, (found.condition.site,), found)
+
+
+def in_hook(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the rank that made its call in what a framework calls on one rank alone."""
+    found = hooks.called(case, candidate)
+    if found is not None:
+        yield Evidence("in_hook_of_one_rank", tuple(found.side.ranks), (chains.site(found.frame),))
 
 
 def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -34,6 +34,7 @@ ROWS: Final = (
     Finder(majority.sizes, ("sizes_changed", "in_every_pair")),
     Finder(majority.of_kind, ("left_program_of_kind",)),
     Finder(code.by_rank, ("rank_condition",)),
+    Finder(code.in_hook, ("in_hook_of_one_rank",)),
     Finder(states.raised, ("caught_exception",)),
     Finder(code.from_own_rounds, ("left_own_rounds",)),
     Finder(code.new_in_loop, ("new_in_loop_of_others",)),
@@ -63,6 +64,7 @@ MESSAGES: Final = (
 
 CIRCLES: Final = (
     Finder(states.refused, ("call_refused",)),
+    Finder(code.in_hook, ("in_hook_of_one_rank",)),
     Finder(majority.of_kind, ("left_program_of_kind",)),
     Finder(messages.unpaired, ("unpaired",)),
     Finder(circles.other_group_than_peers, ("other_group_than_peers",)),

@@ -3,7 +3,7 @@
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: main_process_first; HELD; at its entry; in that body rank 0 called broadcast; BUG
+cause: main_process_first; HELD; at its entry; in that body rank 0 called; broadcast; BUG
 fix: out of the body; behind it
 never: equally often; ambiguous; loop ended; rank 0 only
 """

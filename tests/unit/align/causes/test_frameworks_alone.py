@@ -167,3 +167,4 @@ def test_a_collective_in_a_hook_of_one_rank(role: str, tmp_path: Path) -> None:
     found = finding(program)
     assert (found.code == "CT801") == (role != "user")
     assert ("setup()" in found.fix) == (role != "user")
+    assert found.suspects == ((0,) if role != "user" else ())

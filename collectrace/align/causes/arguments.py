@@ -15,7 +15,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Decision, Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_asked, is_user, stands_at_its_line
+from collectrace.signature import is_asked, is_user
 
 _LOOK_BACK: Final = 400
 """Calls before the first difference that are looked at."""
@@ -49,6 +49,13 @@ def are_one_call(situation: Situation) -> bool:
     if not is_row or len({(canonical_op(call.op), call.role) for _, call in made}) > 1:
         return False
     return are_at_one_place(situation) or _have_met(situation)
+
+
+def are_in_one_part(situation: Situation) -> bool:
+    """Return whether all sides are in one part of a framework, at the same lines."""
+    made = situation.called
+    parts = {(call.role, call.part, call.op, call.site, side.stack) for side, call in made}
+    return len(made) > 1 and len(parts) == 1 and not is_user(made[0][1])
 
 
 def are_at_one_place(situation: Situation) -> bool:
@@ -114,6 +121,16 @@ def is_permuted(situation: Situation) -> bool:
     )
 
 
+def op(call: Call) -> str:
+    """Return ``SUM``."""
+    return call.reduce_op or "no op"
+
+
+def root(call: Call) -> str:
+    """Return ``src 2``."""
+    return f"{words.root(call)} {call.root}"
+
+
 # -- sentences -------------------------------------------------------------------------------
 
 
@@ -142,9 +159,7 @@ def headline(situation: Situation, show: Show) -> str:
 def place(situation: Situation) -> str:
     """Return the call, with the lines that made it if they are the same on all ranks."""
     side, call = situation.called[0]
-    name = words.name(call)
-    if not is_user(call) and stands_at_its_line(call):
-        name += f" ({call.op})"
+    name = words.name(call) if is_user(call) else f"{words.issuer(call)} ({call.op})"
     stack = side.stack or ()
     return (
         f"{name} at {phrases.within(stack)}," if stack[1:] and are_at_one_place(situation) else name
@@ -194,7 +209,8 @@ def deciding(situation: Situation) -> list[Decision]:
 
     Of calls from different lines, the statement that led to these lines did not decide it.
     """
-    if situation.pair is None or is_undecided(situation):
+    is_known = situation.pair is not None and all(is_asked(call) for _, call in situation.called)
+    if not is_known or is_undecided(situation):
         return []
     found = deciders.ranked(situation)
     certain = [one for one in found if one.strength in ("only", "confirmed")]
@@ -206,43 +222,30 @@ def why(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     if not found:
         return ()
-    quoted = phrases.either([deciders.quoted(one) for one in found])
+    loops = [one for one in found if is_over_names(one)][:1]
+    others = phrases.either([deciders.quoted(one) for one in found if one not in loops])
+    if loops:
+        order = f"at different iterations of {deciders.quoted(loops[0])}, in another order"
+        if not others:
+            return (f"The ranks can be {order}.",)
+        return (f"It can have been decided by {others}, or the ranks are {order}.",)
     if len(found) > 1:
-        loops = [deciders.quoted(one) for one in found if is_over_names(one)]
-        order = (
-            f", or the ranks are at different iterations of {loops[0]}, in another order"
-            if loops
-            else ""
-        )
-        others = [one for one in (deciders.quoted(one) for one in found) if one not in loops[:1]]
-        return (f"It can have been decided by {phrases.either(others)}{order}.",)
-    if is_over_names(found[0]):
-        return (
-            f"If {quoted} goes over a set or a dict, the ranks may be at different iterations of "
-            "it, in another order.",
-        )
+        return (f"It can have been decided by {others}.",)
     if deciders.form(found[0]) != "value":
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
     clause = f", which {reason}" if reason else ""
-    return (f"It comes from {quoted}{clause}.",)
+    return (f"It comes from {others}{clause}.",)
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:
     """Return what to change if ranks are at different iterations, not the argument."""
-    return (
-        tuple(
-            f"If the ranks are at different iterations: {words.lower(deciders.fix(situation, one))}"
-            for one in deciding(situation)
-            if deciders.form(one) in ("condition", "handler")
-        )[:1]
-        + tuple(
-            f"If {deciders.quoted(one)} goes over a set or a dict: use the same order on every "
-            "rank, sorted(...)."
-            for one in deciding(situation)
-            if is_over_names(one)
-        )[:1]
-    )
+    found = deciding(situation)
+    led = [one for one in found if deciders.form(one) in ("condition", "handler")]
+    loops = [one for one in found if is_over_names(one)]
+    said = [words.lower(deciders.fix(situation, one)) for one in led[:1]]
+    said += [f"use the same order in {deciders.quoted(one)}, sorted(...)." for one in loops[:1]]
+    return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
 
 
 def is_over_names(decision: Decision) -> bool:

@@ -106,6 +106,12 @@ def kinds(*those: Kind) -> frozenset[Kind]:
     return frozenset(those)
 
 
+def retired(code: str, name: str, successor: str) -> Cause:
+    """Return the row of a code that another one covers: it stays, so that nobody uses it again."""
+    reason = f"{successor} covers it since 0.1.0."
+    return Cause(code, name, reason, ALL, status="retired", reason=reason)
+
+
 STATES: Final = (
     "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319",
     "CT4",
@@ -114,7 +120,7 @@ STATES: Final = (
 
 CAUGHT: Final = (
     "CT2", "CT306", "CT319", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
-    "CT512", "CT513", "CT515",
+    "CT512", "CT515",
 )  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 

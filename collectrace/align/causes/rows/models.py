@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import ROWS, Cause, kinds
+from collectrace.align.causes.cause import ROWS, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -88,14 +88,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         counter_example="sharded/module_cut_out_of_the_loss",
     ),
     Cause(
-        "CT513", "framework-arguments",
-        "A framework made the same call on all ranks, with other sizes, types or roots.",
-        kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"),
-        ("root", "frameworks"),
-        yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
-        example="sharded/widths_differ", counter_example="ddp/accumulating_step_skipped",
-    ),
-    Cause(
         "CT515", "gradients-left-out",
         "The gradients of a module of a sharded model did not come on some ranks.",
         ROWS | kinds("missing_call"), ("root", "frameworks"),
@@ -103,4 +95,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="sharded/module_cut_out_of_the_loss",
         counter_example="sharded/layer_dropped_at_random",
     ),
+    retired("CT513", "framework-arguments", "CT403"),
 )  # fmt: skip

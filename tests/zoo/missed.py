@@ -82,6 +82,7 @@ WORDS: Final = {
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
     "p2p/summary_of_no_rows": _COUNT,
     "p2p/table_fetched_again": _HABIT,
+    "sharded/consolidated_on_each_rank": _PART,
     "sharded/report_of_who_has_a_writer": _PART,
 }
 """The cause, or the fix, lacks what the header asks for, or says what it rules out."""

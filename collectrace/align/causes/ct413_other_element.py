@@ -69,8 +69,8 @@ def _left_round(situation: Situation, side: Side) -> bool:
 _KNOWN: Final[Mapping[How, str]] = {
     "order": "From here on the ranks pass the same elements in another order, as a set gives "
     "them (PYTHONHASHSEED).",
-    "round": "In the iterations before, all ranks passed both in the same order: here a rank skipped "
-    "an iteration, or has one more.",
+    "round": "In the iterations before, all ranks passed both in the same order: here a rank "
+    "skipped an iteration, or has one more.",
     "usual": "Every rank has passed both at this line before.",
 }
 

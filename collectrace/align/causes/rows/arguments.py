@@ -18,16 +18,9 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT407", "other-splits",
         "The sizes of an all_to_all do not fit pair by pair.",
-        kinds("split_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT408"),
+        kinds("split_mismatch"), ("root", "several"), yields_to=CAUGHT,
         example="matching/all_to_all_pairs",
         counter_example="healthy/uneven_all_to_all",
-    ),
-    Cause(
-        "CT408", "splits-changed",
-        "The ranks exchanged the sizes of an all_to_all, and one then used others.",
-        kinds("split_mismatch"), ("root", "several"), yields_to=CAUGHT,
-        example="matching/duplicates_dropped_after_counts",
-        counter_example="matching/all_to_all_pairs",
     ),
     Cause(
         "CT413", "other-element",
@@ -47,6 +40,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     retired("CT404", "ragged-batch", "CT403"),
     retired("CT405", "other-reduce-op", "CT403"),
     retired("CT406", "other-root", "CT403"),
+    retired("CT408", "splits-changed", "CT407"),
     retired("CT409", "other-batching", "CT403"),
     retired("CT410", "object-lists", "CT403"),
     retired("CT411", "other-shape", "CT403"),

@@ -22,6 +22,7 @@ VERDICTS: Final = {
     "ddp/wrapped_anew_by_one": _TIE,
     "groups/mask_only_where_padded": _TIE,
     "loops/request_failed_on_one_of_two": _TIE,
+    "matching/residual_reduced_to_the_root": _PART,
     "matching/saved_once_more_by_the_first": _PART,
     "p2p/receive_of_one_rank_alone": _TIE,
 }
@@ -72,6 +73,7 @@ WORDS: Final = {
     "matching/meter_formatted_on_one_rank": _PART,
     "matching/metric_meets_the_next_loss": _HABIT,
     "matching/released_by_nobody": _CLEANUP,
+    "matching/residual_reduced_to_the_root": _PART,
     "matching/saved_once_more_by_the_first": _PART,
     "matching/tie_guards_of_both": _TIE,
     "matching/wrong_size_at_the_same_turn": _PART,

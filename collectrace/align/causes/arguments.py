@@ -231,7 +231,7 @@ def why(situation: Situation) -> tuple[str, ...]:
         return (f"It can have been decided by {others}, or the ranks are {order}.",)
     if len(found) > 1:
         return (f"It can have been decided by {others}.",)
-    if deciders.form(found[0]) != "value":
+    if deciders.form(found[0]) not in ("value", "items"):
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
     clause = f", which {reason}" if reason else ""

@@ -124,7 +124,7 @@ def words(situation: Situation, found: Passed) -> Words:
         decision is not None
         and decision.text.startswith("for ")
         and "sorted(" not in decision.text
-        and deciders.form(decision) == "value"
+        and deciders.form(decision) == "items"
     )
     if is_loop and not found.is_turn:
         why = (f"So {through} can go through the groups in another order on each rank.", *why)

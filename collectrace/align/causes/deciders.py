@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
 from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
 from collectrace.align.reading.rank_names import RANK
-from collectrace.findings import Decision, DecisionSide, DependsOn, Way
+from collectrace.findings import Decision, DecisionSide, DependsOn, SourceLine, Way
 
-Form = Literal["condition", "loop", "handler", "dispatch", "value"]
-"""What kind of statement decided."""
+Form = Literal["condition", "loop", "handler", "dispatch", "value", "items"]
+"""What kind of statement decided. ``items``: which items a loop or a comprehension goes through."""
 
 MOST: Final = 3
 """Statements of one finding that a reason names."""
@@ -50,12 +52,17 @@ ORIGINS: Final[dict[DependsOn, str]] = {
 
 _SUBJECTS: Final[dict[Form, str]] = {
     "condition": "The condition", "loop": "The number of iterations", "handler": "That",
-    "dispatch": "The choice", "value": "The result",
+    "dispatch": "The choice", "value": "The result", "items": "What it goes through",
 }  # fmt: skip
 
 
 def form(decision: Decision) -> Form:
     """Return what kind of statement a decision is."""
+    found = _form(decision)
+    return "items" if found not in ("loop", "handler") and _loop_of(decision) else found
+
+
+def _form(decision: Decision) -> Form:
     ways = {side.did for side in decision.sides} - {None, "next"}
     names = {side.name for side in decision.sides if side.name}
     if ways <= {"calls", "calls_other"} and ways:
@@ -71,6 +78,39 @@ def form(decision: Decision) -> Form:
     if head in ("for", "while", "async"):
         return "loop"
     return "handler" if head in ("except", "try", "with", "finally", "raise") else "value"
+
+
+_BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
+"""A comparison with a constant, as in ``if name == "forces":``."""
+
+_GOES_THROUGH: Final = re.compile(
+    r"^for |^(?!if |elif |while |assert ).*[\[({].*\w\(.*\bfor\b.+\bin\b"
+)
+"""A loop, or a comprehension that calls its items, as in ``[part.state() for part in parts]``."""
+
+
+def _loop_of(decision: Decision) -> SourceLine | None:
+    """Return the loop of whose items a decision is; None: it is about something else."""
+    source = decision.comes_from
+    if source is not None and source.text.startswith("for ") and _BY_NAME.search(decision.text):
+        return source
+    is_one = _GOES_THROUGH.search(decision.text) is not None
+    return SourceLine(site=decision.site, text=decision.text) if is_one else None
+
+
+def first(situation: Situation, *forms: Form) -> Decision | None:
+    """Return the most telling decision if it has one of some forms."""
+    found = ranked(situation)[0]
+    return found if form(found) in forms else None
+
+
+def explained(situation: Situation, found: Decision) -> Words:
+    """Return the words for a statement that decided."""
+    return Words(
+        collectives.headline(situation),
+        reasons(situation, [found, *rest(situation, found)]),
+        fixes(situation, found),
+    )
 
 
 def ranked(situation: Situation) -> list[Decision]:
@@ -116,8 +156,8 @@ def is_rank_test(decision: Decision) -> bool:
 
 def quoted(decision: Decision) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
-    text = decision.text.partition("  #")[0]
-    return phrases.statement(text, decision.site)
+    source = (_loop_of(decision) if form(decision) == "items" else None) or decision
+    return phrases.statement(source.text.partition("  #")[0], source.site)
 
 
 def what_it_did(situation: Situation, decision: Decision) -> str:
@@ -139,7 +179,9 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             if told:
                 return f"{said} called {' and '.join(told)}{_other(one, two)}."
             return f"{said} can have called different functions."
-        case _:
+        case "items":
+            return f"{said} gave the ranks different items: their order differs, or the items do."
+        case "value":
             return f"The result of {said} can differ between the ranks."
 
 
@@ -233,7 +275,7 @@ def depends(decision: Decision) -> str:
     said = f"{_SUBJECTS[form(decision)]} {ORIGINS[origin(decision)]}"
     source = decision.comes_from
     is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
-    if source is None or not is_told:
+    if source is None or not is_told or form(decision) == "items":
         return f"{said}."
     return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
 
@@ -257,7 +299,7 @@ _MOST_SENTENCES: Final = 3
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     """Return the other statements that can have decided; none if the chosen one is certain."""
-    if chosen.strength in ("confirmed", "only"):
+    if chosen.strength in ("confirmed", "only") or form(chosen) == "items":
         return []
     return [
         one
@@ -286,9 +328,11 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
 def fix(situation: Situation, decision: Decision) -> str:
     """Return what to change about a statement."""
     said, place = quoted(decision), words.site(decision.site)
-    if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
-        return f"Use the same order on every rank: sort what {place} iterates over."
     match form(decision):
+        case "items":
+            return f"Go through the same items in the same order on every rank in {said}, for example sorted."
+        case "condition" | "loop" | "value" if origin(decision) == "order":
+            return f"Use the same order on every rank: sort what {place} iterates over."
         case "condition" if is_rank_test(decision):
             return _of_rank(situation, decision)
         case "condition" if origin(decision) in _ONE_DECIDES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import CAUGHT, ROWS, Cause, kinds, retired
+from collectrace.align.causes.cause import CAUGHT, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -29,12 +29,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ("root", "several"), yields_to=CAUGHT,
         example="matching/one_mask_fewer", counter_example="matching/masked_out_metric",
     ),
-    Cause(
-        "CT416", "decided-at-root",
-        "The ranks decided by a result that only the root got.",
-        ROWS | kinds("missing_call"), ("root", "decisions"), yields_to=(*CAUGHT, "CT30"),
-        example="matching/reduced_to_the_root", counter_example="groups/unused_in_one_node",
-    ),
     retired("CT401", "other-dtype", "CT403"),
     retired("CT402", "half-precision", "CT403"),
     retired("CT404", "ragged-batch", "CT403"),
@@ -45,4 +39,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
     retired("CT410", "object-lists", "CT403"),
     retired("CT411", "other-shape", "CT403"),
     retired("CT415", "root-of-own-number", "CT403"),
+    retired("CT416", "decided-at-root", "CT102"),
 )  # fmt: skip

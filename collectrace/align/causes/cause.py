@@ -113,13 +113,12 @@ def retired(code: str, name: str, successor: str) -> Cause:
 
 
 STATES: Final = (
-    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319",
-    "CT4",
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT4",
 )  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = (
-    "CT2", "CT306", "CT319", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
+    "CT2", "CT104", "CT306", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
     "CT512", "CT515",
 )  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
@@ -135,7 +134,7 @@ UNEXPLAINED: Final[tuple[Kind, ...]] = (
 """The kinds whose cause may not be found, from CT951 on: the order is for ever."""
 
 HANDLED: Final = (
-    "CT2", "CT30", "CT312", "CT313", "CT314", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT2", "CT30", "CT312", "CT313", "CT314", "CT317", "CT501", "CT504",
     "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""

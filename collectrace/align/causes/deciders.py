@@ -330,7 +330,8 @@ def fix(situation: Situation, decision: Decision) -> str:
     said, place = quoted(decision), words.site(decision.site)
     match form(decision):
         case "items":
-            return f"Go through the same items in the same order on every rank in {said}, for example sorted."
+            same = "Go through the same items in the same order on every rank"
+            return f"{same} in {said}, for example sorted."
         case "condition" | "loop" | "value" if origin(decision) == "order":
             return f"Use the same order on every rank: sort what {place} iterates over."
         case "condition" if is_rank_test(decision):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import ABSENCE, ERRORS, ROWS, Cause, kinds
+from collectrace.align.causes.cause import ABSENCE, ERRORS, ROWS, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -93,10 +93,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ERRORS, ("early",),
         example="healthy/killed_everywhere", counter_example="stopped/interrupted",
     ),
-    Cause(
-        "CT319", "caught-error",
-        "A function of torch raised on some ranks only, and the program went on.",
-        ROWS, ("root", "caught", "several"), yields_to=("CT306", "CT307"),
-        example="matching/plan_that_never_came", counter_example="matching/errors_of_both_plans",
-    ),
+    retired("CT319", "caught-error", "CT104"),
 )  # fmt: skip

@@ -22,7 +22,6 @@ VERDICTS: Final = {
     "ddp/wrapped_anew_by_one": _TIE,
     "groups/mask_only_where_padded": _TIE,
     "loops/request_failed_on_one_of_two": _TIE,
-    "matching/residual_reduced_to_the_root": _PART,
     "matching/saved_once_more_by_the_first": _PART,
     "p2p/receive_of_one_rank_alone": _TIE,
 }

@@ -25,8 +25,6 @@ _FORMS: Final[dict[Way, Form]] = {
     "raised": "handler", "calls": "dispatch", "calls_other": "dispatch", "value": "value",
 }  # fmt: skip
 
-_STRENGTHS: Final = ("confirmed", "only", "possible", "equal")
-
 _FIRST: Final[tuple[DependsOn, ...]] = (
     "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
     "data", "length", "unknown", "agreed",
@@ -174,11 +172,9 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
                 return f"{words.upper(entered)} handled an exception at {said}."
             return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
-            one, two = _named(situation, decision)
-            told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
-            if told:
-                return f"{said} called {' and '.join(told)}{_other(one, two)}."
-            return f"{said} can have called different functions."
+            named = [f"{s.name}() on {who}" for who, s in _named(situation, decision) if s.name]
+            which = f": {' and '.join(named)}" if named else ""
+            return f"{said} called different functions{which}."
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
         case "value":
@@ -230,10 +226,8 @@ def _loop(situation: Situation, decision: Decision) -> str:
                 f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
             )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
-    more, fewer = (one[0], two[0]) if longer else (two[0], one[0])
-    if longer:
-        return f"The loop {said} had more iterations on {more} than on {fewer}."
-    return f"The loop {said} had fewer iterations on {fewer} than on {more}."
+    how = "more" if longer else "fewer"
+    return f"The loop {said} had {how} iterations on {one[0]} than on {two[0]}."
 
 
 _GOES_ON: Final = ("iterates", "taken")
@@ -243,11 +237,6 @@ _ENDS: Final = ("ended", "not_taken")
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
 }  # fmt: skip
-
-
-def _other(one: tuple[str, DecisionSide], two: tuple[str, DecisionSide]) -> str:
-    lacks = [who for who, side in (one, two) if side.did == "calls_other"]
-    return f" and another function on {lacks[0]}" if lacks else ""
 
 
 def _named(
@@ -327,51 +316,32 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
 
 def fix(situation: Situation, decision: Decision) -> str:
     """Return what to change about a statement."""
-    said, place = quoted(decision), words.site(decision.site)
-    match form(decision):
-        case "items":
-            same = "Go through the same items in the same order on every rank"
-            return f"{same} in {said}, for example sorted."
-        case "condition" | "loop" | "value" if origin(decision) == "order":
-            return f"Use the same order on every rank: sort what {place} iterates over."
-        case "condition" if is_rank_test(decision):
-            return _of_rank(situation, decision)
-        case "condition" if origin(decision) in _ONE_DECIDES:
-            return (
-                f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
-                f"{said}, so that every rank takes the same branch."
-            )
-        case "condition":
-            return (
-                f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
-                f"let every rank {_then(situation, decision)}."
-            )
-        case "loop" if structure.around(situation, decision).is_fixed_loop:
-            return f"Let every rank run all iterations of {said}: look for what leaves it early."
-        case "loop":
-            return (
-                f"Give the loop {said} the same number of iterations on every rank: agree on the "
-                "length first (all_reduce with MIN)."
-            )
-        case "handler":
-            return (
-                f"Share an error flag with all ranks behind {said} (all_reduce with MAX). Then let "
-                "every rank make the same calls."
-            )
-        case "dispatch":
-            return (
-                f"Make what {said} calls the same on every rank: decide together which function "
-                "it is."
-            )
-        case _:
-            return f"Compute {said} in the same way on every rank, or broadcast the result."
+    said, kind, on = quoted(decision), form(decision), origin(decision)
+    if kind in ("condition", "loop", "value") and on == "order":
+        return f"Use the same order on every rank: sort what {said} goes through."
+    if kind == "condition" and is_rank_test(decision):
+        return _of_rank(situation, decision)
+    if kind == "condition" and on in _ONE_DECIDES:
+        return (
+            f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
+            "every rank takes the same branch."
+        )
+    is_break = structure.around(situation, decision).jump == "break"
+    then = "leave the loop in the same iteration" if is_break else "take the same branch"
+    return _FIXES[kind].format(said, then=then)
 
 
-def _then(situation: Situation, decision: Decision) -> str:
-    if structure.around(situation, decision).jump == "break":
-        return "leave the loop in the same iteration"
-    return "take the same branch"
-
+_FIXES: Final[dict[Form, str]] = {
+    "condition": "Decide together before {}: all_reduce the condition with MIN or MAX, then let "
+    "every rank {then}.",
+    "loop": "Give the loop {} the same number of iterations on every rank: agree on the length "
+    "first (all_reduce with MIN).",
+    "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
+    "rank make the same calls.",
+    "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
+    "value": "Compute {} in the same way on every rank, or broadcast the result.",
+    "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
+}
 
 _ONE_DECIDES: Final[dict[DependsOn, str]] = {
     "clock": "read the clock", "random": "draw the number", "files": "look at the file system",

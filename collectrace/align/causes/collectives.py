@@ -21,7 +21,8 @@ def headline(situation: Situation) -> str:
     if situation.is_absence or len(called) < 2:
         return _absence(situation)
     is_one = len({phrases.name(call) for _, call in called}) == 1
-    given = [f" with {words.tensors(c)}" if is_one and c.dtype else "" for _, c in called]
+    tensors = [words.tensors(call) for _, call in called]
+    given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
         those = words.listed([words.ranges(s.ranks) for s, _ in called])
         calls = [f"{phrases.call(c)}{what}" for (_, c), what in zip(called, given, strict=True)]

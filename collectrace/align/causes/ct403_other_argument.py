@@ -35,7 +35,9 @@ from collectrace.findings import Kind, Side
 from collectrace.records import Call
 from collectrace.signature import counts, is_asked
 
-Argument = Literal["dtype", "autocast", "size", "rows", "shape", "op", "root", "objects", "batch"]
+Argument = Literal[
+    "dtype", "autocast", "size", "rows", "last batch", "shape", "op", "root", "objects", "batch"
+]
 """What differs. ``autocast``: the dtype, as ``torch.autocast`` sets it. ``rows``: the size, in the
 first dimension only."""
 
@@ -74,10 +76,11 @@ def find(situation: Situation) -> Argument | None:
         return "objects"
     if len({tuple(counts(call)) for call in calls}) == 1 and is_asked(calls[0]):
         return "shape"
-    is_one = arguments.differ_in_first_only(calls)
-    return (
-        "rows" if is_one and (len(calls[0].shape or ()) > 1 or _last_batch(situation)) else "size"
-    )
+    if not arguments.differ_in_first_only(calls):
+        return "size"
+    if _last_batch(situation):
+        return "last batch"
+    return "rows" if len(calls[0].shape or ()) > 1 else "size"
 
 
 _KINDS: Final[Mapping[Kind, Argument]] = {
@@ -121,8 +124,8 @@ def _uses_autocast(situation: Situation) -> bool:
     files = {chains.file(frame) for frame in situation.case.frames}
     trees = [tree for file in files if (tree := situation.case.code.parsed(file)) is not None]
     nodes = [node for tree in trees for node in ast.walk(tree)]
-    names = {getattr(node, "attr", getattr(node, "id", "")) for node in nodes}
-    return not nodes or "autocast" in names
+    names = {getattr(node, "attr", getattr(node, "id", None)) for node in nodes} - {None}
+    return not names or "autocast" in names
 
 
 def _last_batch(situation: Situation) -> str:
@@ -135,12 +138,6 @@ def _last_batch(situation: Situation) -> str:
         return ""
     was = text.verb(least.ranks, "was at the last of its", "were at the last of their")
     return f"{text.ranks(least.ranks)} {was} {last:,} batches"
-
-
-def _rows(situation: Situation) -> str:
-    found = _last_batch(situation)
-    ragged = f", as with a ragged batch: {found}" if found else ""
-    return f"Only the first dimension differs{ragged}."
 
 
 def _itself(situation: Situation) -> str:
@@ -183,8 +180,8 @@ _ROWS: Final[Mapping[Argument, _Row]] = {
         "dtypes", text.tensors,
         ("Use the same dtype on every rank where the tensor is made or loaded, or convert it "
          "before the call (tensor.float()).",),
-        lambda _: "A tensor of Python ints is int64, one of floats float32, and one that is loaded "
-        "is what was stored.",
+        lambda _: "The dtype comes from what the tensor was made of (Python ints give int64), or "
+        "from a file that was stored so.",
     ),
     "autocast": _Row(
         "dtypes", text.tensors,
@@ -193,14 +190,19 @@ _ROWS: Final[Mapping[Argument, _Row]] = {
         lambda _: "Half precision comes from torch.autocast, or from a model that was converted.",
     ),
     "size": _Row(
-        "sizes", text.sized,
+        "sizes", text.tensors,
         ("Pass tensors of the same size on every rank, or {share} first.",),
     ),
     "rows": _Row(
-        "sizes", text.sized,
-        ("Pass tensors of the same size on every rank: pad them, or {share} first.",
-         "If the last batch of a rank is smaller: DataLoader(drop_last=True)."),
-        _rows,
+        "sizes", text.tensors,
+        ("Pass tensors of the same size on every rank: pad them, or {share} first.",),
+        lambda _: "Only the first dimension differs.",
+    ),
+    "last batch": _Row(
+        "sizes", text.tensors,
+        ("Drop the ragged batch: DataLoader(drop_last=True).",
+         "Or pass tensors of the same size on every rank: pad them, or {share} first."),
+        lambda s: f"Only the first dimension differs, as with a ragged batch: {_last_batch(s)}.",
     ),
     "shape": _Row(
         "shapes of as many elements", text.tensors,

@@ -79,8 +79,10 @@ _EQUAL: Final = (
     "Give all ranks tensors of the same size: the same data in the same order, or agree on the "
     "size first (all_reduce with MAX) and pad to it."
 )
-_RULE: Final = "Exchange the sizes first (all_to_all_single of the counts) and use what was received: "
+_RULE: Final = (
+    "Exchange the sizes first (all_to_all_single of the counts) and use what was received: "
     "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j."
+)
 
 
 def _sizes(source: Divergence, sender: int, receiver: int) -> str:

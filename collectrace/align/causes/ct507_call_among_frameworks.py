@@ -15,7 +15,7 @@ Example
         loss.backward()
 
 Not to be confused with
-    CT505, if the others are behind their backward(). CT508, if a rank skipped a backward(). CT101,
+    CT505, if the others are behind their backward(). CT508, if a rank skipped a backward(). CT102,
     if no framework is at work.
 
 How to fix it

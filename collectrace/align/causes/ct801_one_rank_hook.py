@@ -12,7 +12,7 @@ Example
             self.rows = broadcast(download())   # on rank 0 only
 
 Not to be confused with
-    CT101, if a condition of the script's own is on the rank.
+    CT102, if a condition of the script's own is on the rank.
 
 How to fix it
     Move the collective to a hook that every rank runs.

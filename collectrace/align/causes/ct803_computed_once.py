@@ -16,7 +16,7 @@ Example
             print(data.rows)        # the others use it later
 
 Not to be confused with
-    CT101, if the function makes the call each time.
+    CT102, if the function makes the call each time.
 
 How to fix it
     Use it once on every rank, before any condition.

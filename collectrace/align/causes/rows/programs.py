@@ -8,7 +8,7 @@ from collectrace.align.causes.cause import HANDLED, ROWS, STATES, Cause, kinds, 
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
-        "CT102", "other-branch",
+        "CT102", "skipped-by-condition",
         "A condition was not the same on all ranks, and decided which calls they made.",
         ROWS | kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT108"),
         example="stopped/exception_lived_with", counter_example="healthy/mesh_rank_zero_logs",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -65,44 +65,51 @@ def are_at_one_place(situation: Situation) -> bool:
 
 def _place(situation: Situation, side: Side) -> Place:
     call = side.call
-    stack = side.stack or situation.case.stack(side.ranks[0], call) if call is not None else ()
-    return (canonical_op(call.op), tuple(stack or (call.site or "",))) if call else ("", ())
+    if call is None:
+        return "", ()
+    stack = side.stack or situation.case.frames_or_line(side.ranks[0], call)
+    return canonical_op(call.op), tuple(stack)
 
 
 def _have_met(situation: Situation) -> bool:
     case, candidate = situation.case, situation.candidate
     ranks = [side.ranks[0] for side, _ in situation.called]
     here = [_place(situation, side)[1] for side, _ in situation.called]
-    for row in case.met(ranks, candidate.stream, candidate.seq):
-        if [stack or (call.site or "",) for call, stack in row] == here:
-            return True
-    return False
+    return any(
+        [stack or (call.site or "",) for call, stack in row] == here
+        for row in case.met(ranks, candidate.stream, candidate.seq)
+    )
 
 
 def history(situation: Situation, side: Side) -> list[Kind]:
     """Return what a side's first rank passed at the place of its call before."""
-    case, candidate, rank = situation.case, situation.candidate, side.ranks[0]
-    calls = case.before(rank, candidate.stream, candidate.seq, _LOOK_BACK)
-    here = _place(situation, side)
-    found = [one for one in calls if one is not None and canonical_op(one.op) == here[0]]
-    if side.call is not None and side.call.api not in (None, side.call.op):
-        # A function that makes several collectives makes this one with this dtype.
-        found = [one for one in found if one.dtype == side.call.dtype]
-    return [kind(one) for one in found
-            if (case.stack(rank, one) or (one.site or "",)) == here[1]]  # fmt: skip
+    candidate = situation.candidate
+    calls = situation.case.before(side.ranks[0], candidate.stream, candidate.seq, _LOOK_BACK)
+    return _passed(situation, side, calls)
 
 
 def following(situation: Situation, side: Side) -> list[Kind]:
-    """Return what a side's first rank passed in its call, and in its later calls of the stream."""
-    case, candidate, rank = situation.case, situation.candidate, side.ranks[0]
-    log, stream, seq = case.log(rank), candidate.stream, candidate.seq
+    """Return what a side's first rank passes there in its call, and in its later calls."""
+    candidate, log = situation.candidate, situation.case.log(side.ranks[0])
+    stream, seq = candidate.stream, candidate.seq
     if log is None or stream is None or seq is None:
         return []
     last = min(log.last_seq.get(stream, 0), seq + _LOOK_BACK)
-    calls = log.calls(stream, seq, last + 1)
-    here = _place(situation, side)[1]
-    made = [one for one in calls if one is not None]
-    return [kind(one) for one in made if (case.stack(rank, one) or (one.site or "",)) == here]
+    return _passed(situation, side, log.calls(stream, seq, last + 1))
+
+
+def _passed(situation: Situation, side: Side, calls: Iterable[Call | None]) -> list[Kind]:
+    """Return what a side's first rank passed in those of its calls that are at one place."""
+    here, own = _place(situation, side), side.call
+    # A function that makes several collectives makes this one with this dtype.
+    dtype = own.dtype if own is not None and own.api not in (None, own.op) else None
+    return [
+        kind(one)
+        for one in calls
+        if one is not None
+        and (canonical_op(one.op), situation.case.frames_or_line(side.ranks[0], one)) == here
+        and dtype in (None, one.dtype)
+    ]
 
 
 def all_usual(situation: Situation) -> bool:
@@ -248,23 +255,15 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
 
 
+_ORDERED: Final = re.compile(
+    r"for (?!.* if ).+? in ([\[(\"']|(range|enumerate|reversed|sorted|zip|DataLoader)\()"
+)
+"""A loop over what has the same order on all ranks, and the same length in most programs."""
+
+
 def is_over_names(decision: Decision) -> bool:
     """Return whether a ``for`` goes over what may have another order, or length, on each rank."""
-    head = decision.text.partition("  #")[0]
-    if not head.startswith("for "):
-        return False
-    try:
-        loop = ast.parse(f"{head}\n    pass").body[0]
-    except SyntaxError:
-        return False
-    over = loop.iter if isinstance(loop, ast.For) else None
-    if not isinstance(over, ast.Call):
-        return not isinstance(over, ast.List | ast.Tuple | ast.Constant)
-    name = over.func.id if isinstance(over.func, ast.Name) else ""
-    return name not in _ORDERED
-
-
-_ORDERED: Final = ("range", "enumerate", "reversed", "sorted", "zip", "DataLoader")
+    return decision.text.startswith("for ") and not _ORDERED.match(decision.text)
 
 
 def differ_in_first_only(calls: Sequence[Call]) -> bool:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import arguments
+from collectrace.align.causes import arguments, inputs
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import Divergence
@@ -149,13 +149,9 @@ def _itself(situation: Situation) -> str:
 
 def _batches(situation: Situation, side: Side) -> int:
     """Return how many batches a rank's loader has, if it is at the last; else 0."""
-    log, call = situation.case.log(side.ranks[0]), side.call
-    seen = [one for one in log.batches if call and one.t < call.t] if log is not None else []
-    if not seen or seen[-1].end:
-        return 0
-    own = (one for one in reversed(seen) if one.loader == seen[-1].loader)
-    length = next((one.length for one in own if one.length is not None), None)
-    return length if length is not None and length == seen[-1].batch >= _SEVERAL else 0
+    found = inputs.reached(situation.case.log(side.ranks[0]), side.call)
+    is_last = found is not None and found.length == found.batch >= _SEVERAL
+    return found.batch if found is not None and is_last else 0
 
 
 # -- the arguments ---------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from collectrace.findings import (
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.report import tables, text
+from collectrace.report.nearby import Places
 from collectrace.report.tables import Grid
 
 _MOST_FIXES: Final = 3
@@ -212,10 +213,12 @@ def _absent(alignment: Alignment, finding: Finding) -> Iterator[Remark]:
 
 def explanation(finding: Finding) -> list[Prose]:
     """Return why it happened, and what to change: the best way first, then others."""
-    found = [Prose("why", text.clean(finding.cause, lines=True))] if finding.cause else []
+    places = Places(finding)
+    cause = places.brief(text.clean(finding.cause, lines=True))
+    found = [Prose("why", cause)] if cause else []
     fixes = finding.fixes or ((finding.fix,) if finding.fix else ())
     for n, fix in enumerate(fixes[:_MOST_FIXES]):
-        told = text.clean(fix, lines=True)
+        told = places.brief(text.clean(fix, lines=True))
         found.append(Prose("" if n else "fix", _alternative(told) if n else told))
     return found
 

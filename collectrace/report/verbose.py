@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, TextIO
 
 from rich.console import Console
@@ -136,6 +137,7 @@ def _consequences(page: Page, alignment: Alignment, cause: int, depth: int) -> N
             continue
         page.prose(f"led to: {place(finding)}", hang=INDENT)
         terminal.title(page, titled(finding))
-        terminal.blocks(page, explanation(finding))
+        # No excerpt stands above these, so places stay whole.
+        terminal.blocks(page, explanation(replace(finding, excerpt=None)))
         page.line()
         _consequences(page, alignment, n, depth + 1)

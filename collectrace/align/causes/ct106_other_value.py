@@ -22,15 +22,22 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import deciders
+from collectrace.align.causes import apart, deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.reading import chains
 from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line whose value decided."""
-    return deciders.first(situation, "value", "items", "dispatch")
+    """Return the line that decided: no value that neither side has come back with."""
+    stacks = [{*map(chains.site, step.stack)} for step in apart.steps(situation) or ()]
+    within = set.intersection(*stacks) if stacks else set()
+    found = (one for one in deciders.ranked(situation)
+             if deciders.form(one) != "value" or one.site not in within)  # fmt: skip
+    first = next(found, None)
+    is_it = first is not None and deciders.form(first) in ("value", "items", "dispatch")
+    return first if is_it else None
 
 
 def words(situation: Situation, found: Decision) -> Words:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import apart, collectives, control, deciders, frameworks
+from collectrace.align.causes import apart, collectives, control, deciders, frameworks, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.framework_fixes import PARTED, Parted
 from collectrace.align.causes.situation import Situation
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     decision: Decision | None
     """The statement of the library."""
     went: tuple[tuple[Step, str], ...] = ()
-    """Either side, and the function by which it went on in the library."""
+    """Either side, and the function by which it went on in the library; empty: not known."""
     parted: Parted | None = None
     """What that means; the first of ``went`` is over with it."""
 
@@ -59,15 +59,39 @@ def find(situation: Situation) -> Found | None:
 
 
 def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
-    """Return either side with the function of a library by which it parted from the other."""
+    """Return either side with the function by which it parted from the other in a library.
+
+    On one side the library may have called a function of the script's own; then that of the other
+    side is empty: which of its functions is beside it is not known.
+    """
     both = apart.steps(situation)
-    if both is None or not both[0].stack or both[0].stack != both[1].stack:
+    if both is None or not both[0].stack or not both[1].stack:
         return ()
+    depth = chains.shared(both[0].stack, both[1].stack)
+    inner = [len(step.stack) - depth for step in both]
     paths: list[Sequence[str]] = [frameworks.path(situation, step) for step in both]
-    shared = chains.shared(paths[0][::-1], paths[1][::-1])
-    if not shared or shared >= min(map(len, paths)):
+    if not any(inner):
+        shared = chains.shared(paths[0][::-1], paths[1][::-1])
+        if not 0 < shared < min(map(len, paths)):
+            return ()
+        return tuple((step, path[shared]) for step, path in zip(both, paths, strict=True))
+    if all(inner) or not all(
+        path if not n else _is_called_back(situation, step, n)
+        for step, n, path in zip(both, inner, paths, strict=True)
+    ):
         return ()
-    return tuple((step, path[shared]) for step, path in zip(both, paths, strict=True))
+    names = (
+        chains.function(step.stack[n - 1]) if n else "" for step, n in zip(both, inner, strict=True)
+    )
+    return tuple(zip(both, names, strict=True))
+
+
+def _is_called_back(situation: Situation, step: Step, inner: int) -> bool:
+    """Whether a library called the script's innermost so many frames above a call."""
+    log, call = situation.case.log(step.rank), step.call
+    stack = log.stack(call) if log is not None and call is not None else None
+    lines = stack.libraries or () if stack is not None else ()
+    return any(line.startswith(f"{inner} ") for line in lines)
 
 
 def words(situation: Situation, found: Found) -> Words:
@@ -76,13 +100,15 @@ def words(situation: Situation, found: Found) -> Words:
     if found.parted is not None:
         (over, _), (going, _) = found.went
         meaning = found.parted.why.format(over=over.who, going=going.who)
-        return Words(headline, (meaning,), (found.parted.fix,))
-    told = text.listed([f"{step.who} in {function}()" for step, function in found.went])
+        return Words(headline, (meaning,), (found.parted.fix,), undecided=found.decision is None)
+    told = text.listed(
+        [f"{step.who} in {f'{name}()' if name else _name(step)}" for step, name in found.went]
+    )
     why = (f"The same line called a library on all ranks: then {told}.",) if told else ()
     decision = found.decision
     if decision is None:
         fix = "Give the library the same values on every rank: look for what it decides by."
-        return Words(headline, why, (fix,))
+        return Words(headline, why, (fix,), undecided=True)
     said, library = deciders.quoted(decision), decision.library
     return Words(
         headline,
@@ -94,3 +120,7 @@ def words(situation: Situation, found: Found) -> Words:
             ),
         ),
     )
+
+
+def _name(step: Step) -> str:
+    return phrases.name(step.call) if step.call is not None else "no call"

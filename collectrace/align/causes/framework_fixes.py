@@ -49,6 +49,8 @@ class Fix:
     """What a statement that decided must hold; empty: anything."""
     replaces: bool = False
     """Whether the fix of the cause would be wrong beside it."""
+    why: str = ""
+    """How the framework comes to the call; empty: its name tells."""
 
     def fits(self, call: Call, path: Sequence[str], decided: Sequence[str]) -> bool:
         """Whether it is about a call, its way through libraries, and what decided."""
@@ -74,11 +76,13 @@ TABLE: Final = (
     # fit_loop.py, on_advance_end: the callbacks' hook comes before the module's, and that of
     # progress_bar.py, get_metrics, reduces what was logged, where the bar is shown: on rank 0.
     Fix(
-        "Lightning's progress bar is on rank 0 alone, and reduces what was logged with "
-        "sync_dist=True before the hooks of the module come: make no collective in "
-        "on_train_epoch_end beside such values, as by compute() of a metric (log the metric itself "
-        "by self.log()), or switch the bar off: Trainer(enable_progress_bar=False).",
-        ("lightning.log",), path="ProgressBar.get_metrics", replaces=True,
+        "Make no collective in on_train_epoch_end beside such values, as by compute() of a metric: "
+        "log the metric itself by self.log(). Or switch the bar off: "
+        "Trainer(enable_progress_bar=False).",
+        ("lightning.log",), path="ProgressBar.get_metrics", when=("some ranks", "library"),
+        replaces=True,
+        why="Lightning's progress bar is on rank 0 alone. It reduces what was logged with "
+        "sync_dist=True before the module's on_train_epoch_end runs.",
     ),
     # LightningModule.log: "Tells Lightning if you are calling self.log from every process
     # (default) or only from rank 0. If True, you won't be able to use this metric as a monitor".
@@ -189,10 +193,13 @@ TABLE: Final = (
     # -- torchmetrics 1.9.0: metric.py ----------------------------------------------------------
     # Metric._sync_dist gathers the states of all ranks, in compute() where sync_on_compute is
     # true, its default; a list state without a reduction that is empty gathers nothing.
+    # _wrap_compute returns the value that it kept, if there was no update() since.
     Fix(
         "Call compute() of the metric on every rank, after an update() on every rank: it gathers "
         "the states of all. For a value of the rank's own: Metric(sync_on_compute=False).",
         ("torchmetrics.sync",),
+        why="A metric keeps what compute() gave until its next update(): a rank without one "
+        "gathers nothing.",
     ),
     # Metric.add_state: dist_reduce_fx; Metric._sync_dist joins a list only for "cat".
     Fix(

@@ -46,7 +46,8 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
         return words
     kept = words.fixes[1:] if found.whole_forward else words.fixes
     replaces = found.replaces or situation.kind == "p2p_mismatch"
-    return replace(words, fixes=(*found.text.split("\n"), *(() if replaces else kept))[:3])
+    fixes = (*found.text.split("\n"), *(() if replaces else kept))[:3]
+    return replace(words, why=(*words.why, *filter(None, [found.why])), fixes=fixes)
 
 
 def _row(situation: Situation, code: str) -> Fix | None:
@@ -56,12 +57,14 @@ def _row(situation: Situation, code: str) -> Fix | None:
     when = _when(situation, code)
     rows = [r for r in TABLE if when in r.when and (code == "CT503" or not r.whole_forward)]
     steps = _made(situation, code, when)
-    named = when == "some ranks" and code not in _PROVEN and _are_two_parts(situation)
+    is_any = when not in ("some ranks", "library") or code in _PROVEN
+    named = not is_any and _are_two_parts(situation)
     for step in steps:
         lines = [phrases.text(situation.case, frame) for frame in _line(step)]
         made = [*(one.text for one in situation.decisions), *lines]
         for row in rows:
-            if step.call is None or (named and not (row.path or is_asked(step.call))):
+            is_of_one = named and not row.path
+            if step.call is None or (is_of_one and (when == "library" or not is_asked(step.call))):
                 continue
             if row.fits(step.call, path(situation, step), made):
                 return row

@@ -111,7 +111,7 @@ class Situation:
 
 Need = Literal[
     "root", "early", "consequence", "decisions", "suspects", "join", "ddp", "raised",
-    "died", "missing", "silent", "busy", "finished", "several", "frameworks", "library",
+    "died", "missing", "silent", "busy", "finished", "several", "frameworks",
     "inputs", "caught",
 ]  # fmt: skip
 """A fact without which a cause is not tried."""
@@ -146,7 +146,6 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "finished": _any_is("finished"),
     "several": lambda s: len(s.called) > 1,
     "frameworks": lambda s: s.has_frameworks,
-    "library": lambda s: any(one.library for one in s.decisions),
     "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),
     "caught": lambda s: any(one.caught or one.failed or one.refused for one in _logs(s)),
 }

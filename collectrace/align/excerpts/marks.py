@@ -16,7 +16,15 @@ from collectrace.align.judging.case import Case
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
-from collectrace.findings import Decision, DecisionSide, Finding, Side, Strength, Way
+from collectrace.findings import (
+    Decision,
+    DecisionSide,
+    DependsOn,
+    Finding,
+    Side,
+    Strength,
+    Way,
+)
 from collectrace.records import Call, Group
 from collectrace.signature import is_user
 
@@ -30,7 +38,16 @@ HELD: Final = "\2"
 """In a note: how long the longest of them has been there."""
 
 EVERY: Final = "every rank"
-_OPEN: Final = "may have decided"
+_OPEN: Final[Mapping[DependsOn, str]] = {
+    "rank": "depends on the rank", "data": "depends on each rank's data",
+    "length": "depends on a length", "received": "depends on what was received",
+    "exception": "depends on an exception", "order": "depends on the order of a set",
+    "clock": "depends on a clock", "random": "depends on a random number",
+    "files": "depends on the file system", "environment": "depends on the environment",
+    "root": "depends on a result of the root", "unknown": "may have decided",
+    "agreed": "may have decided",
+}  # fmt: skip
+"""Of a statement of which it is not known what it did: what it depends on."""
 
 _MOST_DECISIONS: Final = 3
 _MOST_RANKS: Final = 256
@@ -82,7 +99,8 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
     called = [mark for side in sides for mark in _called(case, finding, side)]
     called += _skipped(finding)
     known = {mark.site for mark in called}
-    decided = [m for m in _decided(case, finding) if m.note != _OPEN or m.site not in known]
+    open_ = _OPEN.values()
+    decided = [m for m in _decided(case, finding) if m.note not in open_ or m.site not in known]
     came = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
     ranks = {rank for side in finding.sides for rank in side.ranks} | {*finding.suspects}
     now = [
@@ -111,17 +129,20 @@ def _merged(found: Iterable[Mark]) -> list[Mark]:
 
 def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
     """Return what the statements did that can have decided, the surest of them."""
-    for one in _telling(finding.decisions or ()):
+    telling = _telling(finding.decisions or ())
+    for one in telling:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
         found = sorted(_outcomes(case, finding, one))
-        is_sure = one.strength in _SURE
+        is_sure = one.strength in _SURE or len(telling) == 1
+        origin: DependsOn = next(iter(one.depends_on), "unknown")
         if not found:
             ranks = tuple(side.rank for side in one.sides)
-            yield Mark(stack, "decision", "" if is_sure else _OPEN, ranks)
+            note = "" if one.strength in _SURE else _OPEN[origin]
+            yield Mark(stack, "decision", note, ranks)
         for n, (ranks, note) in enumerate(found):
             yield Mark(stack, "decision", note if n or is_sure else f"possible: {note}", ranks)
-        if one.comes_from is not None and one.depends_on[0] not in ("agreed", "unknown"):
+        if one.comes_from is not None and origin not in ("agreed", "unknown"):
             ranks = tuple(side.rank for side in one.sides)
             yield Mark(frames.of_sites([one.comes_from.site]), "decision", "", ranks)
 
@@ -142,7 +163,8 @@ def _outcomes(
     for n, side in enumerate(decision.sides):
         did = _words(side)
         if did and n and side.rank == decision.sides[0].rank:
-            yield (side.rank,), f"usually {did}"
+            if decision.sides[0].did is not None:
+                yield (side.rank,), f"usually {did}"
         elif did:
             yield _peers(case, finding, side.rank), f"{did} on {WHO}"
 

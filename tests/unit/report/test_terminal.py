@@ -14,6 +14,7 @@ from rich.console import Console
 from collectrace.findings import (
     KINDS,
     Alignment,
+    Excerpt,
     Finding,
     Job,
     Kind,
@@ -230,6 +231,17 @@ def test_the_first_consequence_is_told_and_the_others_counted() -> None:
     assert "then  effect 0 (and 5 more: --verbose)" in seen
     assert "why 0." not in seen
     assert [f"why {n}." in whole(alignment) for n in range(6)] == [True] * 6
+
+
+def test_a_consequence_is_told_without_an_excerpt_and_keeps_its_files() -> None:
+    shown = (Excerpt(path="train.py", function="main", lines=()),)
+    root = replace(
+        alignments.join_with_barrier().findings[0], cause="Root at train.py:43.", excerpt=shown
+    )
+    effect = replace(root, headline="effect", cause="Effect at train.py:43.", caused_by=0)
+    told = whole(replace(alignments.join_with_barrier(), findings=(root, effect)))
+    assert "Root at line 43." in told
+    assert "Effect at train.py:43." in told
 
 
 def test_rows_that_were_left_out_are_a_gap() -> None:

@@ -26,7 +26,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT804", "decided-in-a-library",
         "A library decided, by something that is not the same on all ranks.",
-        ROWS | kinds("missing_call"), ("root", "library"),
+        ROWS | kinds("missing_call"), ("root", "frameworks"),
         yields_to=("CT2", "CT5", "CT801", "CT802", "CT803"),
     ),
 )  # fmt: skip

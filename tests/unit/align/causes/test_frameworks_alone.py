@@ -67,6 +67,51 @@ def test_a_list_of_states_of_another_length(tmp_path: Path) -> None:
     assert "Call compute()" not in found.fix
 
 
+FIT = """\
+class Counts(Model):
+    def on_train_epoch_end(self):
+        confusion.compute()  # COMPUTE
+
+trainer.fit(Counts())  # FIT
+"""
+"""Ranks go different ways within ``fit()``, whose own text was not recorded."""
+
+
+def parted(folder: Path, paths: tuple[str, str], *, called_back: bool | None = None) -> Finding:
+    """Each rank calls in another function of Lightning, or by way of it (if ``called_back``)."""
+    program = Program(folder, FIT)
+    for rank, path in enumerate(paths):
+        inner = [("COMPUTE", "Counts.on_train_epoch_end")]
+        frames = [*inner[: rank if called_back is not None else 0], ("FIT", "<module>")]
+        role, op = (("lightning.log", "all_reduce"), ("lightning.sigterm", "broadcast"))[rank]
+        call = program.call(rank, op, *frames, role=role)
+        program.run.rank(rank).stuck_in(call)
+        [stack] = [one for one in program.run.rank(rank).items if isinstance(one, Stack)]
+        stack.path = ["Trainer.fit", *path.split()]
+        stack.libraries = ["1 /site-packages/lightning/call.py:9 hook"] if called_back else []
+    return finding(program)
+
+
+def test_a_library_decided_whose_text_is_not_known(tmp_path: Path) -> None:
+    found = parted(tmp_path, ("_FitLoop.on_advance_end save", "_FitLoop.advance step"))
+    assert found.code == "CT804"
+    assert "The epoch was over on rank 0, and not on rank 1" in found.cause
+
+
+def test_functions_of_a_library_that_no_row_knows(tmp_path: Path) -> None:
+    found = parted(tmp_path, ("Loop.save write", "Loop.step forward"))
+    assert found.code == "CT804"
+    assert "rank 0 in Loop.save() and rank 1 in Loop.step()" in found.cause
+
+
+@pytest.mark.parametrize("called_back", [True, False])
+def test_a_library_called_the_script_back_on_one_rank(called_back: bool, tmp_path: Path) -> None:
+    found = parted(tmp_path, ("ProgressBar.get_metrics", "sync"), called_back=called_back)
+    assert (found.code == "CT804") == called_back
+    assert ("rank 1 in Counts.on_train_epoch_end()" in found.cause) == called_back
+    assert ("Trainer(enable_progress_bar=False)" in found.fix) == called_back
+
+
 # -- a function that keeps its result -----------------------------------------------------------
 
 CACHED = """\

@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "records": ("tests/process/test_completeness.py",),
-    "seed": ("tests/process/test_seed_verdicts.py",),
+    "seed": ("tests/process/test_join_cases.py", "-k", "test_verdict"),
     "unit": ("tests/unit",),
     "parity": ("tests/process/test_parity.py",),
     "zoo": ("tests/process/test_zoo.py", "-k", "test_verdict and matching and not twin"),

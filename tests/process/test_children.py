@@ -16,7 +16,6 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from collectrace.align import align
 from collectrace.config import Config
 from collectrace.records import Batch, Epoch, Exit
 from collectrace.tracer.life.children import ChildSetup
@@ -287,17 +286,3 @@ def test_how_it_ended(how: str, status: int, expected: list[tuple[Any, ...]], ra
         assert told(logs[0])[4] == f"test_children.py:{an_exception.__code__.co_firstlineno + 4}"
     for log in logs:
         assert len(log.of(Exit)) == (log.exit is not None)
-
-
-def one_leaves_at_once() -> None:
-    dist.barrier()
-    if dist.get_rank() == 1:
-        os._exit(0)
-    dist.all_reduce(torch.ones(1))
-
-
-def test_a_rank_that_leaves_without_a_word_is_told_from_one_that_ends(ranks: Ranks) -> None:
-    ran = ranks.run(one_leaves_at_once, exits=(1, 0))
-    assert ran.log(1).exit is None
-    first = align(ran.logs).findings[0]
-    assert (first.kind, first.suspects) == ("missing_call", (1,))

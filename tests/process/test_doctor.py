@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -17,8 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-from collectrace import cli
 from collectrace.doctor import checkup, known, processes
+from tests.support import commands
 from tests.support.installed import metadata
 
 ROOT: Final = Path(__file__).parents[2]
@@ -93,10 +92,9 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, Job]]:
 
 
 def ask(*arguments: str) -> tuple[int, dict[str, Any]]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(["doctor", *arguments, "--json", "-"], out, err)
-    assert err.getvalue() == ""
-    return status, json.loads(out.getvalue())
+    status, out, err = commands.run("doctor", *arguments, "--json", "-")
+    assert err == ""
+    return status, json.loads(out)
 
 
 def source(answer: dict[str, Any], name: str) -> dict[str, Any]:
@@ -119,9 +117,9 @@ def test_a_job_that_records_itself(jobs: tuple[Job, Job]) -> None:
     assert answer["next_time"] == []
     # What it says to type finds what hangs.
     *_, path = files["command"].split()
-    out = io.StringIO()
-    assert cli.main(["align", path, "--json", "-"], out, io.StringIO()) in (0, 1, 3)
-    assert json.loads(out.getvalue())["world_size"] == 2
+    status, out, _ = commands.run("align", path, "--json", "-")
+    assert status in (0, 1, 3)
+    assert json.loads(out)["world_size"] == 2
 
 
 def test_a_job_that_does_not(jobs: tuple[Job, Job]) -> None:
@@ -197,11 +195,3 @@ def test_another_users_job_is_said_to_be_one(jobs: tuple[Job, Job]) -> None:
         0,
         f"process {job.pids[0]} is root's: permission denied to look into it; ask as root",
     )
-
-
-def test_no_job_at_all(tmp_path: Path) -> None:
-    status, answer = ask(str(tmp_path))
-    assert status == 3
-    assert answer["processes"] == []
-    assert not answer["can_learn"]
-    assert "export COLLECTRACE=1" in answer["next_time"]

@@ -22,23 +22,6 @@ from collectrace.align.alignment import align
 from collectrace.records import HANDLED, Call, Raised, Stall
 from tests.support.real_ranks import Ranks, read_log
 
-
-def interrupted(number: int) -> None:
-    """Rank 1 never comes to the barrier; some seconds later a person gives up."""
-    if dist.get_rank() == 1:
-        time.sleep(12)
-        os._exit(1)
-    threading.Timer(8, signal.raise_signal, [number]).start()
-    dist.barrier()
-
-
-def test_ctrl_c_on_a_hang(ranks: Ranks) -> None:
-    ran = ranks.run(interrupted, 2, signal.SIGINT, exits=(1, 1))
-    zero = align(ran.logs).ranks[0]
-    assert zero.state == "blocked"
-    assert zero.detail.startswith("in barrier at test_ends.py")
-
-
 CRASHES = """
 import sys, types, torch, torch.distributed as dist
 import collectrace
@@ -82,18 +65,6 @@ class Corrupt(Dataset[Any]):
 
     def __len__(self) -> int:
         return 8
-
-
-def worker() -> None:
-    for batch in DataLoader(Corrupt(), num_workers=1):
-        dist.all_reduce(batch)
-
-
-def test_an_exception_in_a_dataloaders_worker(ranks: Ranks) -> None:
-    ran = ranks.run(worker, 1, exits=(1,))
-    line = Corrupt.__getitem__.__code__.co_firstlineno + 2
-    zero = align(ran.logs).ranks[0]
-    assert zero.detail == f"ValueError: corrupt JPEG: sample 3 at test_ends.py:{line}"
 
 
 def catches() -> None:
@@ -183,26 +154,6 @@ def test_what_is_handled_while_a_call_is_made_is_recorded_once(ranks: Ranks) -> 
     assert align(ran.logs).status == "aligned"
 
 
-def in_a_thread() -> None:
-    def train() -> None:
-        dist.all_reduce(torch.zeros(1))
-        if dist.get_rank() == 1:
-            raise ValueError("loss is nan")
-        dist.all_reduce(torch.zeros(1))
-
-    thread = threading.Thread(target=train, name="train", daemon=True)
-    thread.start()
-    thread.join(6)
-    os._exit(0) if dist.get_rank() == 0 else dist.destroy_process_group()
-
-
-def test_an_exception_that_ends_the_training_thread(ranks: Ranks) -> None:
-    ran = ranks.run(in_a_thread, 2)
-    one = align(ran.logs).ranks[1]
-    assert one.state == "raised"
-    assert one.detail.startswith("ValueError: loss is nan at test_ends.py")
-
-
 def load(name: str) -> None:
     raise KeyError(name)
 
@@ -247,24 +198,10 @@ def leaves_on_sigterm() -> None:
     dist.barrier()
 
 
-@pytest.mark.parametrize("function", [leaves_on_sigterm])
-def test_a_handler_that_leaves_a_wait(function: Any, ranks: Ranks) -> None:
-    ran = ranks.run(function, 2, exits=(0, 1))
+def test_a_handler_that_leaves_a_wait(ranks: Ranks) -> None:
+    ran = ranks.run(leaves_on_sigterm, 2, exits=(0, 1))
     zero = align(ran.logs).ranks[0]
     assert zero.state == "blocked"
-
-
-def killed_when_done() -> None:
-    """As Ray ends its workers."""
-    for _ in range(5):
-        dist.all_reduce(torch.zeros(1))
-    dist.destroy_process_group()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_launcher_that_kills_when_all_is_done(ranks: Ranks) -> None:
-    ran = ranks.run(killed_when_done, 2, exits=(-signal.SIGKILL, -signal.SIGKILL))
-    assert align(ran.logs).status == "aligned"
 
 
 class Slow(Dataset[Any]):

@@ -1,4 +1,4 @@
-"""The six cases that started this project, run for real: the files hold the document's traces.
+"""The six cases that started this project, run for real: what the files hold, and the verdicts.
 
 Each table below is the document's, its words left as they are: R0 on the left, R1 on the right.
 What it leaves out is checked apart: the constructor's calls, and the buckets that DDP agrees on
@@ -8,6 +8,7 @@ anew before its second backward.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -16,9 +17,11 @@ from typing import Final
 
 import pytest
 
+from collectrace.align import align
 from collectrace.records import Call
 from tests.support.real_ranks import ROOT, Log, Ran, Ranks
 from tests.zoo.protocol import Request
+from tests.zoo.runner import Server
 from tools.join_cases import known_outcomes
 
 SCRIPT: Final = ROOT / "tools" / "join_cases.py"
@@ -186,6 +189,23 @@ def check_left_out(log: Log) -> None:
     assert [c.seq for c in calls] == list(range(1, len(calls) + 1))
 
 
+FORWARDS: Final = "rank 0 ran 2 forward passes and rank 1 got to its 3rd"
+BATCHES: Final = "rank 0 had 2 batches and rank 1"
+MISSED: Final = (["missing_call"], (), "CT204", FORWARDS)
+CROSSED: Final = (["role_mismatch", "dtype_mismatch"], (1,), "CT201", BATCHES)
+VERDICTS: Final[dict[tuple[int, str], tuple[list[str], tuple[int, ...], str, str]]] = {
+    (2, "native"): MISSED,
+    (3, "native"): MISSED,
+    (3, "ones"): MISSED,
+    (4, "native"): (["op_mismatch"], (1,), "CT201", BATCHES),
+    (4, "zeros"): CROSSED,
+    (4, "ones"): CROSSED,
+    (5, "native"): (["op_mismatch"], (), "CT204", FORWARDS),
+    (5, "zeros"): (["shape_mismatch"], (), "CT204", FORWARDS),
+}
+"""By case and barrier: kinds of errors; suspects, code and words of the first."""
+
+
 def run(ranks: Ranks, case: int, barrier: str, seconds: float) -> Ran:
     logs = ranks._folder / f"run{ranks._runs + 1}" / "logs"
     return ranks._submit(
@@ -204,29 +224,42 @@ def ended(status: int | None) -> str:
     return "finished" if status == 0 else ("raised" if status > 0 else "aborted")
 
 
-@pytest.mark.parametrize(
-    ("case", "barrier", "text"),
-    [
-        (1, "native", CASE_1),
-        (2, "native", CASE_2),
-        (3, "native", CASE_3),
-        (3, "ones", CASE_3),
-        (4, "native", CASE_4),
-        (4, "zeros", CASE_4_ZEROS),
-        (4, "ones", CASE_4_ONES),
-        (5, "native", CASE_5),
-        (5, "zeros", CASE_5),
-        (6, "native", CASE_6),
-        (6, "ones", CASE_6),
-    ],
-)
-def test_the_documents_trace(case: int, barrier: str, text: str, ranks: Ranks) -> None:
-    hangs = case == 5 or (case == 4 and barrier == "native")
-    ran = run(ranks, case, barrier, 18 if hangs else 60)
-    output = "\n".join(ran.output(rank) for rank in range(2))
-    assert tuple(map(ended, ran.exits)) == known_outcomes(case, barrier), output
-    for rank, expected in enumerate(table(text, barrier)):
-        log = ran.log(rank)
+TRACES: Final = {
+    (1, "native"): CASE_1,
+    (2, "native"): CASE_2,
+    (3, "native"): CASE_3,
+    (3, "ones"): CASE_3,
+    (4, "native"): CASE_4,
+    (4, "zeros"): CASE_4_ZEROS,
+    (4, "ones"): CASE_4_ONES,
+    (5, "native"): CASE_5,
+    (5, "zeros"): CASE_5,
+    (6, "native"): CASE_6,
+    (6, "ones"): CASE_6,
+}
+"""By case and barrier."""
+
+
+@pytest.fixture(scope="module")
+def ran(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], Ran]:
+    """Runs a case, once for all tests."""
+    ranks = Ranks(server, tmp_path_factory.mktemp("cases"))
+
+    @cache
+    def once(case: int, barrier: str) -> Ran:
+        hangs = case == 5 or (case == 4 and barrier == "native")
+        return run(ranks, case, barrier, 18 if hangs else 60)
+
+    return once
+
+
+@pytest.mark.parametrize(("case", "barrier"), TRACES)
+def test_the_documents_trace(case: int, barrier: str, ran: Callable[[int, str], Ran]) -> None:
+    left = ran(case, barrier)
+    output = "\n".join(left.output(rank) for rank in range(2))
+    assert tuple(map(ended, left.exits)) == known_outcomes(case, barrier), output
+    for rank, expected in enumerate(table(TRACES[case, barrier], barrier)):
+        log = left.log(rank)
         check_left_out(log)
         found = [recorded(c) for c in log.calls if c.role not in LEFT_OUT]
         # An all-reduce of unequal bytes may let a rank of gloo go on before the other aborts.
@@ -237,11 +270,31 @@ def test_the_documents_trace(case: int, barrier: str, text: str, ranks: Ranks) -
             assert one == other, f"rank {rank}, row {row}"
 
 
+@pytest.mark.parametrize(("case", "barrier"), TRACES)
+def test_verdict(case: int, barrier: str, ran: Callable[[int, str], Ran]) -> None:
+    alignment = align(ran(case, barrier).logs)
+    errors = [finding for finding in alignment.findings if finding.severity == "error"]
+    if (case, barrier) not in VERDICTS:
+        assert (errors, alignment.exit_status) == ([], 0)
+        return
+    kinds, suspects, code, cause = VERDICTS[case, barrier]
+    assert [finding.kind for finding in errors] == kinds
+    assert alignment.exit_status == 1
+    first, *others = errors
+    assert (first.code, first.suspects) == (code, suspects)
+    assert cause in first.cause
+    assert "join_cases.py:" in first.headline
+    for consequence in others:
+        assert (consequence.caused_by, consequence.code) == (0, "CT901")
+        dtypes = {side.call.dtype for side in consequence.sides if side.call is not None}
+        assert dtypes == {"int64", "float32"}
+
+
 @pytest.mark.parametrize(("barrier", "fatal"), [("zeros", 2), ("ones", 3)])
 def test_the_root_is_the_barrier_and_the_bytes_differ_later(
-    barrier: str, fatal: int, ranks: Ranks
+    barrier: str, fatal: int, ran: Callable[[int, str], Ran]
 ) -> None:
-    zero, one = (run(ranks, 4, barrier, 60).calls(rank) for rank in range(2))
+    zero, one = (ran(4, barrier).calls(rank) for rank in range(2))
     pairs = list(zip(zero, one, strict=False))
     root = next(n for n, (a, b) in enumerate(pairs) if a.program != b.program)
     assert (zero[root].role, one[root].role) == ("join.count_nonjoined", "user")

@@ -81,32 +81,6 @@ for n in range(10**9):
         assert (found.kind, found.seq, found.suspects) == ("reduce_op_mismatch", 301, (2,))
 
 
-def test_a_healthy_job_hears_nothing(tmp_path: Path) -> None:
-    script = (
-        BEGIN
-        + """
-init()
-groups = [dist.new_group([0, 1]), dist.new_group([1, 2])]
-until = torch.tensor([time.monotonic() + 8])
-dist.broadcast(until, 0)
-go = torch.ones(1)
-while go.item():
-    for group in groups:
-        if group is not dist.GroupMember.NON_GROUP_MEMBER:
-            dist.all_reduce(torch.zeros(3), group=group)
-    go = torch.tensor([float(time.monotonic() < until.item())])
-    dist.broadcast(go, 0)
-dist.destroy_process_group()
-"""
-    )
-    with Apart(tmp_path, script, 3, stall_after=600) as ranks:
-        ranks.wait_for(lambda: all(rank.poll() is not None for rank in ranks.ranks))
-        assert [rank.returncode for rank in ranks.ranks] == [0, 0, 0]
-        assert not heads(ranks)
-        assert "found by" not in "".join(map(ranks.said, range(3)))
-        assert not list(tmp_path.glob("*/*/verdict*"))
-
-
 def test_a_stopped_rank_is_evidence_and_no_error(tmp_path: Path) -> None:
     script = (
         BEGIN

@@ -70,28 +70,17 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-@pytest.mark.parametrize("case", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.slow
-def test_a_rank_that_ends_at_once_is_told_why(tmp_path: Path, case: int) -> None:
-    """One rank has ended as if all was well, the other loses its connection."""
+@pytest.mark.parametrize(("case", "options"), [(2, {}), (3, {}), (4, {"on_divergence": "exit"})])
+def test_a_job_that_ends_by_itself_or_as_asked_is_told_why(
+    tmp_path: Path, case: int, options: dict[str, Any]
+) -> None:
+    """One rank has ended as if all was well, the other loses its connection; or both hang."""
     script = f"""
 from tools.join_cases import train
 train({case}, 5, None)
 """
-    status, said = torchrun(tmp_path, script)
-    assert status == 1
-    assert "the whole report: " in said
-    assert told(tmp_path) == offline(tmp_path) != []
-    assert offline(tmp_path)[0][3] in plain(said)
-
-
-@pytest.mark.slow
-def test_a_hang_is_told_and_ended_where_that_is_asked_for(tmp_path: Path) -> None:
-    script = """
-from tools.join_cases import train
-train(4, 5, None)
-"""
-    status, said = torchrun(tmp_path, script, on_divergence="exit")
+    status, said = torchrun(tmp_path, script, **options)
     assert status == 1
     assert "the whole report: " in said
     assert told(tmp_path) == offline(tmp_path) != []

@@ -58,23 +58,6 @@ def test_a_job_that_copes(kind: str, ranks: Ranks) -> None:
     assert (found.status, found.evidence.damaged_lines) == ("aligned", 0)
 
 
-def swallows() -> None:
-    for n in range(6):
-        try:
-            gather(int(dist.get_rank() == 1 and n == 3))
-        except RuntimeError:
-            continue
-    dist.barrier()
-
-
-def test_a_job_that_does_not(ranks: Ranks) -> None:
-    ran = ranks.run(swallows, 2, timeout=15, exits=(1, 1))
-    root = align(ran.logs).findings[0]
-    assert root.suspects == (1,)
-    assert root.code == "CT306"
-    assert "call 4, rank 1 raised" in root.cause
-
-
 def waits_in_vain() -> None:
     if dist.get_rank() == 0:
         dist.monitored_barrier(timeout=datetime.timedelta(seconds=2))

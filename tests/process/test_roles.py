@@ -12,14 +12,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import BuiltinCommHookType
-from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from collectrace.records import Call, NoSync
 from collectrace.records import Join as JoinRecord
-from tests.support import rank_file_checks
+from tests.support import rank_file_checks, trainings
 from tests.support.rank_file_checks import RankFile
 from tests.support.real_ranks import Ranks
 
@@ -43,17 +42,6 @@ def net(**options: Any) -> DistributedDataParallel:
     return DistributedDataParallel(nn.Linear(4, 4), **options)
 
 
-def own_hook(_: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    work = dist.all_reduce(bucket.buffer(), async_op=True)
-    assert work is not None
-    return work.get_future().then(lambda f: f.value()[0])  # type: ignore[no-any-return]
-
-
-own_hook.__annotations__ = {
-    "bucket": GradBucket, "return": torch.futures.Future[torch.Tensor]
-}  # fmt: skip
-
-
 def hooked(kind: str) -> DistributedDataParallel:
     model = net()
     if kind == "fp16":
@@ -64,7 +52,7 @@ def hooked(kind: str) -> DistributedDataParallel:
         )
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif kind == "own":
-        model.register_comm_hook(state=None, hook=own_hook)
+        model.register_comm_hook(Counter(), trainings.own_hook)
     else:
         register: Any = model._register_builtin_comm_hook
         register(BuiltinCommHookType.FP16_COMPRESS)
@@ -146,13 +134,8 @@ def test_a_comm_hook_keeps_the_role_of_the_one_who_runs_it(ranks: Ranks) -> None
 # -- join() in all its forms ----------------------------------------------------------------
 
 
-class WithBuffers(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.norm(self.inner(x))  # type: ignore[no-any-return]
+def with_buffers() -> DistributedDataParallel:
+    return DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)))
 
 
 class Half(nn.Module):
@@ -169,7 +152,7 @@ def plain_join() -> None:
 
 
 def buffers_join() -> None:
-    joined_steps(DistributedDataParallel(WithBuffers()))
+    joined_steps(with_buffers())
 
 
 def unused_join() -> None:
@@ -284,7 +267,7 @@ def test_throw_on_early_termination(ranks: Ranks) -> None:
 
 
 def two_models() -> None:
-    first, second = net(broadcast_buffers=True), DistributedDataParallel(WithBuffers())
+    first, second = net(broadcast_buffers=True), with_buffers()
     for _ in range(3):
         step(second)
         step(first)
@@ -307,7 +290,7 @@ def one_model() -> None:
 
 
 def alternately() -> None:
-    first, second = net(), DistributedDataParallel(WithBuffers())
+    first, second = net(), with_buffers()
     for _ in range(3):
         step(second)
         with torch.no_grad():

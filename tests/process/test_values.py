@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import weakref
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,25 +139,6 @@ def test_the_loss_of_a_backward_that_hangs_is_settled(ranks: Ranks) -> None:
     assert found["loss"]["value"] == 0.0
     assert "unsettled" not in found["loss"]
     assert read(ran.log(0), STALLED, "waits_in_backward").iteration == 1
-
-
-def lets_go() -> list[bool]:
-    large, other = torch.ones(1000), torch.ones(1000)
-    seen = [weakref.ref(large), weakref.ref(other)]
-    if dist.get_rank() == 1:
-        time.sleep(LONG)
-    dist.barrier()
-    del large
-    other = torch.ones(1)
-    return [reference() is None for reference in seen] + [bool(other)]
-
-
-def test_what_was_read_is_freed_as_ever(ranks: Ranks) -> None:
-    ran = ranks.run(lets_go)
-    for rank in range(2):
-        found = held(ran.log(rank), STALLED, "lets_go")
-        assert found["large"] == {"type": "Tensor", "dtype": "float32", "shape": [1000]}
-        assert ran.result(rank) == [True, True, True]
 
 
 def trains_and_stalls() -> Any:

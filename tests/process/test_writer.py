@@ -25,7 +25,6 @@ from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.switch import current
 from tests.support import rank_file_checks
-from tests.support.meeting import inits
 from tests.support.real_ranks import Ran, Ranks
 
 CALLS: Final = 60
@@ -351,32 +350,6 @@ def test_handlers_that_interrupt_the_tracer(ranks: Ranks) -> None:
             f"{__file__}:{interrupted.__code__.co_firstlineno + 7}"
         }
     assert align(ran.logs).status == "aligned"
-
-
-# -- runs beside each other -----------------------------------------------------------------
-
-
-def two_runs(first: int) -> None:
-    """One process, two inits; a folder that already holds other runs."""
-    for n in inits(2):
-        work(first + n - 1)
-
-
-def test_runs_in_one_folder_never_mix(ranks: Ranks, tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    for first in (1, 3):
-        ranks.run(two_runs, 2, first, init=False, env={"COLLECTRACE_LOG_DIR": str(logs)})
-    runs = sorted(logs.iterdir(), key=lambda run: run.stat().st_mtime_ns)
-    assert "pending" not in {run.name for run in runs}
-    for count, run in zip((1, 2, 3, 4), runs, strict=True):
-        files = [rank_file_checks.read(run / f"rank{rank:05}.jsonl") for rank in range(2)]
-        assert len(list(run.glob("rank*"))) == 2
-        for file in files:
-            rank_file_checks.check_whole(file, 2)
-            assert file.header.run == run.name
-            assert [call.seq for call in file.calls] == list(range(1, count + 1))
-        rank_file_checks.check_agreement(files)
-    assert align(logs).run == runs[-1].name
 
 
 # -- names ----------------------------------------------------------------------------------

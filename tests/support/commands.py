@@ -7,6 +7,20 @@ import io
 from collectrace import cli
 
 
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Closed(io.StringIO):
+    """A pipe whose reader is gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
 def run(*argv: str) -> tuple[int, str, str]:
     """Return the exit status, standard output and standard error of a command."""
     out, err = io.StringIO(), io.StringIO()

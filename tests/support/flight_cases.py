@@ -243,10 +243,6 @@ def never_completed() -> Job:
     return job
 
 
-def missing_dump() -> Job:
-    return rank_zero_is_wrong()
-
-
 def coalesced_differs() -> Job:
     job = _steps(Job(3), 3)
     for ring in job:
@@ -278,7 +274,7 @@ KNOWN_MISSES: Final = (
     FlightCase("rank 0 alone has another size", rank_zero_has_another_size,
                ("shape_mismatch",), (0,)),
     FlightCase("more than ten mismatches", many_mismatches, ("shape_mismatch",), (2,)),
-    FlightCase("a dump is missing", missing_dump, ("op_mismatch",), None, without=(3,)),
+    FlightCase("a dump is missing", rank_zero_is_wrong, ("op_mismatch",), None, without=(3,)),
     FlightCase("a rank is absent, rings have wrapped", never_enqueued_after_wrapping,
                ("missing_call",), (2,)),
 )  # fmt: skip

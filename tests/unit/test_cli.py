@@ -23,7 +23,7 @@ from collectrace.errors import LogError
 from collectrace.findings import Alignment, Finding
 from collectrace.report import REPORTS, Report
 from tests.support import alignments
-from tests.support.commands import run
+from tests.support.commands import Closed, Terminal, run
 from tests.support.synthetic import Run
 
 
@@ -110,16 +110,6 @@ def test_json_to_a_file_leaves_the_report_on_the_screen(
     assert status == 1
     assert "error: rank 1's all_reduce" in out
     assert json.loads((tmp_path / "a.json").read_bytes())["findings"][0]["seq"] == 29
-
-
-def test_json_that_cannot_be_written(answer: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    answer(alignments.all_agree())
-    status, _, err = run("align", "logs", "--json", str(tmp_path / "nowhere" / "a.json"))
-    assert status == 2
-    assert err == (
-        f"collectrace: --json {tmp_path}/nowhere/a.json: {tmp_path}/nowhere is no folder that can "
-        "be written to\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -220,13 +210,6 @@ def test_schema(option: list[str]) -> None:
     assert "sequence number" in out
 
 
-class Closed(io.StringIO):
-    """A pipe whose reader is gone."""
-
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
-
-
 @pytest.mark.parametrize("options", [(), ("--json", "-")])
 def test_a_reader_that_leaves_early_changes_no_verdict(
     answer: Callable[..., dict[str, Any]], options: tuple[str, ...]
@@ -301,13 +284,6 @@ def test_the_short_form_is_the_same_command() -> None:
     assert long.stdout == short.stdout != ""
 
 
-class Terminal(io.StringIO):
-    """A standard error that somebody looks at."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress_is_shown_only_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     from collectrace.report import progress
 
@@ -370,10 +346,6 @@ def test_the_documentation_is_listed_and_shown() -> None:
 
 
 def test_a_chapter_on_a_terminal_is_laid_out() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     out = Terminal()
     assert cli.main(["docs", "report"], out, io.StringIO()) == 0
     assert "How to read a report" in out.getvalue()

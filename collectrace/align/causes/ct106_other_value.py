@@ -30,14 +30,9 @@ from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line that decided.
-
-    A line that both sides are still in has given no value, unless it called a function of the
-    script's own on each.
-    """
-    stacks = [{*map(chains.site, step.stack)} for step in apart.steps(situation) or ()]
-    shared = set.intersection(*stacks) if stacks else set()
-    within = shared if shared in stacks else set[str]()
+    """Return the line that decided: no call of a library that neither side has come back from."""
+    stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
+    within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
     found = (one for one in deciders.ranked(situation)
              if deciders.form(one) != "value" or one.site not in within)  # fmt: skip
     first = next(found, None)

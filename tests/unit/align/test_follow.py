@@ -13,7 +13,6 @@ from threading import Event
 
 import pytest
 
-from collectrace import cli
 from collectrace.align.alignment import align, compared, judged
 from collectrace.align.follow import Follower
 from collectrace.align.reading import run_reader
@@ -23,7 +22,8 @@ from collectrace.errors import LogError
 from collectrace.findings import Alignment, RankState
 from collectrace.records import Call, Exit
 from collectrace.report import live
-from tests.support import alignments
+from tests.support import alignments, commands
+from tests.support.commands import Terminal
 from tests.support.synthetic import Run
 
 # -- reading on ------------------------------------------------------------------------------
@@ -342,11 +342,6 @@ def test_the_report_holds_what_a_fresh_reading_finds(tmp_path: Path) -> None:
 # -- the picture -----------------------------------------------------------------------------
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def rank(n: int, state: str, detail: str = "", held: float | None = None) -> RankState:
     return RankState(
         rank=n, state=state, ended="alive", last_call=alignments.call(28 + n // 7), detail=detail,  # type: ignore[arg-type]
@@ -416,19 +411,18 @@ def test_a_terminal_is_drawn_on_in_place_and_left_clean(monkeypatch: pytest.Monk
 def test_options_that_do_not_fit_are_one_line(
     tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
-    out, err = io.StringIO(), io.StringIO()
-    assert cli.main(("align", str(tmp_path), *options), out, err) == 2
-    assert words in err.getvalue()
-    assert err.getvalue().count("\n") == 1
-    assert out.getvalue() == ""
+    status, out, err = commands.run("align", str(tmp_path), *options)
+    assert (status, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
 
 
 def test_with_json_standard_output_gets_one_object(tmp_path: Path) -> None:
     long_run().write(tmp_path)
-    out, err = io.StringIO(), io.StringIO()
-    assert cli.main(("align", str(tmp_path), "--follow", "--json", "-"), out, err) == 1
-    assert out.getvalue().startswith("{\n")
-    assert "run run-1, 3 ranks" in err.getvalue()
+    status, out, err = commands.run("align", str(tmp_path), "--follow", "--json", "-")
+    assert status == 1
+    assert out.startswith("{\n")
+    assert "run run-1, 3 ranks" in err
 
 
 def test_ranks_that_are_killed_together_are_gone_together(

@@ -15,14 +15,7 @@ from collectrace import cli
 from collectrace.commands import COMMANDS
 from collectrace.errors import LogError
 from tests.support import kind_examples
-from tests.support.commands import run
-
-
-class Closed(io.StringIO):
-    """A pipe whose reader is gone."""
-
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
+from tests.support.commands import Closed, run
 
 
 @pytest.fixture

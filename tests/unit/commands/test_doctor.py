@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collectrace import cli
+from tests.support import commands
 from tests.support.synthetic import Run
 
 SAMPLES = Path(__file__).parents[1] / "ras" / "samples"
@@ -29,10 +29,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(here)
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(["doctor", *arguments], out, err)
-    return status, out.getvalue(), err.getvalue()
+run = partial(commands.run, "doctor")
 
 
 def answer(*arguments: str) -> tuple[int, dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectrace import cli
-from tests.support.commands import run
+from tests.support.commands import Closed, run
 from tests.support.synthetic import Run
 
 HOSTILE = "evil\x1b[2J\u202e|`<b>.py"
@@ -102,17 +102,6 @@ COMMANDS = ("runs", "{}"), ("show", "{}", "--rank", "1"), ("diff", "{}/run-1", "
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_log_cannot_do_anything_to_a_terminal(
-    command: tuple[str, ...], logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    _, out, _ = run(*(part.format(logs) for part in command))
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-    assert "evil" in out
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_a_narrow_screen(
     command: tuple[str, ...], logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,11 +111,6 @@ def test_a_narrow_screen(
     assert status < 2
     assert err == ""
     assert max(map(len, out.splitlines())) <= 72  # a site is never broken
-
-
-class Closed(io.StringIO):
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
 
 
 @pytest.mark.parametrize("options", [(), ("--json", "-")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -15,16 +14,11 @@ from typing import Any
 import fsspec
 import pytest
 
-from collectrace import cli
 from collectrace.align import align
 from collectrace.records import Call, decode
+from tests.support.commands import run
 from tests.support.flight_cases import healthy, never_enqueued, rank_zero_is_wrong
 from tests.support.flight_rings import MS, Job
-
-
-def run(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    return cli.main(list(argv), out, err), out.getvalue(), err.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from collectrace import cli, report
+from collectrace import report
 from collectrace.align.alignment import align
 from collectrace.align.overview import bands
 from collectrace.align.overview.repeats import unpack
 from collectrace.findings import Alignment
 from collectrace.report.page import data, embedded, write
 from tests.support import alignments, seed_cases
+from tests.support.commands import run
 from tests.support.judging import aligned
 from tests.support.synthetic import Run
 from tools.make_logs import Difference, make
@@ -121,8 +122,7 @@ def test_without_jinja2_the_option_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "find_spec", lambda _: None)
-    err = io.StringIO()
-    asked = ["align", str(tmp_path), "--html", str(tmp_path / "x.html")]
-    assert cli.main(asked, io.StringIO(), err) == 2
-    assert "pip install 'collectrace[html]'" in err.getvalue()
+    status, _, err = run("align", str(tmp_path), "--html", str(tmp_path / "x.html"))
+    assert status == 2
+    assert "pip install 'collectrace[html]'" in err
     assert not (tmp_path / "x.html").exists()

@@ -141,41 +141,23 @@ def test_an_ascii_stream_takes_every_report() -> None:
     assert b"   < rank 1: call 29" in raw.getvalue()
 
 
-HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/]\r\n\u202egnp.exe\ud800\x9b31m"
+def test_markup_in_a_log_is_text() -> None:
+    finding = replace(alignments.join_with_barrier().findings[0], headline="[bold red]x[/]")
+    assert "[bold red]x[/]" in screen(replace(alignments.all_agree(), findings=(finding,)))
 
 
-def test_a_log_cannot_write_to_the_terminal() -> None:
-    call = alignments.call(
-        3, HOSTILE, site=HOSTILE, role=HOSTILE, dtype=HOSTILE, shape=[1], thread=HOSTILE,
-        reduce_op=HOSTILE, group=HOSTILE, via=HOSTILE,
-    )  # fmt: skip
+def test_ranks_without_a_log_are_told_where_no_finding_does() -> None:
+    seen = screen(replace(alignments.not_enough(), findings=()))
+    assert "ranks 2-3 left no log." in " ".join(seen.split())
+
+
+def test_a_single_row_that_differs_is_no_table_of_what_met_what() -> None:
     finding = alignments.join_with_barrier().findings[0]
-    rows = tuple(
-        TableRow(seq=n, cells=(call, alignments.call(n)), mark="root" if n == 3 else "")
-        for n in (2, 3)
-    )
-    told = replace(
-        finding,
-        headline=HOSTILE,
-        cause=HOSTILE,
-        fix=HOSTILE,
-        notes=(HOSTILE,),
-        sides=(replace(finding.sides[0], call=call),),
-        table=Table(columns=((0,), (1,)), rows=rows),
-    )
-    rank = replace(alignments.join_with_barrier().ranks[0], detail=HOSTILE, last_call=call)
-    seen = screen(
-        replace(
-            alignments.join_with_barrier(),
-            run=HOSTILE,
-            findings=(told, replace(told, severity="warning"), replace(told, caused_by=0)),
-            ranks=(rank,),
-            evidence=replace(alignments.not_enough().evidence, notes=(HOSTILE,)),
-        )
-    )
-    assert all(c.isprintable() or c == "\n" for c in seen)
-    # Markup is text, not markup.
-    assert "[bold red]x[/]" in seen
+    assert finding.table is not None
+    for rows, is_there in ((finding.table.rows, True), (finding.table.rows[:5], False)):
+        told = replace(finding, table=replace(finding.table, rows=rows))
+        seen = screen(replace(alignments.all_agree(), findings=(told,)))
+        assert ("what met what" in seen) is is_there
 
 
 def test_a_name_without_end_does_not_fill_the_screen() -> None:

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from collectrace import cli
 from collectrace.align import align
 from collectrace.align.browsing import timeline
 from collectrace.align.reading import run_reader
 from collectrace.report import perfetto
-from tests.support import trace_events
+from tests.support import commands, trace_events
 from tests.support.synthetic import SECOND, Run
 from tests.support.trace_events import Event
 
@@ -295,10 +294,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.M
     assert peak(8_000) < 1.3 * peak(2_000)
 
 
-def run_align(*argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = cli.main(["align", *argv], out, err)
-    return status, out.getvalue(), err.getvalue()
+run_align = partial(commands.run, "align")
 
 
 def test_the_option(tmp_path: Path) -> None:

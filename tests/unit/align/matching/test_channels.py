@@ -83,59 +83,25 @@ def test_five_sends_against_four_receives(tmp_path: Path) -> None:
     assert issue.recv is None
 
 
-def test_a_receive_that_nobody_sends_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sent", "received", "differs"),
+    [({"peer": 1, "tag": 3}, (1, {"peer": 0, "tag": 4}), "tag"),
+     ({"peer": 2}, (1, {"peer": 0}), "destination"),
+     ({"peer": 2}, (2, {"peer": 1}), "source"),
+     ({"peer": 1, "group": "1"}, (1, {"peer": 0}), "group")],
+)  # fmt: skip
+def test_a_message_that_differs_in_one_thing_is_near(
+    sent: dict[str, Any], received: tuple[int, dict[str, Any]], differs: str, tmp_path: Path
+) -> None:
     run = Run(3)
-    run.rank(2).recv(1)
-    (issue,) = issues(run, tmp_path)
-    assert (issue.channel, issue.seq, issue.send) == (channel(1, 2), 1, None)
-    assert issue.near is None
-
-
-def test_a_wrong_tag(tmp_path: Path) -> None:
-    run = Run(2)
-    run.rank(0).send(1, tag=3)
-    run.rank(1).recv(0, tag=4)
-    (issue,) = issues(run, tmp_path)
-    assert issue.channel == channel(0, 1, 4)
-    assert issue.near is not None
-    assert issue.near.differs == "tag"
-
-
-def test_a_wrong_destination(tmp_path: Path) -> None:
-    run = Run(3)
-    run.rank(0).send(2)
-    run.rank(1).recv(0)
-    (issue,) = issues(run, tmp_path)
-    assert issue.near is not None
-    assert issue.near.differs == "destination"
-
-
-def test_a_wrong_source(tmp_path: Path) -> None:
-    run = Run(3)
-    run.rank(0).send(2)
-    run.rank(2).recv(1)
-    (issue,) = issues(run, tmp_path)
-    assert issue.near is not None
-    assert issue.near.differs == "source"
-
-
-def test_a_wrong_group(tmp_path: Path) -> None:
-    run = Run(2)
     run.group("1", [0, 1])
-    run.rank(0).send(1, group="1")
-    run.rank(1).recv(0)
+    run.rank(0).send(**sent)
+    receiver, fields = received
+    run.rank(receiver).recv(**fields)
     (issue,) = issues(run, tmp_path)
+    assert issue.channel == channel(fields["peer"], receiver, fields.get("tag", 0))
     assert issue.near is not None
-    assert issue.near.differs == "group"
-
-
-def test_two_ranks_that_receive_first_miss_each_other(tmp_path: Path) -> None:
-    run = Run(2)
-    run.rank(0).recv(1)
-    run.rank(1).recv(0)
-    assert {(i.channel, i.near) for i in issues(run, tmp_path)} == {
-        (channel(1, 0), None), (channel(0, 1), None),
-    }  # fmt: skip
+    assert issue.near.differs == differs
 
 
 def test_receives_from_any_source_take_what_is_left_over(tmp_path: Path) -> None:

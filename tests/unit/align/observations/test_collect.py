@@ -105,17 +105,6 @@ def passes(run: Run, count: int, *, told: bool, shuffle: bool = True) -> None:
                 rank.epoch(0, set=False, shuffle=shuffle, site="train.py:9")
 
 
-def test_a_shuffling_sampler_that_never_hears_of_epochs(tmp_path: Path) -> None:
-    run = Run(2)
-    passes(run, 3, told=False)
-    found = noticed(run, tmp_path, "sampler_epoch")
-    assert found is not None
-    assert "ranks 0-1" in found.headline
-    assert "3 times" in found.headline
-    assert "train.py:9" in found.cause
-    assert "set_epoch" in found.fix
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_one_pass_needs_no_epoch(tmp_path: Path, count: int) -> None:
     run = Run(2)
@@ -264,13 +253,6 @@ EXHAUSTED = (
 def first(run: Run, folder: Path) -> Finding:
     run.write(folder)
     return align(folder).findings[0]
-
-
-def test_an_early_termination_that_was_asked_for_is_no_crash(tmp_path: Path) -> None:
-    found = first(thrown(True, *EXHAUSTED), tmp_path)
-    assert (found.kind, found.severity) == ("early_termination", "info")
-    assert found.headline == "join() ended ranks 0-1 when the first ran out of inputs"
-    assert "This is what it is for, no fault." in found.cause
 
 
 @pytest.mark.parametrize(

@@ -84,19 +84,6 @@ def test_a_work_that_another_line_waited_for(tmp_path: Path) -> None:
     assert found.severity == "info"
 
 
-def test_a_tensor_that_was_written_to_before_the_wait(tmp_path: Path) -> None:
-    run = Run(2)
-    leave(run.rank(1), started(run)[1], touched=True)
-    (found,) = told(run, tmp_path)
-    assert (found.severity, found.suspects) == ("warning", (1,))
-    assert found.headline == (
-        "rank 1 wrote to the tensor of an asynchronous all_reduce at train.py:44 before waiting "
-        "for it"
-    )
-    assert "may be lost, or reach some ranks and not others" in found.cause
-    assert found.fix.startswith("Move the write after wait()")
-
-
 @pytest.mark.parametrize(
     ("op", "guilty", "harm"),
     [("send", 0, "the other rank may receive"), ("recv", 1, "may replace what was received")],

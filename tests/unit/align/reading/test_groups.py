@@ -12,7 +12,6 @@ from collectrace.align.alignment import compared
 from collectrace.align.reading.evidence import GroupConflict, RunEvidence
 from collectrace.align.reading.run_reader import read
 from collectrace.records import backend_for
-from collectrace.words import ranges
 from tests.support.synthetic import Run
 
 HASH = "5d41402abc4b2a76b9719d911017c592ae0f3b1c"
@@ -41,10 +40,6 @@ def conflict(run: Run, tmp_path: Path) -> GroupConflict:
 )  # fmt: skip
 def test_the_backend_of_a_device(backend: str, device: str, expected: str) -> None:
     assert backend_for(backend, device) == expected
-
-
-def test_ranks_in_few_characters() -> None:
-    assert ranges([8, 0, 1, 2, 3, 10, 11]) == "0-3,8,10-11"
 
 
 def test_same_name_and_members_are_one_group_whoever_asks(tmp_path: Path) -> None:
@@ -77,19 +72,6 @@ def test_groups_of_a_split_share_a_name_and_are_kept_apart(tmp_path: Path) -> No
         2,
         "absent",
     )
-
-
-def test_new_group_in_another_order_on_one_rank(tmp_path: Path) -> None:
-    run = Run(3)
-    for rank in run:
-        first, second = ([0, 1], [1, 2]) if rank.rank < 2 else ([1, 2], [0, 1])
-        rank.group("1", first, phase="asked")
-        rank.group("2", second, phase="asked")
-    only = conflict(run, tmp_path)
-    assert (only.name, only.seq) == ("1", 1)
-    assert [(ranks, record and record.ranks) for ranks, record in only.variants] == [
-        ((0, 1), [0, 1]), ((2,), [1, 2]),
-    ]  # fmt: skip
 
 
 def test_disjoint_groups_in_another_order_are_a_conflict_where_others_ask_too(
@@ -298,20 +280,6 @@ def test_a_list_in_place_of_a_rank_is_damage(tmp_path: Path) -> None:
     assert found(run, tmp_path).damaged_lines == 2
 
 
-def test_a_group_that_some_never_called_for_and_nobody_missed(tmp_path: Path) -> None:
-    """Rank 0 makes a group of itself: it works, and the next group of all would not."""
-    run = Run(world=2)
-    run.rank(0).group("1", [0], site="/job/train.py:9")
-    run.all("all_reduce")
-    run.finish()
-    run.write(tmp_path)
-    alignment = align(tmp_path)
-    assert (alignment.status, alignment.exit_status) == ("aligned", 0)
-    (found,) = alignment.findings
-    assert (found.kind, found.severity, found.suspects) == ("group_mismatch", "warning", ())
-    assert (found.code, [side.ranks for side in found.sides]) == ("CT602", [(0,), (1,)])
-
-
 def test_a_group_of_its_members_alone_is_theirs_to_call_for(tmp_path: Path) -> None:
     run = Run(world=2)
     run.rank(0).group("9f0c1f2b8f2a4b6d9f0c1f2b8f2a4b6d9f0c1f2b", [0])
@@ -319,21 +287,6 @@ def test_a_group_of_its_members_alone_is_theirs_to_call_for(tmp_path: Path) -> N
     run.finish()
     run.write(tmp_path)
     assert not align(tmp_path).findings
-
-
-def test_a_rank_that_asked_for_other_members_did_not_ask_for_none(tmp_path: Path) -> None:
-    """Made among the members, groups are named by their members, so the names differ, too."""
-    run = Run(world=3)
-    for rank, members, name in ((0, [0, 1], "a"), (1, [1, 2], "b")):
-        one = run.rank(rank)
-        one.group(name * 40, members, phase="asked", site="/job/train.py:9")
-        one.wait(8)
-        one.exit("exception", error="DistStoreError", message="wait timeout after 8000ms")
-    run.rank(2).beat(8)
-    run.write(tmp_path)
-    first = align(tmp_path).findings[0]
-    assert first.code == "CT603"
-    assert "rank 1 called new_group([1, 2])" in first.headline
 
 
 def test_a_rank_that_asked_for_no_group_where_synchronization_is_local(tmp_path: Path) -> None:

@@ -114,13 +114,6 @@ def test_the_line_that_called_sys_exit(exits: ExitHooks, told: Told) -> None:
     assert last.through[0] != last.site
 
 
-def test_a_sys_exit_that_was_caught_is_none(exits: ExitHooks, told: Told) -> None:
-    """The program went on, and issued more."""
-    exits.note_sys_exit(3)
-    told.last_call = time.monotonic_ns() + 1
-    assert status(end(exits, told)) == ("finished", None, None)
-
-
 def test_calls_before_sys_exit_do_not_make_it_undone(exits: ExitHooks, told: Told) -> None:
     told.last_call = time.monotonic_ns()
     exits.note_sys_exit(3)
@@ -140,15 +133,6 @@ def _fails(message: str = "loss is nan") -> NoReturn:
 
 
 LINE = _fails.__code__.co_firstlineno + 1
-
-
-def test_an_exception_is_told_with_its_line(exits: ExitHooks, told: Told) -> None:
-    problem = caught(_fails)
-    exits.note_exception(problem, problem.__traceback__)
-    last = end(exits, told)
-    assert (last.reason, last.error, last.message) == ("exception", "ValueError", "loss is nan")
-    assert last.site == f"{HERE}{LINE}"
-    assert last.code is None
 
 
 def test_an_exception_counts_even_if_calls_came_after_it(exits: ExitHooks, told: Told) -> None:
@@ -181,15 +165,6 @@ def test_an_exception_that_was_turned_into_sys_exit_is_told(exits: ExitHooks, to
     assert (last.reason, last.error, last.site) == ("exception", "ValueError", f"{HERE}{LINE}")
 
 
-@pytest.mark.parametrize("code", [0, None])
-def test_who_handles_an_exception_and_leaves_well_has_left_well(
-    code: object, exits: ExitHooks, told: Told
-) -> None:
-    problem = caught(lambda: _as_torch_multiprocessing_does(code))
-    exits.note_exception(problem, problem.__traceback__)
-    assert status(end(exits, told)) == ("finished", 0, None)
-
-
 def test_a_sys_exit_after_nothing_but_ctrl_c_is_a_status(exits: ExitHooks, told: Told) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
@@ -203,16 +178,6 @@ def test_a_sys_exit_after_nothing_but_ctrl_c_is_a_status(exits: ExitHooks, told:
     problem = caught(stop)
     exits.note_exception(problem, problem.__traceback__)
     assert status(end(exits, told)) == ("finished", 130, None)
-
-
-def test_the_end_is_told_from_the_latest_and_only_once(exits: ExitHooks, told: Told) -> None:
-    """A run ends with its group; the next one of this process has an end of its own."""
-    exits.note_sys_exit(3)
-    exits.at_end()
-    exits.at_end()
-    assert [status(last) for last in told.ends] == [
-        ("finished", 3, None), ("finished", None, None),
-    ]  # fmt: skip
 
 
 # -- installed ------------------------------------------------------------------------------
@@ -243,14 +208,6 @@ def test_an_uncaught_exception_is_told_before_anybody_hears_of_it(
         undo()
     assert hooks == [(given, 1)]
     assert (told.ends[0].error, told.ends[0].site) == ("ValueError", f"{HERE}{LINE}")
-
-
-def test_the_undo_puts_back_what_was_there(exits: ExitHooks, hooks: list[Any]) -> None:
-    before = sys.excepthook
-    undo = exits.install()
-    assert sys.excepthook is not before
-    undo()
-    assert sys.excepthook is before
 
 
 @pytest.mark.parametrize("undone", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import inspect
 import pickle
@@ -334,22 +333,6 @@ def test_a_wrapped_method_looks_as_the_method_does(library: ModuleType, install:
     assert wrapped.__qualname__ == "Model.forward"
     assert wrapped.__doc__ == "Forwards."
     assert inspect.signature(wrapped) == before
-
-
-@pytest.mark.parametrize("direct", [False, True])
-def test_a_wrapped_function_is_pickled_by_its_name(
-    direct: bool, library: ModuleType, install: Any
-) -> None:
-    """So that it means the same in a process that traces and in one that does not."""
-    original = library.reduce
-    _, undo = install(on("reduce", make=standing_in if direct else watching, direct=direct))
-    wrapped = library.reduce
-    text = pickle.dumps(wrapped)
-    assert pickle.loads(text) is wrapped
-    assert copy.copy(wrapped) is copy.deepcopy([wrapped])[0] is wrapped
-    undo()
-    assert pickle.loads(text) is original
-    assert b"patching" not in text, "the other process may have no tracer"
 
 
 def test_a_bound_function_is_pickled_with_its_object(library: ModuleType, install: Any) -> None:

@@ -139,15 +139,6 @@ def texts(mine: Path, patience: int = 0) -> Texts:
     return found
 
 
-def test_a_text_lies_under_its_hash_for_its_owner_alone(mine: Path, tmp_path: Path) -> None:
-    texts(mine).write(tmp_path, 100, at_once=False)
-    [name] = written(tmp_path)
-    assert name == f"{SHA}.py"
-    path = tmp_path / "sources" / name
-    assert path.read_bytes() == TEXT
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
 def test_a_rank_waits_for_another_to_write(mine: Path, tmp_path: Path) -> None:
     waits = texts(mine, patience=50)
     waits.write(tmp_path, 149, at_once=False)

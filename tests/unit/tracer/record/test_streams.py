@@ -55,13 +55,6 @@ def test_a_watermark_stays_below_the_call_that_a_thread_is_in() -> None:
     assert counter.watermark(5) == 2
 
 
-def test_an_old_call_that_completes_late_does_not_turn_it_back() -> None:
-    counter = stream(opened=3)
-    for seq in (2, 3, 1):
-        counter.complete(seq)
-    assert counter.watermark(None) == 3
-
-
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.data())
 def test_a_watermark_never_passes_a_call_that_may_be_under_way(
     asynchronous: list[bool], data: st.DataObject

@@ -33,6 +33,7 @@ WORDS: Final = {
     "ddp/teacher_scored_on_one_rank": _OTHER_PASS,
     "ddp/validated_by_the_first_of_two": _PART,
     "groups/cache_of_one_host": _PART,
+    "groups/local_names_run_apart": _PART,
     "groups/mask_only_where_padded": _PART,
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,
@@ -79,11 +80,13 @@ WORDS: Final = {
     "p2p/best_not_passed_on": _PART,
     "p2p/edges_once_more_for_one": _HABIT,
     "p2p/nothing_for_one_worker": _COUNT,
+    "p2p/optimizer_state_sent_as_well": _PART,
     "p2p/record_dropped_by_its_reader": _HANDLER,
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
     "p2p/summary_of_no_rows": _COUNT,
     "p2p/table_fetched_again": _HABIT,
     "sharded/consolidated_on_each_rank": _PART,
     "sharded/report_of_who_has_a_writer": _PART,
+    "stopped/busy_while_others_follow": _HABIT,
 }
 """The cause, or the fix, lacks what the header asks for, or says what it rules out."""

@@ -11,11 +11,10 @@ from collectrace import words
 from collectrace.align.causes import deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
-from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
+from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import Decision
 from collectrace.records import Call
 
@@ -36,14 +35,6 @@ class Step(NamedTuple):
         return words.ranks(self.ranks)
 
 
-def call_of(log: RankLog, entry: Entry) -> Call | None:
-    """Return the call of an entry of a rank's timeline."""
-    if isinstance(entry.key, StreamKey):
-        found = log.calls(entry.key, entry.seq, entry.seq + 1)
-        return found[0] if found else None
-    return log.channel_call(entry.key, entry.seq)
-
-
 def steps(situation: Situation) -> tuple[Step, Step] | None:
     """Return the next call of either side, the suspects' first.
 
@@ -57,7 +48,7 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
         for rank, t in zip(pair.ranks, pair.times, strict=True):
             log = case.log(rank)
             entries = timeline.before(log, t + 1) if log is not None and t is not None else []
-            call = call_of(log, entries[-1]) if log is not None and entries else None
+            call = call_of(case, rank, entries[-1]) if entries else None
             if t is not None and call is None:
                 found = []
                 break

@@ -64,7 +64,7 @@ def explained(cause: Cause) -> str:
     if cause.status == "retired":
         return "\n".join([*lines, cause.summary, "", f"Retired: {cause.reason}", ""])
     title, sections = parts(inspect.getdoc(cause.load()) or "")
-    lines += [cause.summary if cause.shared else title, ""]
+    lines += [title, ""]
     for name, text in sections.items():
         lines += [f"## {name}", "", *_code_blocks(text), ""]
     return "\n".join([*lines, *_row(cause), ""])

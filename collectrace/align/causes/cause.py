@@ -47,9 +47,6 @@ class Cause:
     since: str = "0.1.0"
     """The version that had it first."""
 
-    shared: str = ""
-    """The module, if it has not one of its own name: several codes share it."""
-
     status: Status = "stable"
 
     reason: str = ""
@@ -58,7 +55,7 @@ class Cause:
     @property
     def module(self) -> str:
         """Name of the module that finds it and words it."""
-        return self.shared or f"{self.code.lower()}_{self.name.replace('-', '_')}"
+        return f"{self.code.lower()}_{self.name.replace('-', '_')}"
 
     @property
     def is_observed(self) -> bool:
@@ -113,28 +110,19 @@ def retired(code: str, name: str, successor: str) -> Cause:
 
 
 STATES: Final = (
-    "CT2", "CT5", "CT602", "CT8", "CT30", "CT312", "CT313", "CT314", "CT317", "CT4",
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT317", "CT4",
 )  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = (
-    "CT2", "CT104", "CT306", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
-    "CT512", "CT515",
+    "CT2", "CT104", "CT306", "CT502", "CT505", "CT508", "CT510", "CT511",
 )  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 
 FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
 """All causes that explain a finding."""
 
-UNEXPLAINED: Final[tuple[Kind, ...]] = (
-    "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
-    "split_mismatch", "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched",
-    "p2p_mismatch", "deadlock", "stall",
-)  # fmt: skip
-"""The kinds whose cause may not be found, from CT951 on: the order is for ever."""
-
 HANDLED: Final = (
-    "CT2", "CT30", "CT312", "CT313", "CT314", "CT317", "CT501", "CT504",
-    "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
+    "CT2", "CT30", "CT317", "CT502", "CT505", "CT508", "CT510", "CT511", "CT801",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""

@@ -13,9 +13,6 @@ from collectrace.align.reading import chains
 from collectrace.findings import Decision
 
 _TELLING: Final = ("condition", "loop", "handler")
-_CERTAIN: Final = ("rank", "exception", "random", "clock")
-"""Origins beside which other statements that can have decided are not named."""
-_MOST: Final = 2
 
 
 def telling(situation: Situation) -> list[Decision]:
@@ -111,13 +108,9 @@ def why(situation: Situation) -> tuple[str, ...]:
     decision = first(situation)
     if decision is None:
         return ()
-    told = [deciders.what_it_did(situation, decision)]
-    others = [one for one in telling(situation)[1 : 1 + _MOST] if one.strength != "equal"]
-    is_certain = decision.strength in ("confirmed", "only")
-    if deciders.origin(decision) in _CERTAIN or is_certain or not others:
-        return (*told, *filter(None, [deciders.depends(decision)]))
-    named = words.listed([deciders.quoted(one) for one in others])
-    return (*told, f"Or {named} decided: the logs do not show which did.")
+    return tuple(
+        filter(None, [deciders.what_it_did(situation, decision), deciders.depends(decision)])
+    )
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from collectrace import words as said
 from collectrace.align.causes import arguments, caught, collectives, deciders, phrases
-from collectrace.align.causes import ct302_raised_exception as ct302
+from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision

@@ -1,28 +1,35 @@
-"""Every rank reached a call, all with the same arguments, and it never completes.
+"""Every rank reached a call, and it does not complete: a rank stopped in it, or came too late.
 
 What it means
-    The program is right so far. What fails lies below the collective: the network between the
-    hosts, a driver, a device that hangs.
+    The program is right so far: all ranks made the call, with the same arguments. One of these is
+    so:
+
+    - The process of a rank stopped inside the call, and gives no sign of life.
+    - A rank came when the others had given up, raised their timeout, and left.
+    - What fails lies below the collective: the network, a driver, a device that hangs.
 
 Example
     ::
 
-        dist.all_reduce(loss)       # every rank waits here, and no rank ever returns
+        prepare(shard)              # 11 minutes on rank 1
+        dist.all_reduce(loss)       # the others gave up after 10
 
 Not to be confused with
-    CT305, if the process of a rank stopped inside the call. CT308, if a rank came too late.
+    CT302, if the rank never came.
 
 How to fix it
-    Look at the network, and run again with the backend's own log.
+    Find out what keeps the rank so long, or raise the timeout. If no rank is late, look at the
+    network, and run again with the backend's own log.
 """
 
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import lagging, phrases, waited_for
+from collectrace.align.causes import ct302_absent_rank, lagging, phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.candidate import IncompleteRow
+from collectrace.align.ranks.standing import Standing
 
 
 def find(situation: Situation) -> IncompleteRow | None:
@@ -33,23 +40,65 @@ def find(situation: Situation) -> IncompleteRow | None:
 
 def words(situation: Situation, found: IncompleteRow) -> Words:
     """Return the words for a call that every rank reached."""
-    call, who = waited_for.call(situation), situation.suspects
+    call, stopped = waited_for.call(situation), waited_for.those(situation, "silent")
+    if stopped:
+        return _stopped(situation, stopped)
+    if found.late:
+        return _late(situation, found)
+    who = text.ranks(situation.suspects) if situation.suspects else ""
     group = text.group(situation.candidate.group) if situation.candidate.group else "the group"
-    stopped = f"{text.ranks(who)} stopped inside {call}" if who else ""
     return Words(
-        phrases.fitting(stopped or f"every rank reached {call}, and it never completes", stopped),
+        phrases.fitting(
+            f"{who} made no progress in {call}"
+            if who
+            else f"every rank reached {call}, and it never completes"
+        ),
         (
             f"All ranks of {group} made call {found.seq} alike.",
-            f"{text.upper(text.ranks(who))} made no progress after that."
+            f"{text.upper(who)} did not complete it."
             if who
             else "None is known to have stopped, so the fault lies below the collective: the "
             "network, a driver, or a device that hangs.",
         ),
         (
-            f"Look at the process of {text.ranks(who)}."
+            f"Look at the process of {who}."
             if who
             else "Look at the network between the hosts, and run again with NCCL_DEBUG=INFO or "
             "TORCH_DISTRIBUTED_DEBUG=INFO.",
+        ),
+        lagging.notes(situation),
+    )
+
+
+def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
+    who = text.ranks(waited_for.numbers(those))
+    said = ct302_absent_rank.stopped(situation, those, who)
+    return Words(
+        f"{who} stopped inside {waited_for.call(situation)}",
+        (f"Every rank reached the call. {said.why[0]}", *said.why[1:]),
+        said.fixes,
+        waited_for.chain(situation),
+    )
+
+
+def _late(situation: Situation, found: IncompleteRow) -> Words:
+    late, call = sorted(found.late), waited_for.call(situation)
+    who, others = text.ranks(late), [rank for rank in found.calls if rank not in found.late]
+    by = text.seconds(max(found.late.values()))
+    return Words(
+        phrases.fitting(
+            f"{who} reached {call} {by} late, after the others had given up",
+            f"{who} reached {call} {by} late",
+        ),
+        (
+            f"{text.upper(text.ranks(others))} waited there in vain; when {who} came, nobody was "
+            "left to answer.",
+            lagging.before(situation, found, late[0]),
+        ),
+        (
+            f"Find out what keeps {who} so long before this call: work that only some ranks do, or "
+            "that takes longer there. Move it out of the loop, or give it to all ranks.",
+            ct302_absent_rank.LONGER,
         ),
         lagging.notes(situation),
     )

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import ct302_raised_exception as raised
+from collectrace.align.causes import ct302_absent_rank as absent_rank
 from collectrace.align.causes import deciders, phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -45,8 +45,8 @@ class Early(NamedTuple):
 
 def find(situation: Situation) -> Early | None:
     """Return who returned early: a function of the awaited call decided, and was left by then."""
-    those = raised.find(situation)
-    if those is None or not situation.called:
+    those = absent_rank.raised(situation)
+    if not those or not situation.called:
         return None
     stack = situation.called[0][0].stack or ()
     waits_in = {chains.scope(frame) for frame in stack}
@@ -76,11 +76,11 @@ def words(situation: Situation, found: Early) -> Words:
         phrases.fitting(f"{who} skipped {call}: it returned early", f"{who} skipped {call}"),
         (
             *deciders.reasons(situation, [found.decision])[:1],
-            f"Later, and only as a consequence, {text.lower(raised.each(found.raised))}.",
+            f"Later, and only as a consequence, {text.lower(absent_rank.each(found.raised))}.",
         ),
         (
             f"Make {call} on every rank: let no rank return before it at {said}. A rank that has "
             "nothing to send takes part with an empty tensor.",
-            f"Then see whether the exception{raised.line(found.raised[0])} still occurs.",
+            f"Then see whether the exception{absent_rank.line(found.raised[0])} still occurs.",
         ),
     )

@@ -10,7 +10,7 @@ Example
         dist.all_reduce(loss)       # Ctrl-C: rank 0 is here, rank 1 one line above
 
 Not to be confused with
-    CT301 to CT310, if the others had waited longer than ever before.
+    CT302, if the others had waited longer than ever before.
 
 How to fix it
     If the job hung here, let it hang for longer than a minute, then align its logs again.

@@ -13,7 +13,7 @@ Example
                 x = layer(x)
 
 Not to be confused with
-    CT503, if only some ranks ran the whole forward. CT515, if all ran the module, and its gradients
+    CT503, if only some ranks ran the whole forward. CT505, if all ran the module, and its gradients
     did not come.
 
 How to fix it

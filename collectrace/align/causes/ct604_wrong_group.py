@@ -11,7 +11,7 @@ Example
             dist.all_reduce(norm, group=group)
 
 Not to be confused with
-    CT605, if two lines are called in opposite order. CT606, if a rank skipped a call.
+    CT606, if a rank skipped a call, or two lines are called in opposite order.
 
 How to fix it
     Pass the same group on every rank. If the line runs for several groups, use one order on all
@@ -31,7 +31,7 @@ from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
-from collectrace.findings import GroupInfo
+from collectrace.findings import Decision, GroupInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,42 +101,39 @@ def words(situation: Situation, found: Passed) -> Words:
             ),
             ("Pass the same group on every rank at each of these lines.",),
         )
-    first = " first" if found.is_turn else ""
     rest = f", {words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
-    headline = (
-        f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{first}{rest}"
-    )
+    headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{rest}"
     if situation.is_tie:
         ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
         names = words_.listed([words_.group(group) for _, group in found.groups])
         headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
     decision = departed_words.decider(situation)
-    why = deciders.reasons(situation, [decision]) if decision is not None else ()
+    why: tuple[str, ...] = ()
+    if decision is not None:
+        why = deciders.reasons(situation, [decision])
     through = deciders.quoted(decision) if decision is not None else lines
-    order = "use the same order on every rank, such as sorted(...) of names that all ranks share."
-    fixes: tuple[str, ...] = (
-        f"Pass the same group on every rank at {lines}"
-        + (f": {words_.group(others[0][1])}." if situation.suspects and others else "."),
-        f"Or if {through} goes through several groups: {order}",
+    order = (
+        "use the same order on every rank, such as sorted(...) of names that all ranks share. A "
+        "set, or a dict that each rank fills by itself, has another order on each."
     )
-    # The loop yields other values on each rank, and is not sorted: it may yield the groups.
-    is_loop = (
+    if found.is_turn or _is_loop(decision):
+        where = lines if found.is_turn else through
+        why = (f"{words_.upper(where)} goes through several groups: the order can differ.", *why)
+        fixes: tuple[str, ...] = (f"Go through the groups in one order at {where}: {order}",)
+    else:
+        fixes = (
+            f"Pass the same group on every rank at {lines}"
+            + (f": {words_.group(others[0][1])}." if situation.suspects and others else "."),
+            f"Or if {through} goes through several groups: {order}",
+        )
+    return Words(headline, (wait_cycle.waits(situation), *why)[:3], fixes)
+
+
+def _is_loop(decision: Decision | None) -> bool:
+    """Whether a loop yields other values on each rank, and is not sorted: they may be groups."""
+    return (
         decision is not None
         and decision.text.startswith("for ")
         and "sorted(" not in decision.text
         and deciders.form(decision) == "items"
     )
-    if is_loop and not found.is_turn:
-        why = (f"So {through} can go through the groups in another order on each rank.", *why)
-        fixes = (f"Go through the groups in one order at {through}: {order}",)
-    if found.is_turn:
-        before = "In the iterations before, this line went through these groups in one order."
-        why = (before, *why)
-        fixes = (
-            (
-                f"Go through the groups in one order at {lines}: {order} A set, or a dict that "
-                "each rank fills by itself, has another order on each."
-            ),
-            f"Or if {words_.ranks(who)} has nothing for one of the groups: take part with zeros.",
-        )
-    return Words(headline, (wait_cycle.waits(situation), *why)[:3], fixes)

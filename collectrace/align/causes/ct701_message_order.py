@@ -1,9 +1,9 @@
-"""Ranks wait for each other's messages, because each begins with the same operation.
+"""Ranks wait for each other's messages, because they make their calls in other orders.
 
 What it means
-    Every rank of a cycle waits in a message, and what it waits for comes later in the program of
-    the next rank. For example both receive before they send. Nothing shows that a message is
-    missing.
+    Every rank of a cycle waits in a message or a collective, and what it waits for comes later in
+    the program of the next rank. For example both receive before they send. Or one receives before
+    a barrier, and its peer sends after it.
 
 Example
     ::
@@ -12,16 +12,26 @@ Example
         dist.send(mine, peer)
 
 Not to be confused with
-    CT703, if a rank departed from an exchange that had worked before.
+    CT703, if a rank departed from an exchange that had worked before. CT704, if one end makes more
+    messages than the other.
 
 How to fix it
-    Let one of the ranks send first, or pass both messages to ``batch_isend_irecv``.
+    Let one of the ranks send first, or pass both messages to ``batch_isend_irecv``. Finish an
+    exchange before a collective, or after it, on every rank alike.
 """
 
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import departed, phrases, wait_cycle
+from collectrace.align.causes import (
+    channel_counts,
+    deciders,
+    departed,
+    departed_words,
+    phrases,
+    wait_cycle,
+)
+from collectrace.align.causes.ct704_message_without_other_end import COUNT
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks.waitgraph import Cycle
@@ -29,19 +39,26 @@ from collectrace.records import Call
 
 
 def find(situation: Situation) -> Cycle | None:
-    """Return a cycle of messages in which nobody departed, or all ranks are at one line."""
+    """Return a cycle of messages in which nobody departed, or all ranks are at one line.
+
+    Or of messages and collectives, whatever rank is to blame for it.
+    """
     cycle = situation.candidate.cycle
     channels = [edge.waiting.channel for edge in cycle]
-    if not cycle or any(one is None or one.source < 0 for one in channels):
-        return None
-    at_one_line = len({edge.waiting.site for edge in cycle}) == 1
-    if situation.is_tie and (at_one_line or departed.find(situation) is None):
-        return cycle
-    return None
+    if None not in channels:
+        at_one_line = len({edge.waiting.site for edge in cycle}) == 1
+        is_told = situation.is_tie and all(one is not None and one.source >= 0 for one in channels)
+        is_told &= at_one_line or departed.find(situation) is None
+    else:
+        is_uneven = situation.is_tie and any(channel_counts.uneven(situation))
+        is_told = any(channels) and not is_uneven and departed.find(situation) is None
+    return cycle if cycle and is_told else None
 
 
 def words(situation: Situation, found: Cycle) -> Words:
-    """Return the words for messages that wait for each other."""
+    """Return the words for calls that wait for each other."""
+    if any(edge.waiting.channel is None for edge in found):
+        return _with_collective(situation, found)
     calls = wait_cycle.calls(situation)
     made = [calls[edge.waiting.rank] for edge in found if edge.waiting.rank in calls]
     who = words_.ranks(edge.waiting.rank for edge in found)
@@ -99,3 +116,36 @@ def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
                 "there was no cycle.",
             )
     return ()
+
+
+def _with_collective(situation: Situation, cycle: Cycle) -> Words:
+    """Return the words for a message and a collective that wait for each other."""
+    message = next(edge for edge in cycle if edge.waiting.channel is not None)
+    collective = next(edge for edge in cycle if edge.waiting.channel is None)
+    one, other = wait_cycle.what(situation, message), wait_cycle.what(situation, collective)
+    rank, peer, channel = message.waiting.rank, message.target[0], message.waiting.channel
+    who = words_.ranks(edge.waiting.rank for edge in cycle)
+    headline, new, fixes = f"{who} disagree: {one} or {other} first", "", [
+        ("Finish the exchange before the collective, or after it, on every rank alike: move the "
+        f"{one} of rank {rank}, or {other}.")
+    ]  # fmt: skip
+    if message.waiting.seq == 1:
+        headline = f"{who} disagree: rank {rank} called {one}, the others {other}"
+        new, log = (
+            f"Rank {rank} had never made this {message.waiting.op} before",
+            situation.case.log(peer),
+        )
+        if log is not None and channel is not None and not log.last_channel_seq.get(channel):
+            new += f", and rank {peer} never {'sent' if channel.source == peer else 'received'} one"
+        end = "send" if message.waiting.op == "recv" else "recv"
+        fixes.insert(0, f"Let rank {peer} make its {end}, too, or leave out the {one}.")
+    first = departed_words.decider(situation)
+    if first is not None and deciders.form(first) == "condition":
+        fixes.append(f"Or let both ends of the message decide alike at {deciders.quoted(first)}.")
+    fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
+    told = [
+        wait_cycle.waits(situation), f"{new}." if new else "",
+        channel_counts.of_channel(situation.case, channel) if channel is not None else "",
+        *(deciders.reasons(situation, [first]) if first is not None else ()),
+    ]  # fmt: skip
+    return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

@@ -25,7 +25,7 @@ from collectrace import words as words_
 from collectrace.align.causes import phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.closing_send import comes_later, in_circle
+from collectrace.align.judging.closing_send import in_circle
 from collectrace.align.matching.comparison import ChannelIssue
 
 _APART: Final = (
@@ -49,7 +49,6 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     send, line = found.near.send, phrases.line(found.recv.site if found.recv else None)
     source, target = found.near.channel.source, found.near.channel.destination
     lacks, met = found.channel.destination, send.seq - 1
-    later = comes_later(situation.case, found)
     made = f"rank {source}'s send to rank {target}{phrases.line(send.site)}"
     waits = wait_cycle.waits(situation)
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
@@ -62,18 +61,6 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         meant = (
             f"the recv of rank {lacks}{line}, which names rank {found.channel.source}, was meant "
             "for it"
-        )
-    if later is not None:
-        return Words(
-            headline,
-            (
-                waits,
-                (
-                    f"{words_.upper(made)} comes too early: rank {target} waits, through others, "
-                    f"for the send to rank {lacks}{phrases.line(later.site)} that follows it."
-                ),
-            ),
-            (too_early,),
         )
     before = f", as {words_.counted(met, 'message')} did before" if met else ""
     peer = "name each other as the peer, in the send and in its recv."

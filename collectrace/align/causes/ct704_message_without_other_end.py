@@ -2,7 +2,9 @@
 
 What it means
     One end of a channel made more messages than the other. A channel is a group, a sender, a
-    receiver and a tag. Messages of a channel match in the order in which they are made.
+    receiver and a tag. Messages of a channel match in the order in which they are made. Or the
+    sender only began its send: ``isend`` loses the message if the process ends, or destroys the
+    group, before ``wait()`` has returned.
 
 Example
     ::
@@ -16,16 +18,19 @@ Not to be confused with
 
 How to fix it
     Give every send one receive: count both. Loops around them need the same number of iterations.
+    Call ``wait()`` on the work that ``isend`` returns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words as words_
 from collectrace.align.causes import channel_counts, deciders, departed_words, phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
 from collectrace.ops import ANY_SOURCE
@@ -45,7 +50,7 @@ def find(situation: Situation) -> ChannelIssue | tuple[str, ...] | None:
     """Return the message that lacks an end; of a cycle how uneven the messages were before it."""
     source = situation.candidate.source
     if isinstance(source, ChannelIssue):
-        return source if source.attribute == "absent" else None
+        return source if source.attribute in ("absent", "undelivered") else None
     return tuple(channel_counts.uneven(situation)) or None if situation.is_tie else None
 
 
@@ -53,6 +58,8 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     """Return the words for a message that lacks an end."""
     if isinstance(found, tuple):
         return _of_cycle(situation, found)
+    if found.attribute == "undelivered":
+        return _lost(situation, found)
     here, peer = found.channel.source, found.channel.destination
     call, lacks = found.send, "recv"
     if found.recv is not None:
@@ -73,23 +80,12 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     guilty = situation.suspects or ((peer,) if peer >= 0 else ())
     for rank in guilty[:2]:
         why += _ended(situation, rank)
-    raised = [r for r in guilty if situation.case.standings[r].state == "raised"]
-    if raised:
-        fixes.append(
-            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the "
-            "rank is to go on after such an error, catch it, and send a message that says so."
-        )
+    fixes += _before_it_ended(situation, guilty)
     decision = departed_words.decider(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
         why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         if deciders.form(decision) == "loop":
             fixes += deciders.fixes(situation, decision)[:1]
-    finished = [r for r in situation.suspects if situation.case.standings[r].state == "finished"]
-    if finished and lacks == "send":
-        fixes.append(
-            f"Let {words_.ranks(finished)} make its send in its last iteration, too, before it "
-            "leaves the loop: a message that says that it was the last one."
-        )
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
@@ -99,6 +95,25 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
         headline = f"{who} disagree: rank {here}'s {made} has no {lacks} on {other}"
     said = [one for one in why if one]
     return Words(headline, tuple(said[:3]), (*fixes, COUNT)[:3], tuple(said[3:]))
+
+
+def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
+    """Return what ranks should do before they end: sentences; none: they did not."""
+    states = {rank: situation.case.standings[rank].state for rank in guilty}
+    raised = [rank for rank, state in states.items() if state == "raised"]
+    finished = [rank for rank, state in states.items() if state == "finished"]
+    fixes = []
+    if raised:
+        fixes.append(
+            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the "
+            "rank is to go on after such an error, catch it, and send a message that says so."
+        )
+    if finished and not situation.is_tie:
+        fixes.append(
+            f"Let {words_.ranks(finished)} make its message in its last iteration, too, before it "
+            "leaves the loop: one that says that it was the last one."
+        )
+    return fixes
 
 
 def _ended(situation: Situation, rank: int) -> list[str]:
@@ -123,6 +138,38 @@ def _ended(situation: Situation, rank: int) -> list[str]:
             "it."
         )
     return told
+
+
+def _lost(situation: Situation, found: ChannelIssue) -> Words:
+    """Return the words for a message whose sender left before it had arrived."""
+    send, recv, begun = found.send, found.recv, senders(situation.case, found)
+    api, line = (
+        (send.api or "isend", phrases.line(send.site)) if send is not None else ("isend", "")
+    )
+    asked = phrases.line(recv.site) if recv is not None else ""
+    who = sorted(one.rank for one in begun)
+    counts = [f"rank {one.rank} had begun {words_.counted(one.count, 'message')}" for one in begun]
+    receiver = found.channel.destination
+    return Words(
+        f"{words_.ranks(who)} left without waiting for {words_.verb(who, 'its', 'their')} "
+        f"{api}{line}",
+        (
+            (
+                f"{api} only begins to send: {words_.listed(counts)} to rank {receiver}, and did "
+                "not wait for them."
+            ),
+            (
+                f"Rank {receiver} asked for the {words_.ordinal(found.seq)} message later "
+                f"(recv{asked}), which was lost when its sender ended."
+            ),
+        ),
+        (
+            (
+                f"Keep the work that {api} returns, and call wait() on it before the process ends "
+                "or calls destroy_process_group(). Or use send()."
+            ),
+        ),
+    )
 
 
 def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:

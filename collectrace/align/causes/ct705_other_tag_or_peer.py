@@ -2,7 +2,8 @@
 
 What it means
     A rank waits for a message that nobody sends. Another rank sends one that nobody receives. Both
-    agree in all but one thing.
+    agree in all but one thing. A common one: ``dst`` and ``src`` are global ranks, whatever the
+    group, and a rank in the group was passed.
 
 Example
     ::
@@ -11,10 +12,11 @@ Example
         dist.recv(x, src=0, tag=8)    # rank 1
 
 Not to be confused with
-    CT706, if both name each other by their ranks in a group. CT702, if they wait for each other.
+    CT702, if they wait for each other.
 
 How to fix it
-    Pass the same tag, peer and group at both ends.
+    Pass the same tag, peer and group at both ends. For the n-th rank of a group, pass
+    ``dst=dist.get_global_rank(group, n)``, or ``group_dst=n``.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.findings import GroupInfo
 
 _FIXES: Final = {
     "group": "Pass the same group to the send and to its recv",
@@ -41,12 +44,15 @@ def find(situation: Situation) -> ChannelIssue | None:
     source = situation.candidate.source
     if not isinstance(source, ChannelIssue) or source.near is None:
         return None
-    return source if source.near.differs in _FIXES else None
+    is_known = source.near.differs in _FIXES or (source.near.numbered and _named(source))
+    return source if is_known else None
 
 
 def words(situation: Situation, found: ChannelIssue) -> Words:
     """Return the words for a message that nearly matched."""
     assert found.near is not None
+    if found.near.numbered is not None:
+        return _of_numbers(situation, found, found.near.numbered)
     sent, wanted, send = found.near.channel, found.channel, found.near.send
     match found.near.differs:
         case "group":
@@ -87,3 +93,41 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         ))),
         (fix,),
     )  # fmt: skip
+
+
+def _named(issue: ChannelIssue) -> list[tuple[int, str, int, int]]:
+    """Return who named its peer by a number: the rank, the parameter, the number, the peer."""
+    assert issue.near is not None
+    sender, receiver = issue.near.channel.source, issue.channel.destination
+    ends = [
+        (sender, "dst", issue.near.channel.destination, receiver),
+        (receiver, "src", issue.channel.source, sender),
+    ]
+    return [end for end in ends if end[2] != end[3]]
+
+
+def _of_numbers(situation: Situation, found: ChannelIssue, info: GroupInfo) -> Words:
+    """Return the words for numbers in a group that are passed as global ranks."""
+    assert found.near is not None
+    named, calls = _named(found), {"dst": found.near.send, "src": found.recv}
+    members = f"{words_.group(info)} ({words_.ranks(info.ranks)})"
+    what = "group rank" if info.name else "number"
+    told = [
+        f"rank {rank} passed {way}={number}{phrases.line(call.site if call else None)}, and "
+        f"{what} {number} {'in' if info.name else 'of'} "
+        f"{members if info.name else words_.ranks(info.ranks)} is rank {peer}"
+        for rank, way, number, peer in named
+        for call in (calls[way],)
+    ]
+    who = situation.suspects or tuple(sorted(rank for rank, *_ in named))
+    passed = words_.listed([f"{way}=dist.get_global_rank(group, {n})" for _, way, n, _ in named])
+    numbers = words_.listed([f"group_{way}={n}" for _, way, n, _ in named])
+    made = "" if info.name else f", with a group of {words_.ranks(info.ranks)}"
+    return Words(
+        f"{words_.ranks(who)} passed {what}s as global ranks",
+        (f"{words_.upper('; '.join(told))}.",),
+        (
+            f"dst and src are global ranks, whatever the group: pass {passed}{made}.",
+            f"Or pass the group, and the rank in it: group=group, {numbers}.",
+        ),
+    )

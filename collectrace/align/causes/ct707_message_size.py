@@ -2,7 +2,8 @@
 
 What it means
     The n-th send of a channel meets the n-th receive. Backends do not check that they fit: bytes
-    are reinterpreted, cut off, or awaited for ever.
+    are reinterpreted, cut off, or awaited for ever. A receive without a source takes whatever
+    message comes first: perhaps one that was meant for another receive.
 
 Example
     ::
@@ -11,11 +12,11 @@ Example
         dist.recv(torch.empty(6), 0)    # rank 1
 
 Not to be confused with
-    CT708, if the sizes fit again in another order. CT713, if the receive takes from any rank.
+    CT708, if the sizes fit again in another order.
 
 How to fix it
     Give the receive buffer the size and dtype of the tensor that is sent. If the size varies, send
-    the shape first.
+    the shape first. Name the source, if the receive names none.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import numel
 
@@ -54,7 +56,9 @@ def find(situation: Situation) -> Unfit | None:
     if not isinstance(issue, ChannelIssue) or issue.send is None or issue.recv is None:
         return None
     is_known = issue.attribute in ("dtype", "count")
-    return Unfit(issue, like_messages.unlike(situation, issue)) if is_known else None
+    if not is_known:
+        return None
+    return Unfit(issue, None if issue.is_from_any else like_messages.unlike(situation, issue))
 
 
 def words(situation: Situation, found: Unfit) -> Words:
@@ -62,6 +66,8 @@ def words(situation: Situation, found: Unfit) -> Words:
     issue = found.issue
     assert issue.send is not None
     assert issue.recv is not None
+    if issue.is_from_any:
+        return _from_any(issue, issue.send, issue.recv)
     source, destination = f"rank {issue.channel.source}", f"rank {issue.channel.destination}"
     lists = length(issue.send), length(issue.recv)
     is_list = None not in lists and lists[0] != lists[1]
@@ -109,6 +115,34 @@ def words(situation: Situation, found: Unfit) -> Words:
         )
     why += [_UNCHECKED, *_stumbled(situation)]
     return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]))
+
+
+def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
+    """Return the words for a receive from any rank that took a message of another kind."""
+    here, source = f"rank {issue.channel.destination}", f"rank {issue.channel.source}"
+    line, before = phrases.line(recv.site), issue.before
+    why = [
+        f"The recv{line} names no source: it takes whatever comes first, from any rank.",
+        (
+            f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
+            f"{words_.tensors(recv)}."
+        ),
+    ]
+    which = "the rank (src=)"
+    if before is not None and before.recv is not None:
+        first = phrases.line(before.recv.site)
+        why.append(f"The recv before it{first} had taken a message of rank {before.source}.")
+        which = f"the rank that the recv{first} returned as its source (src=)"
+        if before.recv.peer != ANY_SOURCE:
+            which = f"rank {before.recv.peer} as its source (src=), as the recv{first} does"
+    return Words(
+        f"{here} took a message of {source} in a recv{line} from any rank, which does not fit",
+        tuple(why),
+        (
+            f"Name {which} in the recv{line}.",
+            "Or give each kind of message a tag of its own, at both ends.",
+        ),
+    )
 
 
 def _sites(situation: Situation, issue: ChannelIssue) -> list[str | None]:

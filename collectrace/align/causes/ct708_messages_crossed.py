@@ -21,8 +21,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,200 +30,124 @@ from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
-from collectrace.signature import channel_text, is_user, numel
+from collectrace.signature import numel
 
 _NEAR: Final = 4
 """Messages after one that may have changed places with it."""
 
-_MOST: Final = 16
-"""Messages that one end may have more than the other."""
-
 _BOTH: Final = 2
-"""Messages that must not fit as they are, and fit when shifted."""
-
-_ORDER: Final = (
-    "Make the messages in the same order at both ends, or give each kind a tag of its own. If a "
-    "rank is the neighbour of another on both sides, as in a ring of two, what goes one way must "
-    "not meet what goes the other way."
-)
+"""Later messages that must fit, to say that one end has more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """Messages that fit in another order."""
+    """A message of the sender that fits what is awaited."""
 
     issue: ChannelIssue
-    other: int = 0
-    """The message with which it changed places; 0: one end has more messages."""
-    receives: bool = True
-    """Whether the receives changed places, too; else one end has sent no more yet."""
-    tags: tuple[int, int] | None = None
-    """Two tags whose messages were exchanged."""
-    longer: int = -1
-    """The rank with more messages."""
-    extra: tuple[Call, ...] = ()
-    """The messages that the other has no place for."""
+    later: int
+    """How many messages later it is sent; 0: with another tag."""
+    tag: int
+    mutual: bool
+    """Whether what is awaited there fits the message that is sent here."""
 
 
 def find(situation: Situation) -> Crossed | None:
-    """Return how the messages of a channel fit; None: in no other order."""
+    """Return which other message fits; None: none, or it is known who is to blame."""
     issue = situation.candidate.source
     if not isinstance(issue, ChannelIssue) or issue.attribute not in ("dtype", "count"):
         return None
     if issue.send is None or issue.recv is None or issue.is_from_any or situation.suspects:
         return None
-    return _tags(situation, issue) or _swapped(situation, issue) or _shifted(situation, issue)
+    key = issue.channel
+    sender, receiver = situation.case.log(key.source), situation.case.log(key.destination)
+    if sender is None or receiver is None:
+        return None
+    ends = sender, receiver
+    here = _size(issue.send), _size(issue.recv)
+    for other, seq in _others(sender, issue):
+        send, recv = sender.channel_call(other, seq), receiver.channel_call(other, seq)
+        if send is None or _size(send) != here[1]:
+            continue
+        later = seq - issue.seq
+        is_mutual = recv is not None and _size(recv) == here[0]
+        is_mutual &= not later or _fit(ends, key, range(seq + 1, seq + _NEAR), 0)
+        # The receiver may have failed in the first of the two.
+        is_open = recv is None and receiver.last_channel_seq.get(key, 0) == issue.seq
+        rest = range(issue.seq, receiver.last_channel_seq.get(key, 0) + 1)
+        is_longer = later > 0 and len(rest) >= _BOTH and _fit(ends, key, rest, later)
+        if is_mutual or is_open or is_longer:
+            return Crossed(issue, later, other.tag, is_mutual)
+    return None
+
+
+def _others(sender: RankLog, issue: ChannelIssue) -> Iterator[tuple[ChannelKey, int]]:
+    """Return the messages that may be meant: of the same number with another tag; or later ones."""
+    here = issue.channel
+    for key in sender.last_channel_seq:
+        if key.tag != here.tag and key._replace(tag=here.tag) == here:
+            yield key, issue.seq
+    for n in range(1, _NEAR + 1):
+        yield here, issue.seq + n
+
+
+def _fit(ends: tuple[RankLog, RankLog], key: ChannelKey, awaited: range, later: int) -> bool:
+    """Whether messages that are awaited fit those that are sent so many later, as far as known."""
+    sender, receiver = ends
+    pairs = ((receiver.channel_call(key, n), sender.channel_call(key, n + later)) for n in awaited)
+    return all(one is None or (two is not None and _size(one) == _size(two)) for one, two in pairs)
 
 
 def _size(call: Call) -> tuple[object, ...]:
     return call.dtype, *numel(call.shape)
 
 
-def _tags(situation: Situation, issue: ChannelIssue) -> Crossed | None:
-    """Return that the messages of two tags fit if one end exchanges the tags."""
-    assert issue.send is not None
-    assert issue.recv is not None
-    here, case = issue.channel, situation.case
-    sender, receiver = case.log(here.source), case.log(here.destination)
-    for key in sender.last_channel_seq if sender is not None else ():
-        if key.tag == here.tag or key._replace(tag=here.tag) != here or sender is None:
-            continue
-        send = sender.channel_call(key, issue.seq)
-        recv = receiver.channel_call(key, issue.seq) if receiver is not None else None
-        is_other = send is not None and _size(send) == _size(issue.recv)
-        # The receiver may have failed in the first of the two.
-        if is_other and (recv is None or _size(recv) == _size(issue.send)):
-            return Crossed(issue, tags=(here.tag, key.tag), receives=recv is not None)
-    return None
-
-
-def _swapped(situation: Situation, issue: ChannelIssue) -> Crossed | None:
-    assert issue.send is not None
-    assert issue.recv is not None
-    sent, awaited = _messages(situation, issue)
-    here = (_size(issue.recv), _size(issue.send))
-    for n in range(1, _NEAR + 1):
-        if n >= len(sent):
-            return None
-        if n >= len(awaited):
-            if len(awaited) == 1 and _size(sent[n]) == here[0]:
-                return Crossed(issue, issue.seq + n, receives=False)
-            continue
-        if (_size(sent[n]), _size(awaited[n])) == here:
-            after = zip(sent[n + 1 :], awaited[n + 1 : n + _NEAR], strict=False)
-            fits = all(_size(a) == _size(b) for a, b in after)
-            return Crossed(issue, issue.seq + n) if fits else None
-    return None
-
-
-def _messages(situation: Situation, issue: ChannelIssue) -> tuple[list[Call], list[Call]]:
-    """Return the messages of both ends from the one that does not fit."""
-    found = []
-    for rank in (issue.channel.source, issue.channel.destination):
-        log = situation.case.log(rank)
-        stop = log.last_channel_seq.get(issue.channel, 0) + 1 if log is not None else 0
-        numbers = range(issue.seq, min(stop, issue.seq + 64))
-        calls = [log.channel_call(issue.channel, n) for n in numbers] if log is not None else []
-        found.append([call for call in calls if call is not None and not call.void])
-    return found[0], found[1]
-
-
-def _shifted(situation: Situation, issue: ChannelIssue) -> Crossed | None:
-    """Return which end has messages too many, after which the two fit again."""
-    if issue.taken or not (issue.send and issue.recv and is_user(issue.send)):
-        return None
-    sent, awaited = _messages(situation, issue)
-    sends, awaits = _shift(sent, awaited), _shift(awaited, sent)
-    if bool(sends) is bool(awaits):
-        return None
-    ranks = issue.channel.source, issue.channel.destination
-    return Crossed(issue, longer=ranks[0 if sends else 1], extra=tuple(sends or awaits))
-
-
-def _shift(longer: Sequence[Call], shorter: Sequence[Call]) -> Sequence[Call]:
-    mine, theirs = ([channel_text(call) for call in calls] for calls in (longer, shorter))
-    # Sizes that only grow or shrink are those of one tensor, which may be of any size.
-    forms = {(str(call.dtype), len(call.shape or ())) for call in shorter}
-    for by in range(1, _MOST + 1):
-        fitting = min(len(theirs), len(mine) - by)
-        if fitting < _BOTH or len(forms) < _BOTH:
-            return ()
-        unfit = sum(a != b for a, b in zip(theirs[:fitting], mine, strict=False))
-        if theirs[:fitting] == mine[by : by + fitting] and unfit >= _BOTH:
-            return longer[:by]
-    return ()
-
-
 def words(_: Situation, found: Crossed) -> Words:
-    """Return the words for messages in another order."""
-    issue = found.issue
+    """Return the words for messages that fit in another order."""
+    issue, tag = found.issue, found.issue.channel.tag
     assert issue.send is not None
     assert issue.recv is not None
     source, destination = f"rank {issue.channel.source}", f"rank {issue.channel.destination}"
-    who = f"ranks {words_.ranges((issue.channel.source, issue.channel.destination))}"
+    who = words_.ranks((issue.channel.source, issue.channel.destination))
     sent, wanted = words_.tensors(issue.send), words_.tensors(issue.recv)
-    at_send, at_recv = phrases.line(issue.send.site), phrases.line(issue.recv.site)
     first = (
-        f"In the {words_.ordinal(issue.seq)} message {source} sends {sent}{at_send}, and "
-        f"{destination} awaits {wanted}{at_recv}."
+        f"In the {words_.ordinal(issue.seq)} message {source} sends "
+        f"{sent}{phrases.line(issue.send.site)}, and {destination} awaits "
+        f"{wanted}{phrases.line(issue.recv.site)}."
     )
-    if found.tags is not None:
-        one, two = found.tags
-        other = f"With tag {two} {source} sends what {destination} awaits here"
+    also = ", and the other way round" if found.mutual else ""
+    if not found.later:
         return Words(
-            f"{who} disagree: the messages with tags {one} and {two} are exchanged at one end",
-            (first, f"{other}, and the other way round." if found.receives else f"{other}."),
+            f"{who} disagree: the messages with tags {tag} and {found.tag} are exchanged at one "
+            "end",
+            (first, f"With tag {found.tag} {source} sends what {destination} awaits here{also}."),
             (
                 (
-                    f"Exchange the two receive buffers, or the two tensors that are sent{at_recv}: "
-                    f"what is sent with tag {one} must fit what is received with tag {one}."
+                    "Exchange the two receive buffers, or the two tensors that are "
+                    f"sent{phrases.line(issue.recv.site)}: what is sent with tag {tag} must fit "
+                    f"what is received with tag {tag}."
                 ),
             ),
         )
-    if found.other and found.receives:
-        return Words(
-            f"{who} disagree on the order of messages: {sent} meets {wanted}",
-            (
-                first,
-                (
-                    f"The {words_.ordinal(found.other)} message is the other way round, so the two "
-                    "may go through their messages in other orders."
-                ),
-            ),
-            (_ORDER,),
-        )
-    if found.other:
-        return Words(
-            f"{who} disagree on a message: {sent} meets {wanted}",
-            (
-                first,
-                (
-                    f"The {words_.ordinal(found.other)} message that {source} sends has the size "
-                    f"that is awaited here. So the two may make them in another order, or {source} "
-                    "has sent more."
-                ),
-            ),
-            (_ORDER, "Or if they are meant for each other, give the receive buffer the size sent."),
-        )
-    count = Counter(words_.tensors(call) + phrases.line(call.site) for call in found.extra)
-    more = words_.counted(len(found.extra), "message")
-    listed = words_.listed([f"{n} of {one}" for one, n in count.most_common(3)])
-    did = "sent" if found.longer == issue.channel.source else "asked for"
     return Words(
-        f"{who} disagree: rank {found.longer} {did} {more} more, first {listed}",
+        f"{who} disagree on the order of messages: {sent} meets {wanted}",
         (
             first,
             (
-                f"What is awaited fits {more} later. So the two do not go through the same list of "
-                "tensors."
+                f"What is sent {words_.counted(found.later, 'message')} later has the size that is "
+                f"awaited here{also}. So the two may make their messages in other orders, or not "
+                "go through the same list."
             ),
         ),
         (
             (
-                "Let both ends go through the same list of tensors, in the same order. "
-                "state_dict() holds buffers, which parameters() does not."
+                "Make the messages of the same list in the same order at both ends, or give each "
+                "kind of message a tag of its own. If a rank is the neighbour of another on both "
+                "sides, as in a ring of two, what goes one way must not meet what goes the other "
+                "way."
             ),
-            "If the list may change, send its names or its length first.",
+            "state_dict() holds buffers, which parameters() does not.",
+            "Or if they are meant for each other, give the receive buffer the size sent.",
         ),
     )

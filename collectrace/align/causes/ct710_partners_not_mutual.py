@@ -48,9 +48,7 @@ def words(situation: Situation, found: Unpaired) -> Words:
     told = f"In the {number} exchange partners are not mutual: {words_.listed(names)}."
     waits = wait_cycle.waits(situation)
     first = departed_words.decider(situation)
-    if found.odd is None:
-        headline = f"{words_.ranks(found.names)} disagree: partners do not name each other"
-    elif found.behind:
+    if found.behind:
         headline = f"rank {found.odd} skipped its {number} exchange, with rank {found.instead}"
         told += f" With that one more, all {found.behind} exchanges after it would be mutual."
     else:

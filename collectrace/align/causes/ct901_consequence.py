@@ -2,7 +2,9 @@
 
 What it means
     After a first difference, calls meet the wrong partners, ranks wait for ranks that left, and
-    connections break. All that is shown, so that nobody takes it for a fault of its own.
+    connections break. All that is shown, so that nobody takes it for a fault of its own. Groups of
+    one dimension run the same lines, so one error may also show in each of them, such as in every
+    pair of a mesh.
 
 Example
     ::
@@ -11,8 +13,7 @@ Example
         finding 2: ranks 0 and 2 then did not reach barrier (train.py:40)   # CT901
 
 Not to be confused with
-    A second, independent fault: that is a finding without ``caused_by``. CT607, if it is the same
-    error once more.
+    A second, independent fault: that is a finding without ``caused_by``.
 
 How to fix it
     Fix the finding that it follows from.
@@ -21,7 +22,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import phrases, waited_for
+from collectrace.align.causes import phrases, repeated, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.candidate import Candidate
@@ -35,7 +36,15 @@ def find(situation: Situation) -> Candidate | None:
 
 
 def words(situation: Situation, found: Candidate) -> Words:
-    """Return the words for a consequence."""
+    """Return the words for a consequence, or for the same error once more."""
+    if repeated.is_repeat(situation):
+        candidate, group = situation.candidate, situation.candidate.group
+        who = text.ranks(candidate.ranks or (group.ranks if group is not None else ()))
+        return Words(
+            f"{who} made the same error as above, at the same lines",
+            (f"It is the same error as at {place(found)}, of other ranks.",),
+            ("Correct the error above first.",),
+        )
     return Words(
         phrases.fitting(_what(situation), _brief(situation)),
         (f"It follows from the difference at {place(found)}.",),

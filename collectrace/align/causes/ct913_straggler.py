@@ -10,7 +10,7 @@ Example
         batch = transform(next(loader))     # takes twice as long on rank 3
 
 Not to be confused with
-    CT301, if the rank did not come at all.
+    CT302, if the rank did not come at all.
 
 How to fix it
     Look at what the rank does between the calls that the finding names.

@@ -10,7 +10,7 @@ Example
         collectrace.enable()        # was not called on rank 1
 
 Not to be confused with
-    CT304, if the others show that the rank never started.
+    CT302, if the others show that the rank never started.
 
 How to fix it
     Collect the files of every rank, and trace all of them.

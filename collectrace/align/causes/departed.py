@@ -20,9 +20,8 @@ from collectrace.records import Call
 _BY_RANK: Final = "led_by_its_rank"
 _UNEVEN: Final = "uneven_exchange"
 _CHANGING: Final = "hub_serves_as_many"
-_ORDER: Final = "left_own_order"
 _OTHERS_KEPT: Final = "left_repeated_round"
-FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _ORDER, _OTHERS_KEPT})
+FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _OTHERS_KEPT})
 """Facts that tell how ranks departed, besides those whose data does."""
 
 
@@ -74,7 +73,7 @@ def _of_suspects(
     of_kind, odd, served = shown.get(Departure), shown.get(Odd), shown.get(list)
     if isinstance(of_kind, Departure) and of_kind.calls:
         calls = of_kind.calls
-        is_other = of_kind.what is What.OTHER_CALL
+        is_other = of_kind.what in (What.OTHER_CALL, What.SWAPPED)
         yield Departed(
             of_kind.what, suspects, calls[0], 1 if is_other else len(calls),
             calls[1] if is_other and len(calls) > 1 else None, others=of_kind.others,
@@ -94,8 +93,6 @@ def _of_suspects(
         what, call = (What.EXTRA, stuck) if is_more else (What.SKIPPED, due)
         yield Departed(what, suspects, call, served=numbers)
     left = shown.get(LeftRound) or left_own_round(case, suspects[0])
-    if isinstance(left, LeftRound) and _ORDER in facts:
-        yield Departed(What.SWAPPED, suspects, left.made, usual=left.usual, rounds=left.rounds)
     gap = shown.get(Entry)
     if isinstance(gap, Entry) and due is not None:
         made = calls_of(case, suspects[0])
@@ -106,11 +103,9 @@ def _of_suspects(
         yield _of_round(case, left, likes)
     if isinstance(odd, Odd) and due is not None and stuck is not None:
         usual = max(odd.likes.values(), default=0)
-        what = What.SKIPPED if odd.made < usual else What.EXTRA
         is_put_off = due.peer is None and stuck.peer is not None
-        what, call = (What.EXTRA, stuck) if is_put_off or what is What.EXTRA else (what, due)
+        what, call = (What.EXTRA, stuck) if is_put_off else (What.SKIPPED, due)
         times = (odd.made, usual) if odd.made and not is_put_off else None
-        call = (_placed(case, suspects[0], odd) or call) if what is What.SKIPPED else call
         yield Departed(what, suspects, call, rounds=odd.rounds, others=likes, times=times)
     if due is not None:
         yield Departed(What.SKIPPED, suspects, due)
@@ -157,9 +152,3 @@ def _due(case: Case, at: Awaited) -> Call | None:
         return call
     op = "send" if waits.op == "recv" else "recv"
     return replace(waits, op=op, api=None, peer=at.waiter, site=None, stack=None)
-
-
-def _placed(case: Case, rank: int, odd: Odd) -> Call | None:
-    """Return the last call of a rank from the place that it came to less often."""
-    made = (one for one in reversed(calls_of(case, rank)) if one.place == odd.place)
-    return next((call_of(case, rank, one) for one in made), None)

@@ -10,9 +10,8 @@ from collectrace.align.deciding import timeline
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.departures import Against, Departure, What
-from collectrace.align.reading.evidence import ChannelKey
-from collectrace.records import Call
+from collectrace.align.judging.departures import Departure, What
+from collectrace.align.judging.own_calls import call_of
 
 _MOST: Final = 64
 """Calls after an earlier occurrence that are looked at."""
@@ -95,24 +94,17 @@ class _Sides:
         return [one for one in calls if not made or one.t > made[-1].t]
 
     def _departure(self, what: What, n: int, made: Sequence[tuple[int, Entry]]) -> Departure:
-        calls = tuple(filter(None, (self._call(side, one) for side, one in made)))
+        found = (call_of(self._case, self._pair.ranks[side], one) for side, one in made)
+        calls = tuple(filter(None, found))
         rank = self._pair.ranks[n]
         own = self._following[n][0] if self._following[n] else None
         return Departure(
-            what, Against.OWN if self._pair.is_of_one_rank else Against.OTHERS, (rank,),
+            what, (rank,),
             () if self._pair.is_of_one_rank else (self._pair.ranks[1 - n],),
             own.key if own is not None else None, own.seq if own is not None else None,
             calls, stack=self._case.stack(self._pair.ranks[made[0][0]], calls[0]) if calls else (),
             iteration=calls[0].iteration if calls else None,
         )  # fmt: skip
-
-    def _call(self, side: int, one: Entry) -> Call | None:
-        log = self._case.log(self._pair.ranks[side])
-        if log is None:
-            return None
-        if isinstance(one.key, ChannelKey):
-            return log.channel_call(one.key, one.seq)
-        return log.calls(one.key, one.seq, one.seq + 1)[0]
 
 
 def _swapped(one: Sequence[Entry], two: Sequence[Entry]) -> int:

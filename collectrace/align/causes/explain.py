@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose, ct607_repeated, frameworks, iterations, table
+from collectrace.align.causes import choose, frameworks, iterations, repeated, table
 from collectrace.align.causes.choose import Found
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
@@ -63,7 +63,7 @@ def _finding(
         kind=candidate.kind,
         severity=candidate.severity,
         code=found.cause.code if found is not None else None,
-        headline=said.headline + explained("", ct607_repeated.suffix, situation),
+        headline=said.headline + explained("", repeated.suffix, situation),
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
         fixes=said.fixes or None,
@@ -75,14 +75,14 @@ def _finding(
         notes=(
             *said.notes,
             *explained([], iterations.notes, situation),
-            *explained((), ct607_repeated.note, situation),
+            *explained((), repeated.note, situation),
             *explained([], _notes, case, candidate),
         ),
         table=explained(None, _table, situation, judged, context),
         sources=explained((), _sources, situation),
         parted=explained(None, _diverged, situation, found),
         skipped=explained(None, _skipped, situation, found),
-        repeats=cause if explained(None, ct607_repeated.find, situation) is not None else None,
+        repeats=cause if explained(False, repeated.is_repeat, situation) else None,
         decisions=(None if said.undecided else situation.decisions) or None,
         evidence=explained(None, evidence.told, verdict.evidence if verdict is not None else ()),
     )

@@ -266,13 +266,14 @@ TABLE: Final = (
         _MODULES, whole_forward=True,
     ),
     # FSDPParamGroup.post_backward gives zeros only for what was unsharded: that setting does not
-    # help where the module was not entered.
+    # help where the module was not entered. FullyShardedDataParallel reduces gradients by a hook
+    # that the module's own forward sets: _runtime_utils.py, _register_post_backward_hook.
     Fix(
         "Let every rank enter the same modules in the same order, equally often: FSDP gathers each "
         "one's parameters over all ranks. Where a rank has no use for a module, run it all the "
         "same and add its output times zero (x + 0 * layer(x)), so that its backward runs too; "
         "set_reduce_scatter_unused_params() does not help a module that was not entered.",
-        _MODULES, when=("modules",), replaces=True,
+        (*_MODULES, *_MODULES_ONE), when=("modules",), replaces=True,
     ),
     # FSDPModule.set_reduce_scatter_unused_params: "when different ranks use different parameters
     # due to conditional control flow [...] causing mismatched reduce-scatter collectives".
@@ -298,15 +299,6 @@ TABLE: Final = (
         "called on every rank inside FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, "
         "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)).",
         _MODULES_ONE, whole_forward=True,
-    ),
-    # Its gradients are reduced by a hook that the module's own forward sets: _runtime_utils.py,
-    # _register_post_backward_hook.
-    Fix(
-        "Let every rank enter the same modules in the same order, equally often: "
-        "FullyShardedDataParallel gathers the parameters of each one that it wraps over all ranks. "
-        "Where a rank has no use for a module, run it all the same and add its output times zero "
-        "(x + 0 * layer(x)), so that its backward runs too.",
-        _MODULES_ONE, when=("modules",), replaces=True,
     ),
     # FullyShardedDataParallel.clip_grad_norm_: "needs to be called on all ranks".
     Fix(

@@ -22,10 +22,10 @@ from collectrace.signature import is_asked, is_user
 
 _SIZES: Final = ("shape_mismatch", "split_mismatch")
 _WHENS: Final[Mapping[str, When]] = {"CT204": "uneven", "CT511": "modules", "CT804": "library"}
-_PROVEN: Final = ("CT503", "CT507")
-"""Causes by which it is known which side alone made its call."""
+_PROVEN: Final = "CT503"
+"""The cause by which it is known which side alone made its call."""
 _OWN_FIXES: Final = (
-    "CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT515", "CT8",
+    "CT2", "CT502", "CT505", "CT508", "CT8",
 )  # fmt: skip
 """Causes whose fix no framework betters, unless ``_WHENS`` names them."""
 
@@ -36,7 +36,7 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
     if situation.candidate.cause is not None:
         return words
     beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
-    waits = next((one for one in beside if one is not None), None) if code == "CT301" else None
+    waits = next((one for one in beside if one is not None), None) if code == "CT302" else None
     if waits is not None:
         row, site = waits
         told = f"It waits in {row.path}(){phrases.line(site)}."
@@ -55,9 +55,9 @@ def _row(situation: Situation, code: str) -> Fix | None:
     if code.startswith(_OWN_FIXES) and code not in _WHENS:
         return None
     when = _when(situation, code)
-    rows = [r for r in TABLE if when in r.when and (code == "CT503" or not r.whole_forward)]
+    rows = [r for r in TABLE if when in r.when and (code == _PROVEN or not r.whole_forward)]
     steps = _made(situation, code, when)
-    is_any = when not in ("some ranks", "library") or code in _PROVEN
+    is_any = when not in ("some ranks", "library") or code == _PROVEN
     named = not is_any and _are_two_parts(situation)
     for step in steps:
         lines = [phrases.text(situation.case, frame) for frame in _line(step)]
@@ -96,7 +96,7 @@ def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
     both = [step for step in apart.steps(situation) or () if step.call is not None]
-    if code in _PROVEN or len(both) < 2:
+    if code == _PROVEN or len(both) < 2:
         return both[:1]
     (mine, call), (other, theirs) = ((step, step.call) for step in both)
     if call is None or theirs is None:

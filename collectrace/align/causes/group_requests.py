@@ -25,15 +25,6 @@ _FAR: Final = 99
 _MOST: Final = 3
 """Different requests that a headline names."""
 
-COUNTS: Final = (
-    "torch counts groups: every rank must create the same groups in the same order, also on ranks "
-    "that are no members."
-)
-ON_EVERY: Final = (
-    "Call new_group on every rank, with the same ranks and in the same order, also on ranks that "
-    "are no members"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Requests:
@@ -54,6 +45,12 @@ class Requests:
     def is_default(self) -> bool:
         """Whether it is the group that init_process_group makes."""
         return any(group.description == "default_pg" for _, group in self.asked)
+
+    @property
+    def site(self) -> str | None:
+        """The line from which all asked; None: they are several."""
+        sites = {group.site for _, group in self.asked}
+        return sites.pop() if len(sites) == 1 else None
 
 
 def requests(situation: Situation) -> Requests | None:
@@ -98,37 +95,18 @@ def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: G
 
 def headline(situation: Situation, found: Requests) -> str:
     """Return which ranks asked for what, those to blame first."""
-    if found.none and not situation.suspects:
-        others = [rank for ranks, _ in found.asked for rank in ranks]
-        return (
-            f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}; "
-            f"{words.ranks(others)} {words.verb(others, 'waits', 'wait')} there"
-        )
-    sites = {group.site for _, group in found.asked}
-    named = wait_cycle.members if len(sites) == 1 else wait_cycle.creation
+    named = wait_cycle.members if found.site else wait_cycle.creation
     told = [f"{words.ranks(ranks)} called {named(group)}" for ranks, group in found.asked]
-    if len(sites) == 1:
-        told[-1] += phrases.line(sites.pop())
+    told[-1] += phrases.line(found.site)
+    if found.none and (not situation.suspects or {*found.none} & {*situation.suspects}):
+        others = words.ranks(rank for ranks, _ in found.asked for rank in ranks)
+        group = wait_cycle.creation(found.asked[0][1])
+        return f"{words.ranks(found.none)} did not call {group}, {others} did"
     if found.none:
-        did = f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}"
-        if {*found.none} & {*situation.suspects}:
-            others = [rank for ranks, _ in found.asked for rank in ranks]
-            return f"{did}, {words.ranks(others)} did"
         told.append(f"{words.ranks(found.none)} did not")
     more = len(told) - _MOST
     text = ", ".join(told[:_MOST]) + (f", and {more} more variants" if more > 0 else "")
-    if situation.suspects:
-        return text
-    calls = " or ".join(wait_cycle.creation(group) for _, group in found.asked[:2])
-    return f"ranks {words.ranges(r for ranks, _ in found.asked for r in ranks)} disagree: {calls}"
-
-
-def called(found: Requests) -> str:
-    """Return which ranks created which group, a sentence."""
-    told = (
-        f"{words.ranks(ranks)} called {wait_cycle.members(group)}" for ranks, group in found.asked
-    )
-    return f"{words.upper(', '.join(told))}."
+    return text if situation.suspects else f"ranks disagree: {text}"
 
 
 def lines_apart(situation: Situation, found: Requests) -> str:
@@ -145,23 +123,16 @@ def lines_apart(situation: Situation, found: Requests) -> str:
 
 
 def parted(situation: Situation, found: Requests) -> str:
-    """Return at which group before ranks were at other lines, a sentence; empty: at none."""
-    case, seq = situation.case, getattr(situation.candidate.source, "seq", 0)
-    ranks = [those[0] for those, _ in found.asked] + list(found.none[:1])
-    if len(ranks) < 2:
-        return ""
-    asked = [
-        {one.ordinal: one for one in log.groups if one.phase == "asked"}
-        for rank in ranks[:2]
-        if (log := case.log(rank)) is not None
-    ]
-    for n in range(1, seq):
-        pair = [one.get(n) for one in asked]
-        if len(pair) == 2 and pair[0] and pair[1] and pair[0].site != pair[1].site:
+    """Return at which group before two ranks were at other lines, a sentence; empty: at none."""
+    ranks = [*(those[0] for those, _ in found.asked), *found.none]
+    logs = [log for rank in ranks[:2] if (log := situation.case.log(rank)) is not None]
+    asked = [{one.ordinal: one for one in log.groups if one.phase == "asked"} for log in logs]
+    for n in range(1, getattr(situation.candidate.source, "seq", 0)):
+        pair = [one[n] for one in asked if n in one]
+        if len(pair) == 2 and pair[0].site != pair[1].site:
             lines = [
-                f"rank {r} created it{phrases.line(g.site)}"
-                for r, g in zip(ranks, pair, strict=False)
-                if g is not None
+                f"rank {log.rank} created it{phrases.line(group.site)}"
+                for log, group in zip(logs, pair, strict=True)
             ]
             since = f"They were at other lines since the {words.ordinal(n)} group"
             return f"{since}: {' and '.join(lines)}."

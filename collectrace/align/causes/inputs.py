@@ -12,7 +12,7 @@ from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.models import of_one_model
+from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading.evidence import RankLog
 from collectrace.records import DDP_FORWARD, Batch, Call, Join
 from collectrace.roles import is_shadow, pairing_class
@@ -266,7 +266,7 @@ def _by_forwards(
     """
     first = deciders.ranked(situation)[:1]
     left = next((one for one in lefts if [one.loop] == first and len(lefts) == 1), None)
-    if left is None or not of_one_model(situation.case, logs):
+    if left is None:
         return None
     inside = left.inside.call
     if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:
@@ -326,6 +326,6 @@ def own_calls(situation: Situation, left: Left) -> list[str]:
     log = situation.case.log(left.inside.rank)
     entries = timeline.before(log)[-_RECENT:] if log is not None else []
     inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
-    calls = [apart.call_of(log, one) for one in inside if log is not None]
+    calls = [call_of(situation.case, left.inside.rank, one) for one in inside]
     own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
     return list(dict.fromkeys(own))[:_MOST]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from collectrace import words
 from collectrace.align.causes import phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.candidate import IncompleteRow
-from collectrace.align.reading.evidence import StreamKey
 
-_MOST_PARTS: Final = 6
+_MOST: Final = 6
+"""Numbers of calls that a sentence lists."""
 
 
 def notes(situation: Situation) -> tuple[str, ...]:
-    """Return how far each rank got with the stream, and the hosts and groups of those who lag.
+    """Return how far each rank got with the stream, a sentence, if some are behind.
 
-    A rank lags if it gives no sign of life, or has completed less than others. It may be the one
-    that is held up, so nobody is blamed for it.
+    Such a rank may be the one that is held up, so nobody is blamed for it.
     """
     case, candidate = situation.case, situation.candidate
     completed: dict[int, list[int]] = {}
@@ -27,48 +25,11 @@ def notes(situation: Situation) -> tuple[str, ...]:
         if log is not None and candidate.stream is not None:
             done = log.dones.get(candidate.stream)
             completed.setdefault(done.seq if done is not None else 0, []).append(rank)
-    most = max(completed, default=0)
-    behind = [rank for n, ranks in completed.items() if n < most for rank in ranks]
-    lagging = sorted({*candidate.suspects, *behind}) if candidate.stream is not None else []
-    if not lagging or len(lagging) == len(candidate.ranks):
+    if len(completed) < 2:
         return ()
-    told = []
-    if behind:
-        parts = [f"{words.ranks(ranks)} completed {n}" for n, ranks in sorted(completed.items())]
-        told.append(f"Of the calls of this group, {_few(parts)}.")
-    hosts: dict[str, list[int]] = {}
-    for rank in candidate.ranks:
-        log = case.log(rank)
-        if log is not None:
-            hosts.setdefault(log.header.host, []).append(rank)
-    groups = [
-        (words.group(info), info.ranks)
-        for name, info in case.comparison.groups.items()
-        if candidate.stream is not None
-        and name != candidate.stream.group
-        and 1 < len(info.ranks) < len(candidate.ranks)
-    ]
-    by_host = _shares(hosts.items(), lagging) if len(hosts) > 1 else []
-    for what, shares in (("host", by_host), ("group", _shares(groups, lagging))):
-        if shares:
-            told.append(f"Lagging, by {what}: {_few(shares)}.")
-    return tuple(told)
-
-
-def _shares(parts: Iterable[tuple[str, Sequence[int]]], lagging: Sequence[int]) -> list[str]:
-    """Return the ranks of each part (name, ranks) that lag; parts of which all lag come first."""
-    found = []
-    for name, members in parts:
-        those = sorted(set(members) & set(lagging))
-        if those:
-            share = "all" if len(those) == len(members) else f"{len(those)} of {len(members)}"
-            found.append((len(those) < len(members), f"{name}: {words.ranks(those)} ({share})"))
-    return [said for _, said in sorted(found, key=lambda one: one[0])]
-
-
-def _few(parts: Sequence[str]) -> str:
-    more = len(parts) - _MOST_PARTS
-    return "; ".join(parts[:_MOST_PARTS]) + (f"; and {more} more" if more > 0 else "")
+    parts = [f"{words.ranks(ranks)} completed {n}" for n, ranks in sorted(completed.items())]
+    more = f"; and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
+    return (f"Of the calls of this group, {'; '.join(parts[:_MOST])}{more}.",)
 
 
 def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
@@ -89,22 +50,3 @@ def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
     at = f", and was at {was}" if was and log.stall and since < log.stall.t < call.t else ""
     gap = words.seconds(call.t - since)
     return f"Rank {rank} made no call in this group for {gap}{after}{at}."
-
-
-def gave_up_before(
-    situation: Situation, source: IncompleteRow, ranks: Sequence[int]
-) -> Iterator[str]:
-    """Return the call that ranks had given up just before, and gone on; one sentence at most."""
-    case = situation.case
-    told: dict[str, list[int]] = {}
-    for rank in ranks:
-        log, call = case.log(rank), source.calls.get(rank)
-        last = case.call(rank, source.stream, source.seq - 1)
-        for done in log.failed if log is not None else ():
-            made = case.call(rank, StreamKey(done.group, done.device), done.seq)
-            if done.peer is None and call and last and made and last.t < done.t < call.t:
-                told.setdefault(phrases.call(made), []).append(rank)
-                break
-    each = [f"{words.ranks(who)} had given up {what}" for what, who in told.items()]
-    if each:
-        yield f"Just before, {words.listed(each)}, and went on."

@@ -24,9 +24,6 @@ def of(situation: Situation) -> tuple[str, ...]:
 def _remarks(situation: Situation) -> Iterator[str]:
     yield inputs.left_over(situation)
     yield _usual(situation)
-    if situation.kind in ("shape_mismatch", "dtype_mismatch") and inputs.uneven(situation) is None:
-        found = inputs.counted(situation)
-        yield f"The ranks had uneven inputs: {found.phrase}." if found is not None else ""
     calls = [call for _, call in situation.called]
     in_backward = [call for call in calls if roles.of(call.role).in_backward]
     if len({call.model or 1 for call in in_backward}) > 1:

@@ -18,7 +18,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import RankLog
-from collectrace.findings import KINDS, Decision, Kind, Side, State
+from collectrace.findings import KINDS, Decision, Kind, Side
 from collectrace.records import Call
 from collectrace.roles import UNKNOWN, USER
 
@@ -110,9 +110,8 @@ class Situation:
 
 
 Need = Literal[
-    "root", "early", "consequence", "decisions", "suspects", "join", "ddp", "raised",
-    "died", "missing", "silent", "busy", "finished", "several", "frameworks",
-    "inputs", "caught",
+    "root", "early", "consequence", "decisions", "suspects", "ddp", "raised", "several",
+    "frameworks", "inputs", "caught",
 ]  # fmt: skip
 """A fact without which a cause is not tried."""
 
@@ -125,25 +124,14 @@ def _roles(situation: Situation, *prefixes: str) -> bool:
     return any(call.role.startswith(prefixes) for _, call in situation.called)
 
 
-def _any_is(*states: State) -> Callable[[Situation], bool]:
-    """Return whether a rank that others wait for is in one of some states."""
-    return lambda situation: any(one.state in states for one in situation.culprits)
-
-
 NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "root": lambda s: s.candidate.cause is None and s.candidate.severity != "info",
     "early": lambda s: s.candidate.cause is None and s.candidate.severity == "info",
     "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
     "suspects": lambda s: bool(s.suspects),
-    "join": lambda s: _roles(s, "join."),
     "ddp": lambda s: _roles(s, "ddp.", "join."),
-    "raised": _any_is("raised"),
-    "died": _any_is("died"),
-    "missing": _any_is("missing"),
-    "silent": _any_is("silent"),
-    "busy": _any_is("busy", "running"),
-    "finished": _any_is("finished"),
+    "raised": lambda s: any(one.state == "raised" for one in s.culprits),
     "several": lambda s: len(s.called) > 1,
     "frameworks": lambda s: s.has_frameworks,
     "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Final
 
 from collectrace import words
@@ -11,10 +10,8 @@ from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.matching.habit import ENOUGH
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
 
@@ -78,14 +75,15 @@ def waiting(situation: Situation) -> str:
 def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
     """Return which calls were the last of ranks, one sentence; empty if none is known."""
     groups = situation.case.comparison.groups
-    told = []
-    for one in standings[:MOST]:
+    told: dict[str, list[int]] = {}
+    for one in standings:
         last = one.last_call
         if last is not None:
             info = groups.get(last.group)
             where = f" of {words.group(info)}" if info is not None else ""
-            told.append(f"of rank {one.rank} was {phrases.call(last)}, call {last.seq}{where}")
-    return f"The last call {'; '.join(told)}." if told else ""
+            told.setdefault(f"{phrases.call(last)}, call {last.seq}{where}", []).append(one.rank)
+    parts = [f"of {words.ranks(ranks)} was {what}" for what, ranks in told.items()]
+    return f"The last call {'; '.join(parts[:MOST])}." if parts else ""
 
 
 def place(standing: Standing) -> str:
@@ -124,23 +122,3 @@ def chain(situation: Situation) -> tuple[str, ...]:
             w, others = standing.waiting[0], words.ranks(edge.target[0] for edge in edges)
             notes.append(f"Rank {rank} waits for {others} in {w.op}{phrases.line(w.site)}.")
     return tuple(notes)
-
-
-def usual_next(situation: Situation, rank: int) -> str:
-    """Return the call that always followed the last call of a rank, by the line that tells most.
-
-    Empty if it is not known, or the line at which the others wait.
-    """
-    case, candidate = situation.case, situation.candidate
-    *before, last = case.before(rank, candidate.stream, candidate.seq) or [None]
-    if last is None:
-        return ""
-    line = case.stack(rank, last)
-    made = [one for one in (*before, last) if one is not None]
-    followed = [two for one, two in pairwise(made) if case.stack(rank, one) == line]
-    if len(followed) < ENOUGH or len({case.stack(rank, one) for one in followed}) > 1:
-        return ""
-    usual, here = case.stack(rank, followed[-1]), situation.called[0][0].stack or ()
-    if not usual or usual == here:
-        return ""
-    return phrases.call(followed[-1], chains.site(usual[phrases.apart([usual, here])]))

@@ -37,10 +37,6 @@ class Told(NamedTuple):
     """An example."""
     where: tuple[str, ...]
     """The user's frames from the call outwards."""
-    first: int
-    """Where in its log the first call lies that it ever made from there."""
-    times: int
-    """How many it has made from there since then."""
     is_new: bool
     """None of them before those two."""
     is_of_one_size: bool
@@ -56,11 +52,11 @@ def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[T
         known = {n: seen[n].place for n in set(rows.appearance[:stop])}
         places = [known[n] for n in rows.appearance[:stop]]
         kinds = dict.fromkeys(zip(places[begun:], rows.meaning[begun:stop], strict=True))
-        sizes, counts = Counter(place for place, _ in kinds), Counter(places)
+        sizes = Counter(place for place, _ in kinds)
         for place, meaning in kinds:
             at, call = places.index(place), rows.vocabulary.examples[meaning]
             yield Told(
-                key, call, place[1], rows.offset[at], counts[place],
+                key, call, place[1],
                 is_new=at >= begun, is_of_one_size=sizes[place] == 1,
             )  # fmt: skip
 

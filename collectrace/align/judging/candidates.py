@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import closes, is_open
+from collectrace.align.judging.closing_send import closes
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import Standing, Waiting
@@ -166,7 +166,7 @@ def deadlocks(case: Case) -> list[Cycle]:
     """Rule 5: a cycle is a deadlock only if none of its edges lies on or after a mismatch.
 
     After a mismatch ranks wait for what was never to come: the circle is a consequence. So it is
-    of a send to a wrong rank; where no record tells that it is one, the circle is what is known.
+    of a message that nearly fits another, unless the two are in the circle themselves.
     """
     first: dict[StreamKey | ChannelKey, int] = {}
     for row in case.comparison.divergences:
@@ -195,7 +195,7 @@ def deadlocks(case: Case) -> list[Cycle]:
         if key is None or w.group in disputed or key in numbered:
             return False
         near = astray.get(w.channel) if w.channel is not None else None
-        if near is not None and not (closes(near, cycle) and is_open(case, near)):
+        if near is not None and not closes(near, cycle):
             return False
         row = edge.row if edge.row is not None else w.seq or 0
         return (key not in first or row < first[key]) and _is_lasting(case, edge)

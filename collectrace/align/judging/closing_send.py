@@ -6,16 +6,11 @@ for each other, through others, the send may be as it was meant, and only come t
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
 from typing import Final
 
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle
-from collectrace.align.reading import chains
-from collectrace.align.reading.parsing import Block
-from collectrace.records import Call
 
 _ENDS: Final = ("destination", "source")
 """What a near miss differs in that may be a circle."""
@@ -27,84 +22,6 @@ def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
         return False
     awaited = {edge.waiting.channel for edge in cycle}
     return {issue.channel, issue.near.channel} <= awaited
-
-
-def has_met(issue: ChannelIssue) -> int:
-    """How many messages between the two ranks of the send that nearly fits met before it.
-
-    So the one does send to the other by right; 0 where that is not known.
-    """
-    send = issue.near.send if issue.near is not None else None
-    return send.seq - 1 if send is not None else 0
-
-
-def is_open(case: Case, issue: ChannelIssue) -> bool:
-    """Whether no record tells that the send of a near miss was meant for who lacks one.
-
-    One does where messages have met between those whom the receive names, and none on the way of
-    the send: then the sender has served who waits till now, and never the other. Not where it
-    sends to one after the other.
-    """
-    if has_met(issue) or issue.seq - 1 + issue.taken == 0:
-        return True
-    return goes_over_peers(case, issue) or comes_later(case, issue) is not None
-
-
-def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
-    """What the sender of a near miss had sent till then to who lacks one now, if it is behind that.
-
-    From a later line of the same function, in the same loops and in no other branch: so it has yet
-    to come to it, and the send before it is another one. None where it is not seen to be so.
-    """
-    near, channel = issue.near, issue.channel
-    if near is None or near.send is None or near.differs != "destination":
-        return None
-    log = case.log(channel.source)
-    usual = log.channel_call(channel, issue.seq - 1) if log is not None else None
-    if usual is None:
-        return None
-    here, *around = case.stack(channel.source, near.send) or ("",)
-    there, *others = case.stack(channel.source, usual) or ("",)
-    if not here or around != others or chains.scope(here) != chains.scope(there):
-        return None
-    mine, other = (case.code.around(chains.site(frame)) for frame in (here, there))
-    parts = {id(one.statement): one.part for one in mine}
-    is_other_branch = any(
-        parts.get(id(one.statement), one.part) != one.part
-        for one in other
-        if isinstance(one.statement, ast.If)
-    )
-    is_behind = chains.line(there) > chains.line(here) and not is_other_branch
-    return usual if is_behind and _loops(mine) == _loops(other) else None
-
-
-def _loops(blocks: Sequence[Block]) -> list[int]:
-    """Return the lines of the loops among blocks."""
-    return [one.statement.lineno for one in blocks if isinstance(one.statement, _LOOPS)]
-
-
-_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-
-
-def goes_over_peers(case: Case, issue: ChannelIssue) -> bool:
-    """Return whether the send of a near miss goes to one peer after the other in a loop.
-
-    The one that is awaited may come in a later iteration.
-    """
-    send = issue.near.send if issue.near is not None else None
-    site = send.site if send is not None else None
-    around = [one.statement for one in case.code.around(site)]
-    loop = next((one for one in reversed(around) if isinstance(one, _LOOPS)), None)
-    if not isinstance(loop, ast.For | ast.AsyncFor):
-        return False
-    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    line = chains.split(site)[1]
-    read = {
-        node.id
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Name) and node.lineno == line
-    }  # fmt: skip
-    return bool(bound & read)
 
 
 def in_circle(case: Case, cycle: Cycle) -> ChannelIssue | None:

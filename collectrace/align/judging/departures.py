@@ -39,20 +39,11 @@ class What(Enum):
     ENDED = "ended"
 
 
-class Against(Enum):
-    """What calls depart from."""
-
-    OTHERS = "the other ranks"
-    OWN = "its own earlier iterations"
-    KIND = "ranks of the same kind in other groups"
-
-
 @dataclass(frozen=True, slots=True)
 class Departure:
     """Ranks that departed at one place, all in the same way."""
 
     what: What
-    against: Against
     ranks: tuple[int, ...]
     """Who departed; sorted."""
     others: tuple[int, ...] = ()
@@ -64,8 +55,6 @@ class Departure:
     calls: tuple[Call, ...] = ()
     """The calls concerned: those skipped, as others or the rank itself earlier made them; else
     those that the ranks made."""
-    expected: tuple[Call, ...] = ()
-    """What would have been made instead, if that is known."""
     stack: tuple[str, ...] = ()
     """The user's frames where it happened, innermost first."""
     iteration: int | None = None
@@ -113,7 +102,7 @@ def _own(case: Case, candidate: Candidate, place: Place, seq: int) -> Departure 
     if any((one[0], one[1] > 0) != (what, alike > 0) for one in departures):
         return None
     return Departure(
-        what, Against.OWN, tuple(sorted(place.ranks)), key=candidate.stream, seq=seq,
+        what, tuple(sorted(place.ranks)), key=candidate.stream, seq=seq,
         calls=calls, stack=place.frames, alike=alike,
         iteration=place.call.iteration if place.call is not None else None,
     )  # fmt: skip
@@ -172,7 +161,7 @@ def extra(case: Case, candidate: Candidate) -> Departure | None:
     ranks = next((side.ranks for side in candidate.sides if more.rank in side.ranks), ())
     others = tuple(sorted({*candidate.ranks} - {*ranks}))
     return Departure(
-        What.EXTRA, Against.OTHERS, tuple(sorted(ranks)), others, candidate.stream, since.seq,
+        What.EXTRA, tuple(sorted(ranks)), others, candidate.stream, since.seq,
         more.calls, stack=case.stack(more.rank, more.calls[0]) if more.calls else (),
         alike=more.agreeing,
     )  # fmt: skip
@@ -199,7 +188,7 @@ def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -
         call = case.call(other, stream, found[0] + 1) if found is not None else None
         if found is not None and call is not None:
             return Departure(
-                What.FEWER_ITERATIONS, Against.OTHERS, tuple(ranks), (other,), stream,
+                What.FEWER_ITERATIONS, tuple(ranks), (other,), stream,
                 found[0] + 1, (call,), stack=case.stack(other, call), iteration=found[1],
             )  # fmt: skip
     return None
@@ -251,6 +240,6 @@ def from_kind(case: Case, candidate: Candidate) -> Departure | None:
     if found is None:
         return None
     return Departure(
-        _OF_KIND[found.what], Against.KIND, tuple(sorted(found.ranks)), found.others,
+        _OF_KIND[found.what], tuple(sorted(found.ranks)), found.others,
         candidate.stream, candidate.seq, found.calls,
     )  # fmt: skip

@@ -72,9 +72,6 @@ _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
 _OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
-_OF_CIRCLES: Final = (
-    "was_told", "first_message", "others_may_follow", "told_the_waiter", "ordered_by_waiter",
-)  # fmt: skip
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -182,7 +179,7 @@ FACTS: Final[dict[str, Fact]] = {
         ("was_told",),
     ),
     "odd_in_round": Fact(
-        "This rank reached a line more often, or less often, in this iteration than its peers.",
+        "This rank reached a line less often in this iteration than its peers.",
         50,
         (
             "was_told",
@@ -229,20 +226,13 @@ FACTS: Final[dict[str, Fact]] = {
         "This rank sent more or fewer messages than it received. They were always equal before.",
         50,
     ),
-    "left_own_order": Fact("This rank alone changed the order of its messages.", 50, ("was_told",)),
     "new_in_loop": Fact(
         "This rank reached a new call in the loop that the other is in.", 50, ("was_told",)
     ),
     "left_repeated_round": Fact(
         "These ranks departed from their own iterations, and all others kept to theirs.",
-        35,
-        _OF_CIRCLES,
-    ),
-    "nobody_followed": Fact(
-        "Most other ranks did not follow these ranks to their next call.", 15, _OF_CIRCLES
-    ),
-    "waiter_had_no_choice": Fact(
-        "Only constants and agreed values lead the waiting rank to its call.", 15, _OF_CIRCLES
+        50,
+        ("was_told", "first_message", "others_may_follow", "by_a_plan", "ordered_by_waiter"),
     ),
     "was_told": _against("This rank had received numbers, or a few elements of a collective."),
     "first_message": _against(

@@ -14,6 +14,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence, sites_of
+from collectrace.align.judging.facts_of_exchanges import has_no_choice
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import (
     Awaited,
@@ -22,7 +23,6 @@ from collectrace.align.judging.own_calls import (
     entry_of,
     only_gives_back,
 )
-from collectrace.align.judging.own_exchange import keeps_order, left_own_order
 from collectrace.align.judging.own_round import (
     LeftRound,
     frames_of,
@@ -75,45 +75,33 @@ def _is_habit(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> b
 
 def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who left the round that it had repeated, if all others kept theirs."""
-    left, group = left_rounds(case, candidate), candidate.group
-    if not left or group is None:
+    left = left_rounds(case, candidate)
+    if not left or candidate.group is None:
         return
     ranks = tuple(one.rank for one in left)
-    sites = sites_of(one.made for one in left)
-    yield Evidence("left_repeated_round", ranks, sites, left[0])
-    others = [rank for rank in group.ranks if rank not in ranks]
-    still = [r for r in others if _is_in_round(case, r) and not _has_followed(case, left[0], r)]
-    is_apart = _was_asked(case, left[0]) if left[0].skipped else _is_new_within(case, left, others)
-    if 2 * len(still) > len(group.ranks) and is_apart and _is_of_several(case, left[0]):
-        yield Evidence("nobody_followed", ranks, sites, left[0])
+    others = [rank for rank in candidate.group.ranks if rank not in ranks]
+    if left[0].skipped:
+        is_apart = _was_asked(case, candidate, left[0]) or any(
+            has_no_choice(case, at) for at in awaited(case, candidate) if at.rank == left[0].rank
+        )
+    else:
+        is_apart = _is_new_within(case, left, others)
+    if is_apart:
+        yield Evidence("left_repeated_round", ranks, sites_of(one.made for one in left), left[0])
 
 
-def no_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who left its round if nothing but agreed values leads the one that waits out of it."""
-    for left in left_rounds(case, candidate)[:1]:
-        for at in awaited(case, candidate):
-            made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
-            usual = next((one for one in reversed(made) if one.key == due), None)
-            if at.rank != left.rank or usual is None or len(made) < 2:
-                continue
-            before, here = (At(*one.place) for one in made[-2:])
-            answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
-            if not answer.decisions and answer.dropped and not answer.gaps - led.SEEN:
-                yield Evidence("waiter_had_no_choice", (left.rank,))
-
-
-def _is_of_several(case: Case, left: LeftRound) -> bool:
-    """Whether a rank went to a message, or to a collective of three ranks at least."""
-    made = left.made
-    return made.peer is not None or len(case.comparison.groups[made.group].ranks) >= CAN_OUTVOTE
-
-
-def _was_asked(case: Case, left: LeftRound) -> bool:
+def _was_asked(case: Case, candidate: Candidate, left: LeftRound) -> bool:
     """Whether a rank went on to a collective, or past an answer to what it had got.
 
-    One that goes on to a message may only have made fewer in a row than before.
+    One that goes on to a message may only have made fewer in a row than before; not if three or
+    more wait in a circle for the one that it skipped.
     """
     key = left.key
+    waits = [at for at in awaited(case, candidate) if at.rank == left.rank]
+    if len(candidate.cycle) >= CAN_OUTVOTE and any(at.key == key for at in waits):
+        return True
+    if not all(_is_in_round(case, at.waiter) for at in waits):
+        return False
     if left.made.peer is None or isinstance(key, StreamKey):
         return left.made.peer is None or left.row == 1
     counts = Counter(one.key for one in calls_of(case, left.rank)[:-1])
@@ -130,19 +118,6 @@ def _is_in_round(case: Case, rank: int) -> bool:
     if not keys or isinstance(keys[-1], StreamKey) or keys[-1].source == rank:
         return bool(keys)
     return len(keys) > 1 and not isinstance(keys[-2], StreamKey)
-
-
-def _has_followed(case: Case, left: LeftRound, rank: int) -> bool:
-    """Whether another has come to the call for which a rank left its round, or is in such a one."""
-    log, made = case.log(rank), left.made
-    row = log.last_seq.get(StreamKey(made.group, made.device), 0) if log is not None else 0
-    places = _places(case, rank) & _places(case, left.rank)
-    return bool(places) or (made.peer is None and row >= made.seq)
-
-
-def _places(case: Case, rank: int) -> set[object]:
-    entries = (entry_of(case, wait) for wait in case.standings[rank].waiting)
-    return {one.place for one in entries if one is not None}
 
 
 def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> bool:
@@ -184,22 +159,6 @@ def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             yield Evidence("others_may_follow", (left.rank,))
 
 
-def left_its_order(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who put a message of an exchange before one that had always come earlier.
-
-    Another waits for the one that it put off, and all others kept their order.
-    """
-    cycle = candidate.cycle
-    ranks = {edge.waiting.rank for edge in cycle}
-    found = [left for rank in sorted(ranks) if (left := left_own_order(case, rank)) is not None]
-    if len(ranks) < CAN_OUTVOTE or len(found) != 1:
-        return
-    (left,) = found
-    is_awaited = any(at.rank == left.rank and at.key == left.key for at in awaited(case, candidate))
-    if is_awaited and all(keeps_order(case, rank) for rank in ranks - {left.rank}):
-        yield Evidence("left_own_order", (left.rank,), shown_by=left)
-
-
 def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find who of two ranks came to a new collective in the loop in which the other goes on.
 
@@ -236,8 +195,7 @@ def _is_of_two(case: Case, at: Awaited) -> bool:
 def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find the rank that alone came to a row, if all others of its group are together elsewhere.
 
-    By a line that is new to them all, and to which the rank never came; or where they were each
-    time, and what the rank is in is new to it.
+    By a line that is new to them all, and to which the rank never came.
     """
     for at in awaited(case, candidate):
         stream, row = at.elsewhere.stream, at.elsewhere.seq or 0
@@ -252,8 +210,7 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if not all(calls_of(case, rank) for rank in others):
             continue
-        is_news = _is_news(case, common, at.rank, others, (stream, row - 1))
-        if is_news or _is_own_news(case, at.rank, others):
+        if _is_news(case, common, at.rank, others, (stream, row - 1)):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
@@ -291,13 +248,6 @@ def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidenc
 def _rows(case: Case, rank: int, stream: StreamKey) -> int:
     log = case.log(rank)
     return log.last_seq.get(stream, 0) if log is not None else 0
-
-
-def _is_own_news(case: Case, rank: int, others: Sequence[int]) -> bool:
-    """Whether a rank is in a call that it never made, and no other has left its round."""
-    program = program_of(case, rank)
-    is_new = program is not None and program.ends_anew
-    return is_new and all(left_own_round(case, one) is None for one in others)
 
 
 def _is_news(

@@ -1,4 +1,4 @@
-"""Finds who of a circle of waits left out a call that was due, or made one too many.
+"""Finds who of a circle of waits left out a call that was due.
 
 By how often each rank came to a place in each of its rounds, and by what always followed what.
 """
@@ -52,7 +52,7 @@ class Odd(NamedTuple):
 
 
 def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that alone came to a place more, or less, often in a round than its like.
+    """Find the rank that alone came to a place less often in a round than its like.
 
     In each round before they came there equally often.
     """
@@ -62,12 +62,10 @@ def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         made = dict.fromkeys(one.place for one in calls_of(case, at.rank) if one.key == at.key)
         places: list[_Place] = [*made, *(here.stack if at.wait.stream is not None else ())]
-        found = [odd for place in places if (odd := _fewer(case, at, place, end.place)) is not None]
-        for odd in found[:1]:
+        found = (_fewer(case, at, place, end.place) for place in places)
+        odd = next((one for one in found if one is not None), None)
+        if odd is not None:
             yield Evidence("odd_in_round", (at.rank,), shown_by=odd)
-        more = _more(case, at, here.place, end.place) if at.wait.channel is not None else None
-        if more is not None:
-            yield Evidence("odd_in_round", (at.waiter,), shown_by=more)
 
 
 def _counts(case: Case, place: _Place, end: CallPlace) -> dict[int, list[int]]:
@@ -97,23 +95,6 @@ def _fewer(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None
     if not any(before) and (at.wait.channel is not None or len(over) < len(counts)):
         return None
     return Odd(place, now, over, len(before)) if len(over) + 1 >= CAN_OUTVOTE else None
-
-
-def _more(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None:
-    """Return how a rank in the midst of its round came more often to a place than those at its end.
-
-    All others are there.
-    """
-    counts = _counts(case, place, end)
-    *before, now = counts.pop(at.waiter)
-    likes = {rank: made for rank, made in counts.items() if made[: len(before)] == before}
-    others = [made for rank, made in counts.items() if rank not in likes]
-    if len(before) < _ROUNDS or any(any(made) for made in others):
-        return None
-    if any(len(made) < len(before) + 2 or made[len(before)] >= now for made in likes.values()):
-        return None
-    found = {rank: made[len(before)] for rank, made in likes.items()}
-    return Odd(place, now, found, len(before)) if len(found) + 1 >= CAN_OUTVOTE else None
 
 
 # -- one that serves several ---------------------------------------------------------------------
@@ -178,14 +159,23 @@ def _served(case: Case, at: Awaited) -> list[list[int]] | None:
 def peer_has_a_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find whom a rank waits for that something may have led elsewhere: it may be the wrong one."""
     for at in awaited(case, candidate):
-        made, here = calls_of(case, at.waiter), entry_of(case, at.wait)
-        last = next((one for one in reversed(made) if isinstance(one.key, StreamKey)), None)
-        if here is not None and last is not None and made.index(here):
-            before, ranks = At(*made[made.index(here) - 1].place), (at.waiter, at.waiter)
-            answer = led.led(case, ranks, before, At(*last.place), At(*here.place))
-            if not answer.decisions and not answer.gaps - led.SEEN:
-                continue
-        yield Evidence("peer_has_a_choice", (at.rank,))
+        if not has_no_choice(case, at):
+            yield Evidence("peer_has_a_choice", (at.rank,))
+
+
+def has_no_choice(case: Case, at: Awaited) -> bool:
+    """Whether agreed values alone lead who waits there, and not to its last collective.
+
+    If it made none, not to where the other waits. Who receives of any rank has a choice.
+    """
+    made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
+    collective = (one for one in reversed(made) if isinstance(one.key, StreamKey))
+    usual = next(collective, next((one for one in reversed(made) if one.key == due), None))
+    if usual is None or len(made) < _ROUNDS or at.is_from_any:
+        return False
+    before, here = (At(*one.place) for one in made[-2:])
+    answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
+    return bool(answer.dropped) and not answer.decisions and not answer.gaps - led.SEEN
 
 
 def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:

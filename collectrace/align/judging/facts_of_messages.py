@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from collectrace import ops
 from collectrace.align.code.origins import Origin
-from collectrace.align.judging import led
+from collectrace.align.judging import led, partners
 from collectrace.align.judging.absence import culprits
 from collectrace.align.judging.by_number import named_by_number
 from collectrace.align.judging.candidate import Candidate
@@ -15,7 +15,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_round import kept_round, program_of
-from collectrace.align.judging.partners import out_of_pair
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue
@@ -47,9 +46,9 @@ def named_by_group_rank(_: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 def unpaired(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find the one rank that need have named another partner for all to be mutual."""
-    ranks = out_of_pair(case, candidate)
-    if ranks:
-        yield Evidence("unpaired", ranks)
+    found = partners.unpaired(case, candidate)
+    if found is not None:
+        yield Evidence("unpaired", (found.odd,))
 
 
 def left_without_waiting(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -5,7 +5,7 @@ The rules of blame themselves, 6 to 12, are in ``blame``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collectrace.align.judging import blame, patience, reach, sisters
@@ -15,7 +15,6 @@ from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
-from collectrace.align.judging.raised_alike import raised_alike
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
@@ -51,7 +50,7 @@ def judge(case: Case) -> list[Candidate]:
 
 def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
     """Return what led to what; candidates that are one error get the suspects of both."""
-    for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
+    for candidate, suspects in named_alike(found).items():
         candidate.verdict = _blaming(candidate, suspects)
     causes = find_causes(case, found)
     causes |= _held_up_by_several(case, found, causes)
@@ -131,24 +130,15 @@ def _held_up_by_several(case: Case, found: Sequence[Candidate], causes: Causes) 
 def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
     """Whether a mismatch and those that repeat it held up all that did not come to something.
 
-    As where the messages of one rank end several of its peers, and by that others.
+    As where the messages of one rank end several of its peers.
     """
     if leader is effect or not KINDS[leader.kind].is_passable:
         return False
     those = [leader, *(one for one in causes if _root(causes, one) is leader)]
     those = [one for one in those if one.kind == leader.kind]
-    led = {rank for rank in effect.absent if any(_leads_to(case, c, effect, rank) for c in those)}
-    others = [rank for rank in effect.absent if rank not in led]
-    return bool(led) and all(_was_ended_by(case, rank, led) for rank in others)
-
-
-def _was_ended_by(case: Case, rank: int, ended: Collection[int]) -> bool:
-    """Whether a rank raised in a wait for some others, be it through more, that had ended."""
-    standing = case.standings[rank]
-    ends = {*waitgraph.reachable(case.graph, rank)}
-    for channel in (w.channel for w in standing.waiting if w.channel is not None):
-        ends |= {channel.source, channel.destination} - {rank}
-    return standing.by_peers and bool(ends & {*ended})
+    return bool(effect.absent) and all(
+        any(_leads_to(case, one, effect, rank) for one in those) for rank in effect.absent
+    )
 
 
 def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from collectrace.align.judging.case import Case, once_of
@@ -41,11 +42,17 @@ def left_own_round(case: Case, rank: int) -> LeftRound | None:
     """What a rank called last out of its own round, as it had never done after such a round.
 
     None where it went on with its round, or had repeated none. That proves nothing against it: a
-    round may change.
+    round may change. If what comes between its messages changes, the messages alone may be a round,
+    of which it skipped some.
     """
     program = program_of(case, rank)
-    if program is None:
-        return None
+    found = _left(case, program) if program is not None else None
+    messages = messages_of(case, rank) if found is None else None
+    alone = _left(case, messages) if messages is not None else None
+    return alone if alone is not None and alone.skipped else found
+
+
+def _left(case: Case, program: Program) -> LeftRound | None:
     steps, otherwise = list(program.steps), None
     for at in range(max(0, len(steps) - _LATEST), len(steps)):
         place = habit.expected(steps, at)
@@ -65,7 +72,7 @@ def left_own_round(case: Case, rank: int) -> LeftRound | None:
         if not skipped and _went_along(case, program, since):
             return None  # it goes through more than one kind of round
         left = LeftRound(
-            rank=rank,
+            rank=program.rank,
             made=made,
             usual=usual,
             before=program.call(at - 1),
@@ -148,11 +155,28 @@ def program_of(case: Case, rank: int) -> Program | None:
     return programs.read(log, groups, case.dimensions, steps, finished=False)
 
 
+@once_of
+def messages_of(case: Case, rank: int) -> Program | None:
+    """Return the messages alone of what a rank did; None: its last call is none, or not known."""
+    program = program_of(case, rank)
+    if program is None or not program.sources:
+        return None
+    keys = [program.keys[source] for source in program.sources]
+    at = [n for n, key in enumerate(keys) if isinstance(key, ChannelKey)]
+    if not isinstance(keys[-1], ChannelKey):
+        return None
+    steps, sources, rows = (
+        [column[n] for n in at] for column in (program.steps, program.sources, program.rows)
+    )
+    return replace(program, steps=steps, sources=sources, rows=rows)
+
+
 def kept_round(case: Case, rank: int) -> bool:
     """Whether a rank is seen to be where its round had led it each time."""
-    program = program_of(case, rank)
-    if program is None or not program.steps:
-        return False
-    steps = program.steps
-    place = habit.expected(steps, len(steps) - 1)
+    return any(map(_kept, (program_of(case, rank), messages_of(case, rank))))
+
+
+def _kept(program: Program | None) -> bool:
+    steps = program.steps if program is not None else ()
+    place = habit.expected(steps, len(steps) - 1) if steps else None
     return place is not None and steps[place] == steps[-1]

@@ -36,15 +36,18 @@ class Unpaired:
     """By rank, the partner it names."""
     calls: Mapping[int, Call]
     """By rank, the first message of it."""
-    odd: int | None
-    """The one rank that need have named another for all to be mutual; None: that takes several."""
-    instead: int | None
+    odd: int
+    """The one rank that need have named another for all to be mutual."""
+    instead: int
     """Whom that would be."""
 
 
 @once
 def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
-    """Where the partners of a group were not mutual any more, as they had been; else None."""
+    """Where the partners of a group were not mutual any more, as they had been, by one rank.
+
+    None: they were, or that takes several.
+    """
     source, group = candidate.source, candidate.group
     if group is None or len(group.ranks) <= _FEW:
         return None
@@ -61,12 +64,6 @@ def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
             return None
         exchanges[rank] = found
     return _first_odd(case, exchanges)
-
-
-def out_of_pair(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """The one rank that need have named another partner; nobody where that is not known."""
-    found = unpaired(case, candidate)
-    return (found.odd,) if found is not None and found.odd is not None else ()
 
 
 @dataclass(slots=True)
@@ -125,8 +122,10 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
             continue
         names = {rank: one.peer for rank, one in here.items()}
         ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)
-        odd, instead = next(ways, (None, None))  # there is never more than one such rank
-        behind = _behind_left_out(exchanges, n, odd) if odd is not None else 0
+        odd, instead = next(ways, (-1, -1))  # there is never more than one such rank
+        if odd < 0:
+            return None
+        behind = _behind_left_out(exchanges, n, odd)
         known = n if n >= habit.ENOUGH else n + behind
         varied = any(
             len({e.peer for e in (found if behind else found[:n])}) > 1

@@ -50,7 +50,7 @@ def test_its_scripts_are_cases(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("raised-exception", "there is a cause"), ("Stale Counter", "is no name")]
+    ("name", "said"), [("absent-rank", "there is a cause"), ("Stale Counter", "is no name")]
 )
 def test_it_refuses_what_is_no_new_name(root: Path, name: str, said: str) -> None:
     before = (root / ROWS / "programs.py").read_text()

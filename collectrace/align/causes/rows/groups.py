@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import ALL, Cause, kinds
+from collectrace.align.causes.cause import Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
-        "CT601", "other-group",
-        "At one place in the program, ranks created groups with different members.",
-        kinds("group_mismatch"), ("root",), yields_to=("CT602", "CT603"),
-        example="groups/created_with_other_ranks", counter_example="groups/created_on_one_rank",
+        "CT602", "group-creation-differs",
+        "Some ranks did not create a group that others created, or with other members.",
+        kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT302", "CT603"),
+        example="groups/created_on_one_rank", counter_example="groups/wrong_group_same_members",
     ),
-    Cause(
-        "CT602", "group-skipped",
-        "Some ranks did not create a group that the others created.",
-        kinds("group_mismatch", "missing_call"), ("root",),
-        yields_to=("CT301", "CT302", "CT303", "CT304", "CT305", "CT603"),
-        example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
-    ),
+    retired("CT601", "other-group", "CT602"),
     Cause(
         "CT603", "members-make-group",
         "Members of a group that is made by its members only wait for each other.",
@@ -33,21 +27,11 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="groups/wrong_group_same_members", counter_example="groups/rank_without_tokens",
     ),
     Cause(
-        "CT605", "opposite-group-order",
-        "Ranks entered two groups in opposite order, and wait for each other.",
-        kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT606"),
-        example="groups/barrier_among_leaders", counter_example="groups/local_groups_in_a_ring",
-    ),
-    Cause(
-        "CT606", "skipped-in-group",
-        "A rank departed from its usual calls, and the ranks wait in different groups.",
+        "CT606", "wait-in-different-groups",
+        "Ranks wait for each other in different groups: one skipped a call, or the orders differ.",
         kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
-        example="groups/rank_without_tokens", counter_example="groups/opposite_order",
+        example="groups/rank_without_tokens", counter_example="groups/local_groups_in_a_ring",
     ),
-    Cause(
-        "CT607", "repeated",
-        "The error of another group, or of another message, once more.",
-        ALL, ("consequence",),
-        example="groups/first_of_each_pair", counter_example="groups/rank_without_tokens",
-    ),
+    retired("CT605", "opposite-group-order", "CT606"),
+    retired("CT607", "repeated", "CT901"),
 )  # fmt: skip

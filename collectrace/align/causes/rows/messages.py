@@ -9,7 +9,7 @@ from collectrace.align.causes.cause import Cause, kinds
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT701", "message-order",
-        "Ranks wait for each other's messages, because each begins with the same operation.",
+        "Ranks wait for each other's messages, because they make their calls in other orders.",
         kinds("deadlock"), ("root",), yields_to=("CT702", "CT710", "CT712"),
         example="p2p/both_receive_first", counter_example="p2p/gradient_that_was_not_sent",
     ),
@@ -31,27 +31,26 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "A send has no receive, or a receive has no send.",
         kinds("deadlock", "p2p_unmatched"), ("root",),
         yields_to=(
-            "CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710",
-            "CT712",
+            "CT302", "CT701", "CT702", "CT705", "CT710", "CT712",
         ),
         example="p2p/five_sends_four_recvs", counter_example="p2p/answers_to_a_full_batch",
     ),
     Cause(
         "CT705", "other-tag-or-peer",
         "A send and a receive would match but for one thing: the tag, the peer, or the group.",
-        kinds("p2p_unmatched"), ("root",), yields_to=("CT706", "CT710"),
-        example="p2p/wrong_tag", counter_example="p2p/stage_numbers",
+        kinds("p2p_unmatched"), ("root",), yields_to=("CT710",),
+        example="p2p/wrong_tag", counter_example="p2p/wrong_peer_in_a_ring",
     ),
     Cause(
         "CT706", "group-rank-as-peer",
         "Messages name their peers by ranks in a group, where global ranks are expected.",
-        kinds("p2p_unmatched"), ("root",),
-        example="p2p/stage_numbers", counter_example="p2p/wrong_peer",
+        kinds("p2p_unmatched"), status="retired",
+        reason="CT705 says it: a rank in the group was passed as the peer; gone in 0.2.",
     ),
     Cause(
         "CT707", "message-size",
         "The two ends of a message differ in size or dtype.",
-        kinds("p2p_mismatch"), ("root",), yields_to=("CT708", "CT713"),
+        kinds("p2p_mismatch"), ("root",), yields_to=("CT708",),
         example="p2p/size_differs", counter_example="p2p/wrong_tag",
     ),
     Cause(
@@ -63,8 +62,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT709", "sender-left",
         "A rank left before a message that it had begun to send arrived.",
-        kinds("p2p_unmatched"), ("root",),
-        example="p2p/summaries_left_behind", counter_example="p2p/missing_send",
+        kinds("p2p_unmatched"), status="retired",
+        reason="CT704 says it: the message lacks an end, as its sender left; gone in 0.2.",
     ),
     Cause(
         "CT710", "partners-not-mutual",
@@ -75,8 +74,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT711", "message-and-collective",
         "Some ranks wait in a message, others in a collective, and each comes before the other.",
-        kinds("deadlock"), ("root",), yields_to=("CT702", "CT703", "CT704", "CT710", "CT712"),
-        example="p2p/crossed_with_collective", counter_example="p2p/batch_in_fewer_pieces_for_one",
+        kinds("deadlock"), status="retired",
+        reason="CT701 says it: messages and collectives are made in other orders; gone in 0.2.",
     ),
     Cause(
         "CT712", "recomputed-message",
@@ -87,7 +86,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT713", "received-from-any",
         "A receive from any rank took a message that was meant for another receive.",
-        kinds("p2p_mismatch"), ("root",),
-        example="p2p/score_of_whoever", counter_example="p2p/size_differs",
+        kinds("p2p_mismatch"), status="retired",
+        reason="CT707 says it: a receive without a source took another message; gone in 0.2.",
     ),
 )  # fmt: skip

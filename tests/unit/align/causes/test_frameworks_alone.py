@@ -141,7 +141,7 @@ def test_a_collective_in_a_cached_property(decorator: str, keeps: bool, tmp_path
         call = program.call(rank, "all_reduce", *ways[rank > 0], shape=[1 if rank else 2])
         program.run.rank(rank).stuck_in(call)
     found = finding(program)
-    assert (found.code == "CT803") == keeps
+    assert (found.code == "CT801") == keeps
     assert ("Use Data.rows() once on every rank" in found.fix) == keeps
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging import departures
-from collectrace.align.judging.departures import Against, Departure, What
+from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.judge import judge
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
@@ -48,7 +48,7 @@ def test_one_rank_departs_from_its_iterations(
 ) -> None:
     own, _ = ran(tmp_path, [*ROUND * 4, *last], ROUND * 5)
     assert own is not None
-    assert (own.what, own.against, own.ranks, own.alike) == (what, Against.OWN, (0,), 4)
+    assert (own.what, own.ranks, own.alike) == (what, (0,), 4)
     assert [call.site for call in own.calls] == [f"/job/train.py:{line}" for line in calls]
 
 
@@ -97,7 +97,7 @@ def test_calls_that_one_side_made_too_many(tmp_path: Path) -> None:
     case = case_of(run, tmp_path)
     found = departures.extra(case, next(one for one in judge(case) if one.severity == "error"))
     assert found is not None
-    assert (found.what, found.against, found.ranks) == (What.EXTRA, Against.OTHERS, (0,))
+    assert (found.what, found.ranks) == (What.EXTRA, (0,))
     assert (found.others, found.seq) == ((1,), 9)
     assert [call.site for call in found.calls] == ["/job/train.py:30"]
 

@@ -58,7 +58,7 @@ def ring(folder: Path, ends: Sequence[str], *, world: int = 4, rounds: int = 4) 
     return run
 
 
-ROUND = {"left_repeated_round", "nobody_followed"}
+ROUND = {"left_repeated_round"}
 
 
 def test_who_left_its_round_while_all_others_kept_theirs(tmp_path: Path) -> None:

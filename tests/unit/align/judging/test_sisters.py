@@ -95,7 +95,7 @@ def test_an_error_that_all_groups_of_a_dimension_repeat_is_one(tmp_path: Path) -
     assert found[0].headline.endswith(", in 4 of 4 groups of mesh_tp")
     assert any(note.endswith("the groups of ranks 2-3, ranks 4-5 and ranks 6-7.")
                for note in found[0].notes)  # fmt: skip
-    assert [f.code for f in found[1:]] == ["CT607"] * 3
+    assert [f.code for f in found[1:]] == ["CT901"] * 3
 
 
 def test_on_the_screen_it_is_one_error(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_the_finding_names_the_receiver_and_what_to_do(tmp_path: Path) -> None:
     run.finish()
     run.write(tmp_path)
     first = align(tmp_path, full=True).findings[0]
-    assert (first.kind, first.code, first.suspects) == ("p2p_mismatch", "CT713", (0,))
+    assert (first.kind, first.code, first.suspects) == ("p2p_mismatch", "CT707", (0,))
     assert "the rank that the recv (serve.py:1) returned" in first.fix
 
 

@@ -37,7 +37,7 @@ def test_ctrl_c_in_a_wait_is_a_wait(tmp_path: Path) -> None:
     assert detail.detail(found) == "in barrier at train.py:9 for 51 s (call 2 of the default group)"
     assert standing(run, tmp_path, 1).state == "busy"
     first = aligned(run, tmp_path / "again").findings[0]
-    assert (first.kind, first.code, first.suspects) == ("missing_call", "CT301", (1,))
+    assert (first.kind, first.code, first.suspects) == ("missing_call", "CT302", (1,))
 
 
 def test_ctrl_c_before_the_first_heartbeat(tmp_path: Path) -> None:

@@ -1,55 +1,24 @@
-"""The error of another group, or of another message, once more.
-
-What it means
-    Groups of one dimension run the same lines. So one error in a line shows in each of them, such
-    as in every pair of a mesh. It is reported once in full; the others refer to it.
-
-Example
-    ::
-
-        dist.all_reduce(x, op=SUM if first else MAX, group=pair)   # in each pair
-
-Not to be confused with
-    A consequence of another error, which is not of the same lines.
-
-How to fix it
-    Correct the first of these findings.
-"""
+"""Where else an error is found: in other groups, or in other messages, from the same lines."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace import words as words_
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.dimensions import NAMELESS
 
-_MOST = 8
+_MOST: Final = 8
 """Groups, or pairs, that are named by their ranks."""
 
 
-def find(situation: Situation) -> Candidate | None:
-    """Return the finding that it repeats."""
+def is_repeat(situation: Situation) -> bool:
+    """Return whether a finding is the same error as its cause, in another group or message."""
     cause = situation.candidate.cause
-    is_repeat = cause is not None and sisters.repeats(situation.case, cause, situation.candidate)
-    return cause if is_repeat else None
-
-
-def words(situation: Situation, found: Candidate) -> Words:
-    """Return the words for an error once more."""
-    candidate = situation.candidate
-    one, other = found.group, candidate.group
-    who = words_.ranks(candidate.ranks or (other.ranks if other is not None else ()))
-    where = "above, of other ranks"
-    if one is not None and other is not None and one.name != other.name:
-        where = f"in {words_.group(one)}, in another group"
-    return Words(
-        f"{who} made the same error as above, at the same lines",
-        (f"It is the same error as {where}.",),
-        ("Correct the error above first.",),
-    )
+    return cause is not None and sisters.repeats(situation.case, cause, situation.candidate)
 
 
 def suffix(situation: Situation) -> str:

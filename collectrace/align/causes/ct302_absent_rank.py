@@ -1,0 +1,388 @@
+"""A rank that others wait for raised an exception, ended, stopped, or is busy.
+
+What it means
+    The rank did not reach a call, and its state is the fault. What the other ranks report, a
+    timeout or a lost connection, only follows from it. The finding names the state:
+
+    - It raised an exception: in its main thread, in a thread whose work it waits for, or the
+      SystemExit of ``sys.exit()``.
+    - Its process died: a signal, the out-of-memory killer, an abort in C++, or ``os._exit``.
+    - It left no file: it never started, has not come so far, or its file was lost.
+    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code).
+    - It left the job, to form it anew without the others.
+    - It is busy: it loads data, waits for a lock or a thread, or is in an endless loop.
+
+Example
+    ::
+
+        if labels is None:
+            raise ValueError("batch 2 has no labels")   # only on rank 1
+        dist.all_reduce(loss)       # the others wait here
+
+Not to be confused with
+    CT104, if the rank caught the exception. CT317, if it returned early before, and so skipped
+    calls already. CT918, if nothing proves that a rank without a file is to blame.
+
+How to fix it
+    Fix what raised, what ended the process, or what the rank is busy with. If a rank may fail
+    alone, share an error flag before the next collective. A longer timeout of
+    ``init_process_group`` only helps if the work ends at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from collectrace import dumps, exceptions
+from collectrace import words as text
+from collectrace.align.causes import deciders, phrases, waited_for
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.ranks import detail
+from collectrace.align.ranks.standing import Standing, failure
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.findings import State
+from collectrace.records import Raised
+
+Those = tuple[Standing, ...]
+
+
+class Said(NamedTuple):
+    """What is said of ranks in one state."""
+
+    did: str
+    """What they did before they did not reach the call, for the headline."""
+    why: tuple[str, ...]
+    fixes: tuple[str, ...]
+
+
+class Row(NamedTuple):
+    """A state in which ranks do not come."""
+
+    states: tuple[State, ...]
+    is_it: Callable[[Situation, Standing], bool]
+    say: Callable[[Situation, Those, str], Said]
+    """Its last argument are the ranks in words."""
+    with_messages: bool = False
+    """Whether it also explains a message without its other end."""
+
+
+class Absent(NamedTuple):
+    """Ranks, and the state that they are in."""
+
+    row: Row
+    those: Those
+
+
+def find(situation: Situation) -> Absent | None:
+    """Return the ranks in the first state of the table in which any is that others wait for."""
+    for row in _ROWS:
+        those = waited_for.those(situation, *row.states)
+        found = tuple(one for one in those if row.is_it(situation, one))
+        if found and (row.with_messages or situation.kind == "missing_call"):
+            return Absent(row, found)
+    return None
+
+
+def words(situation: Situation, found: Absent) -> Words:
+    """Return the words for ranks that did not come."""
+    who = text.ranks(waited_for.numbers(found.those))
+    said = found.row.say(situation, found.those, who)
+    last = waited_for.last_calls(situation, found.those)
+    why = (*said.why, waited_for.waiting(situation), last)
+    return Words(
+        phrases.fitting(
+            f"{who} {said.did} and {waited_for.missed(situation)}", f"{who} {said.did}"
+        ),
+        tuple(one for one in why if one)[:3],
+        said.fixes,
+        (*waited_for.interrupted(situation), *waited_for.chain(situation)),
+    )
+
+
+# -- it raised ---------------------------------------------------------------------------------
+
+
+class Hint(NamedTuple):
+    """What a text of torch's own tells about the error."""
+
+    pattern: re.Pattern[str]
+    why: str
+    fix: str
+
+
+_HINTS: Final = (
+    Hint(
+        re.compile("process group.*init|init.*process group", re.IGNORECASE),
+        "The process group was gone, or had never been made, when the call was made.",
+        "Call destroy_process_group() once on every rank, after its last collective.",
+    ),
+    Hint(
+        re.compile(r"Global rank \d+ is not part of group\b"),
+        "src= and dst= name a rank of the whole job.",
+        "The rank that src= or dst= names is not part of group: pass a member, as "
+        "get_global_rank(group, 0) returns it, or its place in the group as group_src= or "
+        "group_dst=.",
+    ),
+    Hint(
+        re.compile("finished reduction in the prior iteration"),
+        "Parameters of the model took no part in the loss, so DDP waited for their gradients.",
+        "Let every parameter take part in the loss on every rank, or construct DDP with "
+        "find_unused_parameters=True.",
+    ),
+)  # fmt: skip
+"""torch 2.13, distributed_c10d.py, and reducer.cpp."""
+
+_LONGEST: Final = 60
+"""Characters of an exception's type that a headline can hold."""
+
+
+def raised(situation: Situation) -> Those:
+    """Return the ranks that raised by themselves, not because others let them down."""
+    return tuple(one for one in waited_for.those(situation, "raised") if _is_own(situation, one))
+
+
+def _is_own(situation: Situation, one: Standing) -> bool:
+    return not one.by_peers and one.rank not in situation.candidate.present
+
+
+def _raised(_: Situation, found: Those, who: str) -> Said:
+    known, at = hints(one.message for one in found), line(found[0])
+    return Said(
+        f"raised {_error(found[0])}{at}",
+        (f"{each(found)}{through(found[0])}.", *(hint.why for hint in known)),
+        (
+            *(hint.fix for hint in known),
+            f"Fix what raised on {who}{at}.",
+            "If a rank may fail alone, share an error flag with all ranks before the next "
+            "collective (all_reduce with MAX), or let the launcher end the job.",
+        ),
+    )
+
+
+def hints(messages: Iterable[str]) -> list[Hint]:
+    """Return what torch's own texts tell about errors, one at most."""
+    said = list(messages)
+    return [hint for hint in _HINTS if any(map(hint.pattern.search, said))][:1]
+
+
+def _error(one: Standing) -> str:
+    end = one.exit
+    if end is None:
+        return "an exception"
+    return text.brief(failure(end).error, _LONGEST) if end.error else f"SystemExit({end.code})"
+
+
+def line(one: Standing) -> str:
+    """Return `` (train.py:19)``, where a rank raised."""
+    end = one.exit
+    if end is None:
+        return ""
+    return phrases.line(failure(end).site if end.error else end.site)
+
+
+def each(found: Those) -> str:
+    """Return ``Ranks 1-2 raised ValueError: no labels (train.py:19)``."""
+    said: dict[str, list[int]] = {}
+    for one in found:
+        end = one.exit
+        error = text.exception(failure(end).error, failure(end).text) if end and end.error else ""
+        after = f", after {text.brief(end.causes[0])}" if end and end.causes else ""
+        said.setdefault(f"{error or _error(one)}{line(one)}{after}", []).append(one.rank)
+    parts = [f"{text.ranks(ranks)} raised {what}" for what, ranks in said.items()]
+    more = len(parts) - waited_for.MOST
+    return text.upper("; ".join(parts[: waited_for.MOST])) + (
+        f"; and {more} more" if more > 0 else ""
+    )
+
+
+def through(one: Standing) -> str:
+    """Return ``, called at train.py:30, reached from train.py:44``."""
+    end = one.exit
+    if end is None or not end.through or failure(end).site != end.site:
+        return ""
+    called, *around = map(text.site, end.through)
+    return f", called at {called}" + (f", reached from {around[0]}" if around else "")
+
+
+def _ended(one: Standing) -> tuple[Raised, ...]:
+    """Return the exceptions of its own that ended threads of a rank, the latest last."""
+    known = one.log.threads_ended if one.log is not None else ()
+    return tuple(r for r in known if not exceptions.blames_peers(r.error, r.message))
+
+
+def _thread(_s: Situation, found: Those, _who: str) -> Said:
+    one, last = found[0], _ended(found[0])[-1]
+    at, place = phrases.line(last.site), waited_for.place(one)
+    return Said(
+        f"waits for its thread {last.thread}, which {last.error} ended,",
+        (
+            f"Thread {last.thread} of rank {one.rank} had ended before, by the exception "
+            f"{text.exception(last.error, last.message)}{at}.",
+            f"Rank {one.rank} was at {place}." if place else "",
+        ),
+        (
+            f"Fix the exception that ended the thread{at}.",
+            "Hand the exception of the thread to whoever waits for it, or wait with a timeout, so "
+            "that the rank fails and the launcher ends the job.",
+        ),
+    )
+
+
+# -- it left -----------------------------------------------------------------------------------
+
+
+def _rejoined(situation: Situation, found: Those, who: str) -> Said:
+    decided = deciders.ranked(situation)[:1]
+    here = text.ranks(situation.candidate.present)
+    return Said(
+        f"alone {detail.rejoins(found[0])}",
+        (
+            f"{text.upper(who)} {detail.rejoins(found[0])}, which "
+            f"returns when every rank has called it; {here} had not left the job.",
+            *(deciders.what_it_did(situation, one) for one in decided),
+        ),
+        (
+            "End the job on all ranks together: agree first (all_reduce of a flag with MAX), then "
+            "call destroy_process_group() and init_process_group() on every rank."
+            + "".join(f" Decide so at {deciders.quoted(one)}." for one in decided),
+        ),
+    )
+
+
+def _exited(_s: Situation, found: Those, _who: str) -> Said:
+    there = text.listed(
+        [*dict.fromkeys(text.site(one.exit.site) for one in found if one.exit and one.exit.site)]
+    )
+    left = [f"rank {one.rank} left by {detail.left_by_exit(one)}" for one in found]
+    return Said(
+        f"left by sys.exit() ({there})",
+        (f"{text.upper('; '.join(left[: waited_for.MOST]))}.",),
+        (
+            f"Do not leave alone at {there}: note there that the rank is to end, and let all ranks "
+            "decide by that in the same step (all_reduce of the flag with MAX).",
+        ),
+    )
+
+
+def _died(_: Situation, found: Those, who: str) -> Said:
+    deaths = [f"rank {one.rank}: {detail.death(one)}" for one in found[: waited_for.MOST]]
+    return Said(
+        "died",
+        (
+            f"{text.upper('; '.join(deaths))}.",
+            "Its process left no last line: it was killed (out of memory?), aborted in C++, or "
+            "left by os._exit.",
+        ),
+        (
+            f"Look at what {who} printed last, and at its exit "
+            "code in the launcher's output (-9: killed, -6: aborted).",
+            "If it was killed, look for the out-of-memory killer in the kernel's log (dmesg).",
+        ),
+    )
+
+
+# -- it is not there, or does not move ---------------------------------------------------------
+
+
+def _missing(situation: Situation, found: Those, who: str) -> Said:
+    return Said(
+        "left no file",
+        (
+            f"{text.upper(who)} never started, {text.verb(found, 'has', 'have')} not come so "
+            f"far, or {text.verb(found, 'its file was', 'their files were')} lost.",
+        ),
+        (
+            *_in_time(situation),
+            f"Look at the launcher's output for {who}: did the process start, and which host is "
+            "it on?",
+            "If its file is on another host, collect the files of every host.",
+        ),
+    )
+
+
+def _in_time(situation: Situation) -> tuple[str, ...]:
+    """Return how to create a group in time, if ranks wait in its creation."""
+    source = situation.candidate.source
+    if not isinstance(source, GroupConflict):
+        return ()
+    return (
+        f"Let every rank call {waited_for.creation(source)} at the same point, before work that "
+        "takes long on some ranks only, or give it a longer timeout.",
+    )
+
+
+def stopped(_: Situation, found: Those, who: str) -> Said:
+    """Return what is said of ranks whose process exists and does nothing."""
+    places = _places(found)
+    behind = text.seconds(max(one.behind for one in found))
+    return Said(
+        "stopped",
+        (
+            f"The process of {who} exists but has given no sign of life for {behind}: it is "
+            "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
+            f"{text.upper(places)}." if places else "",
+        ),
+        (f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",),
+    )
+
+
+def _places(found: Those) -> str:
+    """Return ``rank 1 was at load.py:3; rank 2 was at load.py:9``, of a few ranks."""
+    shown = ((one.rank, waited_for.place(one)) for one in found[: waited_for.MOST])
+    return "; ".join(f"rank {rank} was at {place}" for rank, place in shown if place)
+
+
+_FASTER: Final = (
+    "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
+    "init_process_group a timeout that covers the slowest batch."
+)
+_WORKER: Final = (
+    "If no batch ever comes, look at the worker process (`py-spy dump`). A worker that was forked "
+    "while a thread of its parent held a lock waits for ever: use "
+    'DataLoader(multiprocessing_context="spawn").'
+)
+"""Source: Python's documentation of ``os.fork`` and of ``multiprocessing``'s start methods."""
+_LOOK: Final = (
+    "Find out what {who} did there (`py-spy dump`, or the `stall` line of its log): an endless "
+    "loop, a lock, or work that only some ranks do."
+)
+_THREAD: Final = (
+    "It waits for another thread there, by a queue, a lock or an event: find out why that thread "
+    "gives nothing, and wait with a timeout."
+)
+LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
+
+
+def _busy(situation: Situation, found: Those, who: str) -> Said:
+    loads = any(one.doing == "batch" for one in found)
+    one, site, places = found[0], waited_for.site(found[0]), _places(found)
+    held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
+    frames = [detail.main_frames(each) for each in found]
+    doing = "in code without collectives"
+    look = _LOOK.format(who=who)
+    fixes: tuple[str, ...] = (look, _THREAD if any(map(dumps.awaits_thread, frames)) else LONGER)
+    if loads:
+        of_worker = any(map(dumps.awaits_worker, frames))
+        doing = f"waiting for the next batch of a DataLoader{' worker' * of_worker}"
+        fixes = (_FASTER, _WORKER) if of_worker else (_FASTER,)
+    return Said(
+        f"{text.verb(found, 'was', 'were')} busy{site}{held}",
+        (f"{text.upper(places)}, {doing}." if places else "",),
+        _in_time(situation) or fixes,
+    )
+
+
+_ROWS: Final = (
+    Row(("raised",), _is_own, _raised),
+    Row(("busy", "running", "silent"), lambda _, one: bool(_ended(one)), _thread, True),
+    Row(("finished",), lambda _, one: bool(detail.rejoins(one)), _rejoined),
+    Row(("finished",), lambda _, one: bool(detail.left_by_exit(one)), _exited),
+    Row(("died",), lambda _s, _o: True, _died),
+    Row(("missing",), lambda _s, _o: True, _missing),
+    Row(("silent",), lambda _s, _o: True, stopped, True),
+    Row(("busy", "running"), lambda _s, _o: True, _busy, True),
+)
+"""Those that tell most come first."""

@@ -1,0 +1,145 @@
+"""What some ranks computed took no part in their loss, so a part of backward() did not run there.
+
+What it means
+    backward() runs only what the loss was computed from. DDP sends a bucket when all its parameters
+    have their gradients, a sharded model reduces the gradients of a module when they have come, and
+    the backward of an autograd function makes its collectives when it runs. On a rank whose loss
+    leaves a term out, or has new zeros in its place, none of that happens: the rank goes on, and
+    the others wait.
+
+Example
+    ::
+
+        loss = one.sum() if rank == 1 else one.sum() + two.sum()
+        loss.backward()
+
+Not to be confused with
+    CT508, if the whole backward() was skipped. CT511, if a module was not run at all.
+
+How to fix it
+    Let every parameter take part in the loss on every rank, times zero where it is not wanted, or
+    construct DDP with ``find_unused_parameters=True``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from collectrace import roles
+from collectrace import words as text
+from collectrace.align.causes import apart, backwards, deciders, phrases, sharded
+from collectrace.align.causes.apart import Step
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.reading import chains
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+Of = Literal["bucket", "function", "module"]
+
+_UNUSED: Final = "Expected to have finished reduction in the prior iteration"
+"""How DDP's own exception begins (torch 2.13, csrc/distributed/c10d/reducer.cpp)."""
+
+_RUNS: Final[dict[Of, str]] = {
+    "bucket": "DDP sends a gradient bucket when all its parameters have their gradients.",
+    "function": "autograd runs {function}() only if the loss was computed from its forward's "
+    "output.",
+    "module": "They are in different modules of one backward(): the gradients of a module are "
+    "reduced only if they come.",
+}
+_ZERO: Final = (
+    "Let what is computed there take part in the loss on every rank, times zero where it is not "
+    "wanted (loss + 0 * out.sum())."
+)
+_FIXES: Final[dict[Of, tuple[str, ...]]] = {
+    "bucket": (
+        "Let every parameter take part in the loss on every rank.",
+        "Or construct DDP with find_unused_parameters=True, on all ranks.",
+    ),
+    "function": (_ZERO,),
+    "module": (
+        _ZERO,
+        "Or, where gradients are accumulated, let every rank reduce them after the same number of "
+        "micro-batches.",
+    ),
+}
+
+
+class Left(NamedTuple):
+    """Who made a call of a backward, and who did not."""
+
+    of: Of
+    maker: Step
+    gone: Step
+    call: Call
+    """Of the maker."""
+    function: str = ""
+    """The autograd function that made it."""
+
+
+def find(situation: Situation) -> Left | None:
+    """Return the part of a backward() that did not run on some ranks."""
+    both = apart.steps(situation)
+    forms = {deciders.form(one) for one in situation.decisions}
+    is_decided = bool(forms & {"condition", "loop", "handler"})
+    for maker, gone in (both, both[::-1]) if both is not None else ():
+        call = maker.call
+        function = backwards.autograd_function(situation.case, maker.stack)
+        is_own = function and backwards.autograd_function(situation.case, gone.stack) != function
+        if call is not None and is_user(call) and is_own and situation.decisions and not is_decided:
+            return Left("function", maker, gone, call, function)
+        if call is None or not roles.of(call.role).is_bucket or call.role.startswith("join."):
+            continue
+        if gone.call is not None and roles.of(gone.call.role).in_backward:
+            continue
+        says_so = gone.call is None and _says_so(situation, gone.rank)
+        if says_so or (not is_decided and backwards.went_past(situation, maker, gone)):
+            return Left("bucket", maker, gone, call)
+    return _of_exchange(situation) or _of_module(situation)
+
+
+def _says_so(situation: Situation, rank: int) -> bool:
+    log = situation.case.log(rank)
+    return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
+
+
+def _of_exchange(situation: Situation) -> Left | None:
+    """Return the exchange whose backward the suspects left out, as its sizes show."""
+    sides, case = apart.at_finding(situation), situation.case
+    if situation.kind != "split_mismatch" or not situation.suspects or len(sides) < 2:
+        return None
+    gone, maker = sides[:2]
+    functions = {backwards.autograd_function(case, step.stack) for step in sides}
+    if len(functions) > 1 or not all(functions) or maker.call is None:
+        return None
+    is_left = backwards.left_exchanges(situation, gone) > 0
+    return Left("function", maker, gone, maker.call, functions.pop()) if is_left else None
+
+
+def _of_module(situation: Situation) -> Left | None:
+    """Return the module of a sharded model whose gradients did not come."""
+    found = sharded.apart(situation)
+    if found is None or not found.in_backward or found.other.call is None:
+        return None
+    return Left("module", found.other, found.mine, found.other.call)
+
+
+def words(situation: Situation, found: Left) -> Words:
+    """Return the words for what took no part in the loss."""
+    maker, gone = found.maker, found.gone
+    runs = [f for f in maker.stack if backwards.runs_backward(situation.case, f)]
+    where = phrases.line(chains.site(runs[0]) if runs else found.call.site)
+    inside = f" in {found.function}()" if found.function else ""
+    beyond = f" to {phrases.call(gone.call)}" if gone.call is not None else ""
+    is_past = gone.call is None or not roles.of(gone.call.role).in_backward
+    what = "send a gradient bucket in" if found.of == "bucket" else "issue"
+    return Words(
+        f"{gone.who} did not {what} {phrases.call(found.call)}{inside}, {maker.who} did",
+        (
+            _RUNS[found.of].format(function=found.function),
+            f"On {gone.who} what it needs took no part in the loss: it was cut out of the graph of "
+            f"backward(){where}.",
+            *((f"{text.upper(gone.who)} had gone on{beyond} without it.",) if is_past else ()),
+        ),
+        _FIXES[found.of],
+    )

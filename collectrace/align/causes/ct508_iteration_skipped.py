@@ -1,0 +1,130 @@
+"""A rank skipped a backward() that the others ran, or ran it inside ``no_sync()``.
+
+What it means
+    Iterations, and models of one size, make the same calls. So the next backward() of the rank that
+    skipped one meets another one of the others, and nothing fails until the end. Results are wrong.
+    A backward() inside ``no_sync()`` sends no gradients: ranks that accumulate over another number
+    of micro-batches depart in the same way.
+
+Example
+    ::
+
+        if not loss.isfinite():
+            continue                # skips backward() on one rank
+        loss.backward()
+
+Not to be confused with
+    CT204, if a rank had fewer batches. CT505, if a backward() ran, and a part of it did not.
+
+How to fix it
+    Agree on the batches to leave out before backward(). Decide about ``no_sync()`` by the step
+    number, with as many micro-batches on every rank.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from collectrace import roles
+from collectrace import words as text
+from collectrace.align.causes import apart, control, ct104_handled_exception, phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.judging import departures
+from collectrace.align.judging.departures import Departure
+from collectrace.records import Call
+
+
+class Skipped(NamedTuple):
+    """What the suspects skipped."""
+
+    call: Call
+    rank: int
+    """One that made it."""
+    iteration: int | None = None
+    """That was skipped as a whole; None: only the call was."""
+    entered: str = ""
+    """How often the ranks of each side entered ``no_sync()``; empty: it has no part in it."""
+
+
+def find(situation: Situation) -> Skipped | None:
+    """Return the backward() that the suspects skipped."""
+    case, candidate = situation.case, situation.candidate
+    if situation.decisions and ct104_handled_exception.find(situation) is not None:
+        return None
+    found = departures.skipped_iterations(case, candidate, situation.suspects)
+    if found is not None:
+        entered = _entered_more(situation, found)
+        return Skipped(found.calls[0], found.others[0], found.iteration, entered)
+    both, first = apart.steps(situation), control.first(situation)
+    if both is None or first is None or not control.is_condition(first):
+        return None
+    (mine, call), (other, due) = ((step, step.call) for step in both)
+    if call is None or due is None or not control.holds(situation, first, other, mine):
+        return None
+    in_backward = roles.of(call.role).in_backward and roles.of(due.role).in_backward
+    return Skipped(due, other.rank) if in_backward and call.model != due.model else None
+
+
+def _entered_more(situation: Situation, found: Departure) -> str:
+    """Return how often each side entered ``no_sync()``, if the suspects did in these iterations."""
+    case, stream, seq = situation.case, situation.candidate.stream, found.seq
+    if stream is None or seq is None:
+        return ""
+    ahead, behind = found.ranks[0], found.others[0]
+    later = case.call(ahead, stream, seq)
+    last, before = (case.call(rank, stream, seq - 1) for rank in (ahead, behind))
+    if later is None or not roles.of(found.calls[0].role).in_backward:
+        return ""
+    since, first = (last.t, last.iteration or 0) if last is not None else (0, 0)
+    inside = _entered(situation, ahead, since, later.t)
+    others = _entered(situation, behind, before.t if before else 0, found.calls[0].t)
+    if inside <= others or inside < (later.iteration or 0) - first - 1:
+        return ""
+    told = []
+    for side, call in situation.called:
+        count = _entered(situation, side.ranks[0], 0, call.t)
+        told.append(f"{text.ranks(side.ranks)} entered it {text.counted(count, 'time')}")
+    return text.listed(told)
+
+
+def _entered(situation: Situation, rank: int, since: int, until: int) -> int:
+    """Return how often a rank entered no_sync() between two moments of its clock."""
+    log = situation.case.log(rank)
+    times = (one.t for one in (log.no_syncs if log is not None else ()) if one.phase == "entered")
+    return sum(since < t <= until for t in times)
+
+
+def words(situation: Situation, found: Skipped) -> Words:
+    """Return the words for a backward() that was skipped."""
+    who, call = text.ranks(situation.suspects), phrases.call(found.call)
+    if found.entered:
+        return Words(
+            f"{who} ran iteration {found.iteration} inside no_sync(), others did not",
+            (
+                "no_sync() was not entered for the same micro-batches on all ranks: up to the "
+                f"error {found.entered}.",
+                "A backward() inside it sends no gradients, outside it does: since then gradients "
+                "of different iterations have met.",
+            ),
+            (
+                "Decide about no_sync() by the step number, with the same number of micro-batches "
+                f"on every rank{phrases.line(found.call.site)}; never by the length of a rank's "
+                "own data.",
+            ),
+        )
+    model = text.of_model(found.call)
+    which = f" in iteration {found.iteration}" if found.iteration is not None else model
+    return Words(
+        f"{who} skipped {call}{which}, rank {found.rank} did not",
+        (
+            *control.why(situation),
+            f"Since call {found.call.seq} its calls have met other ones of the other ranks: "
+            "results are wrong since then.",
+        ),
+        (
+            "Make the call on every rank or on none: agree on what to leave out before "
+            f"{call} (all_reduce of a flag), or go through it with zeros.",
+            *control.fixes(situation),
+        ),
+    )

@@ -1,0 +1,131 @@
+"""Some ranks did not create a group that the others created, or created it with other members.
+
+What it means
+    torch numbers groups in the order of their creation. If a rank skips a ``new_group`` call, even
+    for a group that it is not in, every later group has another number there. Its members then wait
+    for each other in different groups. The same happens if the lists of ranks differ: ranks of
+    different groups look for each other under one name.
+
+Example
+    ::
+
+        if rank in members:
+            group = dist.new_group(members)     # the others must call it, too
+        ranks = [0, 2] if rank == 1 else [0, 1, 2]
+        group = dist.new_group(ranks)           # rank 1 asks for another group
+
+Not to be confused with
+    CT302, if a rank did not come. CT603, if groups are made by their members only
+    (``use_local_synchronization=True``).
+
+How to fix it
+    Call ``new_group`` on every rank, in the same order, with a list of ranks from values that are
+    the same on every rank. Neither the number of visible devices nor an environment variable is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from collectrace import words as words_
+from collectrace.align.causes import deciders, group_requests, phrases, wait_cycle
+from collectrace.align.causes.group_requests import Requests
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+
+_COUNTS: Final = (
+    "torch counts groups: every rank must create the same groups in the same order, also on ranks "
+    "that are no members."
+)
+_ON_EVERY: Final = (
+    "Call new_group on every rank, with the same ranks and in the same order, also on ranks that "
+    "are no members"
+)
+_ONE_PLACE: Final = (
+    "Create all groups in one place that every rank reaches, before their first use."
+)
+_SAME: Final = "the number of visible devices or an environment variable may differ."
+_MESHES: Final = re.compile(r"\b(init_device_mesh|DeviceMesh|init_mesh)\(")
+
+
+def find(situation: Situation) -> Requests | None:
+    """Return what the ranks asked for, if that differs and each had to ask."""
+    found = group_requests.requests(situation)
+    if found is None:
+        return None
+    is_other = not found.none and len(found.asked) > 1
+    return found if is_other or (found.skipped and not found.own) else None
+
+
+def words(situation: Situation, found: Requests) -> Words:
+    """Return the words for groups that were created differently."""
+    _, why = group_requests.decided(situation)
+    said = (
+        _COUNTS,
+        _never_called(situation, found) or group_requests.parted(situation, found),
+        group_requests.lines_apart(situation, found),
+        *why,
+        group_requests.went_on(situation, found.none),
+    )
+    told = [one for one in said if one]
+    return Words(
+        group_requests.headline(situation, found),
+        tuple(told[:3]),
+        _fixes(situation, found)[:3],
+        tuple(told[3:]),
+    )
+
+
+def _is_skip(found: Requests) -> bool:
+    return bool(found.skipped) and not found.own
+
+
+def _never_called(situation: Situation, found: Requests) -> str:
+    """Return who skipped which group, a sentence; of several the one that is to blame."""
+    if not _is_skip(found) or found.none:
+        return ""
+    mine = (one for one in found.skipped if {*one[0]} & {*situation.suspects})
+    ranks, group = next(mine, found.skipped[0])
+    return f"{words_.upper(words_.ranks(ranks))} never called {wait_cycle.creation(group)}."
+
+
+def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
+    decision, _ = group_requests.decided(situation)
+    own = deciders.fixes(situation, decision)[:1] if decision is not None else ()
+    apart = group_requests.lines_apart(situation, found)
+    mesh = _mesh(situation, found)
+    if found.is_default:
+        return ("Let every rank call init_process_group at the same point.",)
+    if found.own:
+        every = (
+            "Let every rank call new_group for each of these groups, in the same order, and keep "
+            "the one that it is in; new_subgroups() and init_device_mesh do so."
+        )
+        return (every, *own)
+    if _is_skip(found):
+        group, move = found.skipped[0][1], ""
+        if decision is not None and deciders.form(decision) in ("condition", "loop"):
+            call = f"new_group{phrases.line(group.site)}"
+            move = f": move {call} out of the reach of {deciders.quoted(decision)}"
+        local = "Or pass use_local_synchronization=True, and call new_group on the members only."
+        none_is_member = not {*found.skipped[0][0]} & {*group.ranks}
+        return (
+            f"{_ON_EVERY}{move}.",
+            *((f"Or {words_.lower(_ONE_PLACE)}",) if apart else ()),
+            *((local,) if none_is_member else ()),
+        )
+    if mesh:
+        return (f"Give {mesh}() the same shape and names on every rank: {_SAME}",)
+    if apart:
+        return (f"{_ON_EVERY}. {_ONE_PLACE}", *own)
+    line = phrases.line(found.site)
+    same = f"Pass new_group{line} the same ranks on every rank, in the same order: {_SAME}"
+    return (same, *own)
+
+
+def _mesh(situation: Situation, found: Requests) -> str:
+    """Return the function that makes a mesh, if a line of the script calls one."""
+    stacks = (situation.case.stack(ranks[0], group) for ranks, group in found.asked)
+    texts = (phrases.text(situation.case, frame) for stack in stacks for frame in stack)
+    return next((m[1] for one in texts if (m := _MESHES.search(one))), "")

@@ -1,0 +1,207 @@
+"""A collective stands in a function, or in a block, that only some ranks enter at this point.
+
+What it means
+    Three kinds of code run on one rank while the others do something else:
+
+    - Hooks that a framework calls on one rank while the others wait in a barrier: Lightning's
+      ``prepare_data()`` and ``save_checkpoint()`` of a ``CheckpointIO``.
+    - Blocks that let one rank go first, and hold the others at their entry in a barrier:
+      ``with main_process_first():``.
+    - Functions that keep their result and run once in each process, on first use:
+      ``functools.cached_property`` and ``cache``. A rank may use one earlier than the others.
+
+Example
+    ::
+
+        with accelerator.main_process_first():
+            rows = load()
+            dist.all_reduce(rows)       # the others are held at the entry
+
+Not to be confused with
+    CT102, if a condition of the script's own is on the rank.
+
+How to fix it
+    Move the collective to a hook that every rank runs, or behind the block. Use a function that
+    keeps its result once on every rank, before any condition.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Final, NamedTuple
+
+from collectrace import words as text
+from collectrace.align.causes import apart, control, phrases
+from collectrace.align.causes.apart import Step
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.reading import chains
+from collectrace.ops import BARRIERS
+from collectrace.records import Call
+
+
+class Hook(NamedTuple):
+    """What a framework calls on one rank."""
+
+    name: str
+    role: str
+    """How the roles of the framework's own calls begin: by them it is known to be at work."""
+    instead: str
+    """Where every rank comes."""
+
+
+HOOKS: Final = (
+    # _DataConnector.prepare_data in trainer/connectors/data_connector.py, Lightning 2.6.6.
+    Hook("prepare_data", "lightning.", "setup(), which Lightning calls on every rank behind it"),
+    # Strategy.save_checkpoint in strategies/strategy.py, Lightning 2.6.6.
+    Hook(
+        "save_checkpoint", "lightning.",
+        "on_save_checkpoint() of the module or of a callback, which runs on every rank before it",
+    ),
+)  # fmt: skip
+
+_KEEP: Final = ("cached_property", "cache", "lru_cache")
+"""Decorators of functools that keep what a function returns."""
+
+
+class Entered(NamedTuple):
+    """Who alone is in such code."""
+
+    step: Step
+    call: Call
+    inside: str
+    """What the call stands in."""
+    why: tuple[str, ...]
+    fix: str
+
+
+def find(situation: Situation) -> Entered | None:
+    """Return the side that alone is in a hook, a block that holds the others, or a cache."""
+    return _in_hook(situation) or _in_block(situation) or _in_cache(situation)
+
+
+def words(_: Situation, found: Entered) -> Words:
+    """Return the words for a collective in such code."""
+    return Words(
+        f"only {found.step.who} called {phrases.call(found.call)} in {found.inside}",
+        found.why,
+        (found.fix,),
+    )
+
+
+def _in_hook(situation: Situation) -> Entered | None:
+    sides = apart.at_finding(situation)
+    found = [one for step in sides if (one := _of_step(situation, step)) is not None]
+    if len(found) != 1 or len(sides) < 2 or len(found[0].step.ranks) != 1:
+        return None
+    return found[0]
+
+
+def _of_step(situation: Situation, step: Step) -> Entered | None:
+    for frame, caller in zip(step.stack, step.stack[1:], strict=False):
+        hook = next((one for one in HOOKS if one.name == chains.method(frame)), None)
+        if hook is None or step.call is None or not _is_at_work(situation, step.rank, hook):
+            continue
+        if not _names(situation, caller, hook.name):
+            function = f"{chains.function(frame)}()"
+            why = (
+                f"The framework calls {function} on one rank, and the others wait in a barrier "
+                "until it has returned."
+            )
+            fix = f"Make no collective in {function}: move it to {hook.instead}."
+            return Entered(step, step.call, function, (why,), fix)
+    return None
+
+
+def _is_at_work(situation: Situation, rank: int, hook: Hook) -> bool:
+    log = situation.case.log(rank)
+    seen = log.vocabulary.appearances if log is not None else ()
+    return any(one.role.startswith(hook.role) for one in seen)
+
+
+def _names(situation: Situation, caller: str, name: str) -> bool:
+    """Whether the script's own line calls the function by its name, or that is not known."""
+    tree, number = situation.case.code.parsed(chains.file(caller)), chains.line(caller)
+    if tree is None or not tree.body:
+        return True
+    return any(
+        isinstance(node, ast.Attribute | ast.Name)
+        and node.lineno <= number <= (node.end_lineno or 0)
+        and name == (node.attr if isinstance(node, ast.Attribute) else node.id)
+        for node in ast.walk(tree)
+    )
+
+
+def _in_block(situation: Situation) -> Entered | None:
+    """Return the side in the body of such a ``with``; the other is held at its line."""
+    sides = apart.at_finding(situation)
+    for within, held in (sides, sides[::-1]) if len(sides) == 2 else ():
+        if held.call is None or within.call is None or held.call.op not in BARRIERS:
+            continue
+        inside, line = chains.outermost_apart(within.stack, held.stack)
+        if not inside or chains.scope(inside) != chains.scope(line):
+            continue
+        head = _with_at(situation, line)
+        if head is not None and head.lineno < chains.line(inside) <= (head.end_lineno or 0):
+            manager = text.brief(ast.unparse(head.items[0].context_expr))
+            said = phrases.statement(f"with {manager}:", chains.site(line))
+            has = text.verb(within.ranks, "has", "have")
+            why = (
+                f"{said} holds {held.who} at its entry, in a barrier, until {within.who} {has} "
+                "left it.",
+                f"In that body {within.who} called {phrases.call(within.call)}, which {held.who} "
+                "can reach only behind the entry.",
+            )
+            fix = (
+                f"Move {phrases.call(within.call)} behind it: keep collectives out of the body of "
+                f"{said}, for what one rank does before the others (a download, a cache)."
+            )
+            return Entered(within, within.call, said, why, fix)
+    return None
+
+
+def _with_at(situation: Situation, frame: str) -> ast.With | None:
+    """Return the ``with`` statement at a frame's line that lets one rank go first."""
+    tree = situation.case.code.parsed(chains.file(frame))
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.With) or node.lineno != chains.line(frame):
+            continue
+        manager = node.items[0].context_expr
+        if isinstance(manager, ast.Call) and ast.unparse(manager.func).lower().endswith("_first"):
+            return node
+    return None
+
+
+def _in_cache(situation: Situation) -> Entered | None:
+    """Return the side whose call is made in a function that keeps its result."""
+    both = apart.steps(situation) if situation.kind != "deadlock" else None
+    places = [{chains.scope(frame) for frame in step.stack} for step in both or ()]
+    for n, step in enumerate(both or ()):
+        for k, frame in enumerate(step.stack):
+            if chains.scope(frame) in places[1 - n] or not _keeps(situation, frame):
+                continue
+            line = phrases.line(chains.site(step.stack[k + 1])) if step.stack[k + 1 :] else ""
+            function = f"{chains.function(frame)}()"
+            why = (
+                f"{text.upper(step.who)} used {function}, which keeps its result and runs once in "
+                f"each process, for the first time{line}; others use it at another point.",
+                *control.why(situation),
+            )
+            fix = (
+                f"Use {function} once on every rank at the same point, before{line} any condition."
+            )
+            return Entered(step, step.call, function, why, fix) if step.call is not None else None
+    return None
+
+
+def _keeps(situation: Situation, frame: str) -> bool:
+    """Whether the function of a frame is decorated by what keeps its result."""
+    tree, number = situation.case.code.parsed(chains.file(frame)), chains.line(frame)
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.FunctionDef) or node.name != chains.method(frame):
+            continue
+        called = (ast.unparse(one).partition("(")[0] for one in node.decorator_list)
+        keeps = any(name.rpartition(".")[2] in _KEEP for name in called)
+        if keeps and node.lineno <= number <= (node.end_lineno or 0):
+            return True
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import Cause, kinds
+from collectrace.align.causes.cause import Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -41,12 +41,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         kinds("p2p_unmatched"), ("root",), yields_to=("CT710",),
         example="p2p/wrong_tag", counter_example="p2p/wrong_peer_in_a_ring",
     ),
-    Cause(
-        "CT706", "group-rank-as-peer",
-        "Messages name their peers by ranks in a group, where global ranks are expected.",
-        kinds("p2p_unmatched"), status="retired",
-        reason="CT705 says it: a rank in the group was passed as the peer; gone in 0.2.",
-    ),
+    retired("CT706", "group-rank-as-peer", "CT705"),
     Cause(
         "CT707", "message-size",
         "The two ends of a message differ in size or dtype.",
@@ -59,34 +54,19 @@ CAUSES: Final[tuple[Cause, ...]] = (
         kinds("p2p_mismatch"), ("root",),
         example="p2p/neighbour_on_both_sides", counter_example="p2p/one_of_alternating_left_out",
     ),
-    Cause(
-        "CT709", "sender-left",
-        "A rank left before a message that it had begun to send arrived.",
-        kinds("p2p_unmatched"), status="retired",
-        reason="CT704 says it: the message lacks an end, as its sender left; gone in 0.2.",
-    ),
+    retired("CT709", "sender-left", "CT704"),
     Cause(
         "CT710", "partners-not-mutual",
         "Ranks exchange messages in pairs, and one named another partner than the others expect.",
         kinds("deadlock", "p2p_unmatched"), ("root",),
         example="p2p/partner_of_another_round", counter_example="p2p/wrong_peer",
     ),
-    Cause(
-        "CT711", "message-and-collective",
-        "Some ranks wait in a message, others in a collective, and each comes before the other.",
-        kinds("deadlock"), status="retired",
-        reason="CT701 says it: messages and collectives are made in other orders; gone in 0.2.",
-    ),
+    retired("CT711", "message-and-collective", "CT701"),
     Cause(
         "CT712", "recomputed-message",
         "A message of a forward was made again within backward().",
         kinds("deadlock"), ("root",),
         example="p2p/part_received_again", counter_example="p2p/gradient_that_was_not_sent",
     ),
-    Cause(
-        "CT713", "received-from-any",
-        "A receive from any rank took a message that was meant for another receive.",
-        kinds("p2p_mismatch"), status="retired",
-        reason="CT707 says it: a receive without a source took another message; gone in 0.2.",
-    ),
+    retired("CT713", "received-from-any", "CT707"),
 )  # fmt: skip

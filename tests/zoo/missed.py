@@ -73,6 +73,7 @@ WORDS: Final = {
     "matching/meter_formatted_on_one_rank": _PART,
     "matching/metric_meets_the_next_loss": _HABIT,
     "matching/released_by_nobody": _CLEANUP,
+    "matching/residual_reduced_to_the_root": _PART,
     "matching/saved_once_more_by_the_first": _PART,
     "matching/tie_guards_of_both": _TIE,
     "matching/wrong_size_at_the_same_turn": _PART,
@@ -84,6 +85,7 @@ WORDS: Final = {
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
     "p2p/summary_of_no_rows": _COUNT,
     "p2p/table_fetched_again": _HABIT,
+    "sharded/consolidated_on_each_rank": _PART,
     "sharded/report_of_who_has_a_writer": _PART,
     "stopped/busy_while_others_follow": _HABIT,
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -15,7 +15,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Decision, Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_asked, is_user, stands_at_its_line
+from collectrace.signature import is_asked, is_user
 
 _LOOK_BACK: Final = 400
 """Calls before the first difference that are looked at."""
@@ -51,6 +51,13 @@ def are_one_call(situation: Situation) -> bool:
     return are_at_one_place(situation) or _have_met(situation)
 
 
+def are_in_one_part(situation: Situation) -> bool:
+    """Return whether all sides are in one part of a framework, at the same lines."""
+    made = situation.called
+    parts = {(call.role, call.part, call.op, call.site, side.stack) for side, call in made}
+    return len(made) > 1 and len(parts) == 1 and not is_user(made[0][1])
+
+
 def are_at_one_place(situation: Situation) -> bool:
     """Return whether all sides made their call from the same lines."""
     return len({_place(situation, side) for side, _ in situation.called}) == 1
@@ -58,44 +65,51 @@ def are_at_one_place(situation: Situation) -> bool:
 
 def _place(situation: Situation, side: Side) -> Place:
     call = side.call
-    stack = side.stack or situation.case.stack(side.ranks[0], call) if call is not None else ()
-    return (canonical_op(call.op), tuple(stack or (call.site or "",))) if call else ("", ())
+    if call is None:
+        return "", ()
+    stack = side.stack or situation.case.frames_or_line(side.ranks[0], call)
+    return canonical_op(call.op), tuple(stack)
 
 
 def _have_met(situation: Situation) -> bool:
     case, candidate = situation.case, situation.candidate
     ranks = [side.ranks[0] for side, _ in situation.called]
     here = [_place(situation, side)[1] for side, _ in situation.called]
-    for row in case.met(ranks, candidate.stream, candidate.seq):
-        if [stack or (call.site or "",) for call, stack in row] == here:
-            return True
-    return False
+    return any(
+        [stack or (call.site or "",) for call, stack in row] == here
+        for row in case.met(ranks, candidate.stream, candidate.seq)
+    )
 
 
 def history(situation: Situation, side: Side) -> list[Kind]:
     """Return what a side's first rank passed at the place of its call before."""
-    case, candidate, rank = situation.case, situation.candidate, side.ranks[0]
-    calls = case.before(rank, candidate.stream, candidate.seq, _LOOK_BACK)
-    here = _place(situation, side)
-    found = [one for one in calls if one is not None and canonical_op(one.op) == here[0]]
-    if side.call is not None and side.call.api not in (None, side.call.op):
-        # A function that makes several collectives makes this one with this dtype.
-        found = [one for one in found if one.dtype == side.call.dtype]
-    return [kind(one) for one in found
-            if (case.stack(rank, one) or (one.site or "",)) == here[1]]  # fmt: skip
+    candidate = situation.candidate
+    calls = situation.case.before(side.ranks[0], candidate.stream, candidate.seq, _LOOK_BACK)
+    return _passed(situation, side, calls)
 
 
 def following(situation: Situation, side: Side) -> list[Kind]:
-    """Return what a side's first rank passed in its call, and in its later calls of the stream."""
-    case, candidate, rank = situation.case, situation.candidate, side.ranks[0]
-    log, stream, seq = case.log(rank), candidate.stream, candidate.seq
+    """Return what a side's first rank passes there in its call, and in its later calls."""
+    candidate, log = situation.candidate, situation.case.log(side.ranks[0])
+    stream, seq = candidate.stream, candidate.seq
     if log is None or stream is None or seq is None:
         return []
     last = min(log.last_seq.get(stream, 0), seq + _LOOK_BACK)
-    calls = log.calls(stream, seq, last + 1)
-    here = _place(situation, side)[1]
-    made = [one for one in calls if one is not None]
-    return [kind(one) for one in made if (case.stack(rank, one) or (one.site or "",)) == here]
+    return _passed(situation, side, log.calls(stream, seq, last + 1))
+
+
+def _passed(situation: Situation, side: Side, calls: Iterable[Call | None]) -> list[Kind]:
+    """Return what a side's first rank passed in those of its calls that are at one place."""
+    here, own = _place(situation, side), side.call
+    # A function that makes several collectives makes this one with this dtype.
+    dtype = own.dtype if own is not None and own.api not in (None, own.op) else None
+    return [
+        kind(one)
+        for one in calls
+        if one is not None
+        and (canonical_op(one.op), situation.case.frames_or_line(side.ranks[0], one)) == here
+        and dtype in (None, one.dtype)
+    ]
 
 
 def all_usual(situation: Situation) -> bool:
@@ -112,6 +126,16 @@ def is_permuted(situation: Situation) -> bool:
         len({frozenset(Counter(one[:n]).items()) for one in made}) == 1
         for n in range(2, shortest + 1)
     )
+
+
+def op(call: Call) -> str:
+    """Return ``SUM``."""
+    return call.reduce_op or "no op"
+
+
+def root(call: Call) -> str:
+    """Return ``src 2``."""
+    return f"{words.root(call)} {call.root}"
 
 
 # -- sentences -------------------------------------------------------------------------------
@@ -142,9 +166,7 @@ def headline(situation: Situation, show: Show) -> str:
 def place(situation: Situation) -> str:
     """Return the call, with the lines that made it if they are the same on all ranks."""
     side, call = situation.called[0]
-    name = words.name(call)
-    if not is_user(call) and stands_at_its_line(call):
-        name += f" ({call.op})"
+    name = words.name(call) if is_user(call) else f"{words.issuer(call)} ({call.op})"
     stack = side.stack or ()
     return (
         f"{name} at {phrases.within(stack)}," if stack[1:] and are_at_one_place(situation) else name
@@ -194,7 +216,8 @@ def deciding(situation: Situation) -> list[Decision]:
 
     Of calls from different lines, the statement that led to these lines did not decide it.
     """
-    if situation.pair is None or is_undecided(situation):
+    is_known = situation.pair is not None and all(is_asked(call) for _, call in situation.called)
+    if not is_known or is_undecided(situation):
         return []
     found = deciders.ranked(situation)
     certain = [one for one in found if one.strength in ("only", "confirmed")]
@@ -206,62 +229,41 @@ def why(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     if not found:
         return ()
-    quoted = phrases.either([deciders.quoted(one) for one in found])
+    loops = [one for one in found if is_over_names(one)][:1]
+    others = phrases.either([deciders.quoted(one) for one in found if one not in loops])
+    if loops:
+        order = f"at different iterations of {deciders.quoted(loops[0])}, in another order"
+        if not others:
+            return (f"The ranks can be {order}.",)
+        return (f"It can have been decided by {others}, or the ranks are {order}.",)
     if len(found) > 1:
-        loops = [deciders.quoted(one) for one in found if is_over_names(one)]
-        order = (
-            f", or the ranks are at different iterations of {loops[0]}, in another order"
-            if loops
-            else ""
-        )
-        others = [one for one in (deciders.quoted(one) for one in found) if one not in loops[:1]]
-        return (f"It can have been decided by {phrases.either(others)}{order}.",)
-    if is_over_names(found[0]):
-        return (
-            f"If {quoted} goes over a set or a dict, the ranks may be at different iterations of "
-            "it, in another order.",
-        )
-    if deciders.form(found[0]) != "value":
+        return (f"It can have been decided by {others}.",)
+    if deciders.form(found[0]) not in ("value", "items"):
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
     clause = f", which {reason}" if reason else ""
-    return (f"It comes from {quoted}{clause}.",)
+    return (f"It comes from {others}{clause}.",)
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:
     """Return what to change if ranks are at different iterations, not the argument."""
-    return (
-        tuple(
-            f"If the ranks are at different iterations: {words.lower(deciders.fix(situation, one))}"
-            for one in deciding(situation)
-            if deciders.form(one) in ("condition", "handler")
-        )[:1]
-        + tuple(
-            f"If {deciders.quoted(one)} goes over a set or a dict: use the same order on every "
-            "rank, sorted(...)."
-            for one in deciding(situation)
-            if is_over_names(one)
-        )[:1]
-    )
+    found = deciding(situation)
+    led = [one for one in found if deciders.form(one) in ("condition", "handler")]
+    loops = [one for one in found if is_over_names(one)]
+    said = [words.lower(deciders.fix(situation, one)) for one in led[:1]]
+    said += [f"use the same order in {deciders.quoted(one)}, sorted(...)." for one in loops[:1]]
+    return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
+
+
+_ORDERED: Final = re.compile(
+    r"for (?!.* if ).+? in ([\[(\"']|(range|enumerate|reversed|sorted|zip|DataLoader)\()"
+)
+"""A loop over what has the same order on all ranks, and the same length in most programs."""
 
 
 def is_over_names(decision: Decision) -> bool:
     """Return whether a ``for`` goes over what may have another order, or length, on each rank."""
-    head = decision.text.partition("  #")[0]
-    if not head.startswith("for "):
-        return False
-    try:
-        loop = ast.parse(f"{head}\n    pass").body[0]
-    except SyntaxError:
-        return False
-    over = loop.iter if isinstance(loop, ast.For) else None
-    if not isinstance(over, ast.Call):
-        return not isinstance(over, ast.List | ast.Tuple | ast.Constant)
-    name = over.func.id if isinstance(over.func, ast.Name) else ""
-    return name not in _ORDERED
-
-
-_ORDERED: Final = ("range", "enumerate", "reversed", "sorted", "zip", "DataLoader")
+    return decision.text.startswith("for ") and not _ORDERED.match(decision.text)
 
 
 def differ_in_first_only(calls: Sequence[Call]) -> bool:

@@ -110,12 +110,12 @@ def retired(code: str, name: str, successor: str) -> Cause:
 
 
 STATES: Final = (
-    "CT2", "CT5", "CT602", "CT8", "CT30", "CT317", "CT319", "CT4",
+    "CT2", "CT5", "CT602", "CT8", "CT30", "CT317", "CT4",
 )  # fmt: skip
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = (
-    "CT2", "CT306", "CT319", "CT502", "CT505", "CT508", "CT510", "CT511", "CT513",
+    "CT2", "CT104", "CT306", "CT502", "CT505", "CT508", "CT510", "CT511",
 )  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 
@@ -123,7 +123,6 @@ FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
 """All causes that explain a finding."""
 
 HANDLED: Final = (
-    "CT2", "CT30", "CT317", "CT319", "CT4", "CT502", "CT505", "CT508",
-    "CT510", "CT511", "CT801",
+    "CT2", "CT30", "CT317", "CT502", "CT505", "CT508", "CT510", "CT511", "CT801",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""

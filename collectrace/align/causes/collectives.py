@@ -20,14 +20,17 @@ def headline(situation: Situation) -> str:
         return said
     if situation.is_absence or len(called) < 2:
         return _absence(situation)
-    (side, call), *rest = called
+    is_one = len({phrases.name(call) for _, call in called}) == 1
+    tensors = [words.tensors(call) for _, call in called]
+    given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
         those = words.listed([words.ranges(s.ranks) for s, _ in called])
-        calls = " or ".join(dict.fromkeys(phrases.call(c) for _, c in called))
-        return f"ranks {those} disagree: {calls}"
+        calls = [f"{phrases.call(c)}{what}" for (_, c), what in zip(called, given, strict=True)]
+        return f"ranks {those} disagree: {' or '.join(dict.fromkeys(calls))}"
+    (side, call), (other, theirs) = called[:2]
     return (
-        f"{phrases.made(side.ranks, call)}{iteration(call)}, "
-        f"{phrases.made(rest[0][0].ranks, rest[0][1])}"
+        f"{phrases.made(side.ranks, call)}{given[0]}{iteration(call)}, "
+        f"{phrases.made(other.ranks, theirs)}{given[1]}"
     )
 
 

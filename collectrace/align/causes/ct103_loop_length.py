@@ -20,7 +20,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import collectives, deciders
+from collectrace.align.causes import deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
@@ -28,14 +28,9 @@ from collectrace.findings import Decision
 
 def find(situation: Situation) -> Decision | None:
     """Return the loop that decided."""
-    first = deciders.ranked(situation)[0]
-    return first if deciders.form(first) == "loop" else None
+    return deciders.first(situation, "loop")
 
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for a loop whose length differs."""
-    return Words(
-        collectives.headline(situation),
-        deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
-        deciders.fixes(situation, found),
-    )
+    return deciders.explained(situation, found)

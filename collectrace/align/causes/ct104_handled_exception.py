@@ -2,7 +2,7 @@
 
 What it means
     The exception was raised on some ranks only. They skipped the rest of the ``try`` block, or made
-    calls in the ``except`` block.
+    calls in the ``except`` block. If a function of torch raised it, its call had no effect there.
 
 Example
     ::
@@ -14,7 +14,8 @@ Example
             pass
 
 Not to be confused with
-    CT302, if nobody handled the exception and the rank ended.
+    CT302, if nobody handled the exception and the rank ended. CT306, if the call was refused and
+    the rank is one call behind.
 
 How to fix it
     Fix the exception. If a rank may fail alone, share an error flag behind the ``try`` block, and
@@ -27,7 +28,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from collectrace import words as said
-from collectrace.align.causes import caught, collectives, deciders, phrases
+from collectrace.align.causes import arguments, caught, collectives, deciders, phrases
+from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
@@ -42,56 +44,47 @@ class Found(NamedTuple):
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the exceptions and their handler, if either shows that one decided."""
+    """Return the exceptions and their handler, if either shows that one decided.
+
+    A handler alone does not explain one call with other arguments.
+    """
     raised = caught.caught(situation)
-    if situation.kind == "deadlock" and not raised:
-        return None
     ranked = deciders.ranked(situation)
     handlers = [one for one in ranked if deciders.form(one) == "handler"]
-    if not raised and not (handlers and handlers[0] is ranked[0]):
+    if raised:
+        return Found(raised, handlers[0] if handlers else None)
+    if situation.kind == "deadlock" or arguments.are_one_call(situation):
         return None
-    return Found(raised, handlers[0] if handlers else None)
+    return Found(raised, handlers[0]) if handlers and handlers[0] is ranked[0] else None
 
 
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for an exception that some ranks handled."""
     raised, handler = found
-    place = f" at {deciders.quoted(handler)}" if handler is not None else ""
-    behind = f" behind {deciders.quoted(handler)}" if handler is not None else ""
+    place = deciders.quoted(handler) if handler is not None else ""
+    behind = f" behind {place}" if place else ""
     flag = (
         f"If a rank may fail alone, share an error flag with all ranks{behind} "
         "(all_reduce with MAX). Then let every rank make the same calls."
     )
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
-        look = f"Look for what only some ranks raised{place}. "
+        look = f"Look for what only some ranks raised at {place}. "
         return Words(collectives.headline(situation), why, (look + flag,))
     who, first = said.ranks(raised), raised[min(raised)]
-    in_cycle = caught.in_cycle(situation)
-    if in_cycle:
-        call = in_cycle[min(in_cycle)][1]
-        made = phrases.within(situation.case.stack(min(in_cycle), call)) or said.site(
-            call.site or ""
-        )
-        return Words(
-            phrases.fitting(
-                f"{who} called {phrases.call(call)} while it handled {first.error}; the others did "
-                "not",
-                f"{who} called {phrases.call(call)} while it handled {first.error}",
-            ),
-            (
-                caught.sentence(dict(raised)),
-                f"While it handled that{place}, it called {phrases.name(call)} at {made}. No other "
-                "rank raised it, so the others do not make this call.",
-            ),
-            (f"Fix what {who} raised: {first.error}{phrases.line(first.site)}.", flag),
-        )
+    headline, then = collectives.headline(situation), f"{said.upper(who)} handled it"
+    at = f" at {place}" if place else ""
+    for rank, (_, call) in caught.in_cycle(situation).items():
+        headline = f"{who} called {phrases.call(call)} while it handled {first.error}"
+        stack = phrases.within(situation.case.stack(rank, call)) or said.site(call.site or "")
+        then = f"While it handled that{at}, it called {phrases.name(call)} at {stack}"
+        at = ". The other ranks do not make this call"
     return Words(
-        collectives.headline(situation),
+        headline,
+        (caught.sentence(dict(raised)), f"{then}{at}.", *collectives.silent(situation)),
         (
-            caught.sentence(dict(raised)),
-            f"{said.upper(who)} handled it{place} and continued.",
-            *collectives.silent(situation),
-        ),
-        (f"Fix what {who} raised: {first.error}{phrases.line(first.site)}.", flag),
+            *(hint.fix for hint in ct302.hints(one.message for one in raised.values())),
+            f"Fix what raised {first.error} on {who}{phrases.line(first.site)}.",
+            flag,
+        )[:3],
     )

@@ -1,8 +1,9 @@
-"""One line computed different values on the ranks, and the calls after it differ in them.
+"""One line gave the ranks different values, items or functions, and these lead to other calls.
 
 What it means
-    All ranks run the same lines. What a line computed, such as the next element of a loop, decided
-    which call or which tensor came next.
+    All ranks run the same lines. The next item of a loop, the function that a line calls, or
+    another value decided which call came next. Often a loop goes over what is not the same on all
+    ranks: a set, a dict that was filled in another order, files in the order of the directory.
 
 Example
     ::
@@ -11,15 +12,17 @@ Example
             dist.all_reduce(grads[name])
 
 Not to be confused with
-    CT403 and its like, if only the tensors differ and each rank has its own data by right.
+    CT102, if a condition chose the function. CT103, if a loop has the same items and another
+    length. CT403 and CT413, if only the tensors differ.
 
 How to fix it
-    Compute the value in the same way on every rank: iterate in a sorted order, or broadcast it.
+    Go through the same items in the same order on every rank, for example by ``sorted``. Compute
+    other values in the same way, or broadcast them.
 """
 
 from __future__ import annotations
 
-from collectrace.align.causes import apart, collectives, deciders
+from collectrace.align.causes import apart, deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
@@ -27,17 +30,16 @@ from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line whose value decided: no call of a library that neither has come back from."""
+    """Return the line that decided: no call of a library that neither side has come back from."""
     stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
     within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
-    first = next((one for one in deciders.ranked(situation) if one.site not in within), None)
-    return first if first is not None and deciders.form(first) == "value" else None
+    found = (one for one in deciders.ranked(situation)
+             if deciders.form(one) != "value" or one.site not in within)  # fmt: skip
+    first = next(found, None)
+    is_it = first is not None and deciders.form(first) in ("value", "items", "dispatch")
+    return first if is_it else None
 
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for a value that can differ between ranks."""
-    return Words(
-        collectives.headline(situation),
-        deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
-        deciders.fixes(situation, found),
-    )
+    return deciders.explained(situation, found)

@@ -14,7 +14,7 @@ Example
             dist.all_reduce(accuracy); dist.all_reduce(loss)
 
 Not to be confused with
-    CT107, if a loop over a collection gives the order. CT101 and CT102, if a call is missing.
+    CT106, if a loop over a collection gives the order. CT102, if a call is missing.
 
 How to fix it
     Make the calls in the same order on every rank.

@@ -11,7 +11,7 @@ Example
         dist.all_reduce(loss)                       # the main thread, same group
 
 Not to be confused with
-    CT101 and CT102, if only some ranks have the thread at all.
+    CT102, if only some ranks have the thread at all.
 
 How to fix it
     Give each thread a process group of its own, or make all calls from one thread.

@@ -2,64 +2,132 @@
 
 What it means
     What rank i sends to rank j is not what rank j expects from rank i. The totals may agree all the
-    same, so nothing is noticed before the data moves.
+    same, so nothing is noticed before the data moves. Often the ranks had exchanged the sizes, and
+    one changed them after that: rows over a capacity or duplicates were dropped.
 
 Example
     ::
 
-        dist.all_to_all_single(out, rows, output_split_sizes=awaited, input_split_sizes=[3, 1, 2])
+        dist.all_to_all_single(theirs, counts)
+        rows = drop_duplicates(rows)    # fewer than counts say
+        dist.all_to_all_single(out, rows, theirs.tolist(), sizes(rows))
 
 Not to be confused with
-    CT408, if the sizes were exchanged in the call before, and changed since.
+    CT403, if the tensors of a call that has no splits differ in size.
 
 How to fix it
-    Exchange the sizes first, and use what was received.
+    Exchange the sizes first, and use what was received, unchanged. Drop rows before the exchange.
 """
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from collectrace import words as text
-from collectrace.align.causes import arguments, splits
+from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.exchanged import Exchanged, exchanged
 from collectrace.align.matching.comparison import Divergence
 
+_MOST: Final = 3
+"""Pairs that are listed."""
 
-def find(situation: Situation) -> Divergence | None:
+
+class Found(NamedTuple):
+    """The call whose sizes do not fit, and the exchange of sizes before it."""
+
+    source: Divergence
+    before: Exchanged | None
+
+
+def find(situation: Situation) -> Found | None:
     """Return the call whose sizes do not fit."""
     source = situation.candidate.source
     if not isinstance(source, Divergence) or not source.bad_pairs:
         return None
-    return source if arguments.are_one_call(situation) else None
+    before = exchanged(situation.case, situation.candidate)
+    return Found(source, before) if before or arguments.are_one_call(situation) else None
 
 
-def words(situation: Situation, found: Divergence) -> Words:
+def words(situation: Situation, found: Found) -> Words:
     """Return the words for sizes that do not fit."""
-    reason, fix = _why(situation, found)
+    source, before = found
+    suspects, call = {*situation.suspects}, situation.called[0][1]
+    pairs = sorted(source.bad_pairs, key=lambda one: not suspects.intersection(one))
+    sizes = [_sizes(source, *pair) for pair in pairs[:_MOST]]
+    more = len(pairs) - len(sizes)
+    rest = f"; and {text.counted(more, 'more pair')}" if more > 0 else ""
+    said = (
+        f"The split sizes of {arguments.place(situation)} do not fit pair by pair: "
+        f"{'; '.join(sizes)}{rest}."
+    )
+    headline = phrases.fitting(f"{sizes[0]}, in {phrases.call(call)}", sizes[0])
+    if before is not None:
+        told = f"The ranks had exchanged them in the call before, {phrases.call(before.call)}."
+        return Words(headline, (said, told, _changed(before)), (_unchanged(before),))
+    equal = _equal_parts(source)
     return Words(
-        splits.headline(situation, found),
-        (splits.listed(situation, found), reason, *arguments.why(situation)),
-        (
-            *fix,
-            splits.RULE if not fix else f"Or, if the sizes may differ: {text.lower(splits.RULE)}",
-        ),
+        headline,
+        (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),
+         *arguments.why(situation)),
+        (*((_EQUAL,) if equal else ()), _RULE, *arguments.fixes(situation)),
+    )  # fmt: skip
+
+
+_EQUAL: Final = (
+    "Give all ranks tensors of the same size: the same data in the same order, or agree on the "
+    "size first (all_reduce with MAX) and pad to it."
+)
+_RULE: Final = (
+    "Exchange the sizes first (all_to_all_single of the counts) and use what was received: "
+    "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j."
+)
+
+
+def _sizes(source: Divergence, sender: int, receiver: int) -> str:
+    """Return ``rank 1 sends rank 0 3 elements, and rank 0 expects 2``."""
+    one, other, members = source.calls[sender], source.calls[receiver], source.group.ranks
+    sent = one.splits[0][members.index(receiver)] if one and one.splits else 0
+    awaited = other.splits[1][members.index(sender)] if other and other.splits else 0
+    count, whom = text.counted(sent, "element"), f"rank {receiver}"
+    if sender == receiver:
+        return f"rank {sender} sends itself {count}, and expects {awaited}"
+    return f"rank {sender} sends {whom} {count}, and {whom} expects {awaited}"
+
+
+def _equal_parts(source: Divergence) -> str:
+    """Return ``6 on ranks 0,2 and 8 on rank 1``; empty if a rank has unequal parts."""
+    found: dict[int, list[int]] = {}
+    for rank, call in source.calls.items():
+        sizes = {n for part in (call.splits or () if call is not None else ()) for n in part}
+        if len(sizes) != 1:
+            return ""
+        found.setdefault(sizes.pop(), []).append(rank)
+    return text.listed([f"{n} on {text.ranks(ranks)}" for n, ranks in found.items()])
+
+
+def _unchanged(before: Exchanged) -> str:
+    drop = "" if before.shuffled else " Drop rows before the sizes are exchanged, not after."
+    return (
+        "Pass on the split sizes unchanged that were exchanged"
+        f"{phrases.line(before.call.site)}: as input_split_sizes what was sent there, as "
+        f"output_split_sizes what was received.{drop}"
     )
 
 
-def _why(situation: Situation, source: Divergence) -> tuple[str, tuple[str, ...]]:
-    if arguments.all_usual(situation):
+def _changed(before: Exchanged) -> str:
+    if before.shuffled is not None:
+        rank, total = before.shuffled.rank, before.shuffled.total
         return (
-            "Each rank has made this call with all of these sizes before, so the ranks seem to "
-            "make these calls in another order, or some skipped one.",
-            ("Make these calls in the same order on every rank: order them by a name or an index "
-             "that all ranks share.",),
-        )  # fmt: skip
-    equal = splits.part_sizes(source)
-    if len(equal) > 1:
-        listed = text.listed([f"{n} on {text.ranks(ranks)}" for n, ranks in equal.items()])
-        return (
-            f"Each rank sends, and expects, equal parts: {listed}.",
-            ("Give all ranks tensors of the same size: the same data in the same order, or agree "
-             "on the size first (all_reduce with MAX) and pad to it.",),
-        )  # fmt: skip
-    return "The totals may agree all the same, so nothing is noticed before the data moves.", ()
+            f"Rank {rank} expects as many elements in all as it is sent, {total:,}, but from other "
+            "ranks: its output split sizes are those of another call, or in another order."
+        )
+    parts = [
+        f"rank {rank} sends {change.sent} in all, and not {change.expected} as in each of the "
+        f"{change.times} calls before"
+        for rank, change in before.changed.items()
+    ]
+    if not parts:
+        return "One side changed them after that: what it sends, or what it expects."
+    return f"{text.upper('; '.join(parts))}: it changed its split sizes after the exchange."

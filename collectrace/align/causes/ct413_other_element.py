@@ -20,7 +20,8 @@ How to fix it
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from collectrace import words as text
 from collectrace.align.causes import arguments, deciders
@@ -65,50 +66,35 @@ def _left_round(situation: Situation, side: Side) -> bool:
     return mine is not None and mine != steps[place] and steps[place] in others
 
 
-def _show(situation: Situation) -> arguments.Show:
-    """Return what names the argument in which the calls differ."""
-    match situation.kind:
-        case "reduce_op_mismatch":
-            return lambda call: call.reduce_op or "no op"
-        case "root_mismatch":
-            return lambda call: f"{text.root(call)} {call.root}"
-        case _:
-            return text.tensors
+_KNOWN: Final[Mapping[How, str]] = {
+    "order": "From here on the ranks pass the same elements in another order, as a set gives "
+    "them (PYTHONHASHSEED).",
+    "round": "In the iterations before, all ranks passed both in the same order: here a rank "
+    "skipped an iteration, or has one more.",
+    "usual": "Every rank has passed both at this line before.",
+}
 
 
 def words(situation: Situation, found: How) -> Words:
     """Return the words for ranks that are at different elements."""
-    decisions = arguments.deciding(situation)
-    known = {
-        "order": "From here on the ranks make the same calls in another order, as where they go "
-        "over a set (its order depends on PYTHONHASHSEED).",
-        "round": "In the iterations before, all ranks passed both in the same order.",
-        "usual": "Every rank has passed both at this line before.",
-    }[found]
-    loops = [one for one in decisions if arguments.is_over_names(one)]
-    through = f" in {deciders.quoted(loops[0])}" if loops else ""
-    others = [deciders.fix(situation, one) for one in decisions
-              if deciders.form(one) in ("condition", "handler")]  # fmt: skip
+    show = {"reduce_op_mismatch": arguments.op, "root_mismatch": arguments.root}
+    led = [deciders.fix(situation, one) for one in arguments.deciding(situation)
+           if deciders.form(one) in ("condition", "handler")]  # fmt: skip
     same = (
-        f"Go through the same elements in the same order on every rank{through}: sort a set, or a "
-        "dict that each rank fills by itself."
+        "Go through the same elements in the same order on every rank: sort a set, or a dict that "
+        "each rank fills by itself."
     )
-    rest = (
+    fewer = (
         "If a rank has fewer of them: agree on their number first, or join them into one tensor "
         "(torch.cat). Let a rank that has nothing for one take part with zeros."
     )
-    how = (
-        "."
-        if found == "order"
-        else ": a rank skipped an iteration, has one more, or goes through them in another order."
-    )
     return Words(
-        arguments.headline(situation, _show(situation)),
+        arguments.headline(situation, show.get(situation.kind, text.tensors)),
         (
-            known,
-            f"So they are at different elements of what {arguments.place(situation)} goes through"
-            f"{through}{how}",
+            _KNOWN[found],
+            f"So the ranks are at different elements of what {arguments.place(situation)} goes "
+            "through.",
             *arguments.why(situation),
         ),
-        (*others[:1], same, rest) if found != "order" else (same,),
+        (same,) if found == "order" else (*led[:1], same, fewer),
     )

@@ -19,7 +19,7 @@ Example
 Not to be confused with
     CT204, if ranks had another number of batches. CT511, if the ranks ran one forward, and some of
     them left a module out. CT505, if the others are behind their backward(). CT508, if a rank
-    skipped a backward(). CT101, if no framework is at work.
+    skipped a backward(). CT102, if no framework is at work.
 
 How to fix it
     Make the call on every rank, or on none. Call the wrapped module, ``model.module(...)``, to

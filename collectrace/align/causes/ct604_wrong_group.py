@@ -135,5 +135,5 @@ def _is_loop(decision: Decision | None) -> bool:
         decision is not None
         and decision.text.startswith("for ")
         and "sorted(" not in decision.text
-        and deciders.form(decision) == "value"
+        and deciders.form(decision) == "items"
     )

@@ -18,7 +18,7 @@ Example
             dist.all_reduce(rows)       # the others are held at the entry
 
 Not to be confused with
-    CT101, if a condition of the script's own is on the rank.
+    CT102, if a condition of the script's own is on the rank.
 
 How to fix it
     Move the collective to a hook that every rank runs, or behind the block. Use a function that

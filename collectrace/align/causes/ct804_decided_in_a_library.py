@@ -12,7 +12,7 @@ Example
             trainer.should_stop = True      # Lightning's loop reads it on each rank
 
 Not to be confused with
-    CT101 and CT102, if a statement of the script decided.
+    CT102, if a statement of the script decided.
 
 How to fix it
     Give the library the same value on every rank.

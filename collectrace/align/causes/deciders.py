@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
 from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
 from collectrace.align.reading.rank_names import RANK
-from collectrace.findings import Decision, DecisionSide, DependsOn, Way
+from collectrace.findings import Decision, DecisionSide, DependsOn, SourceLine, Way
 
-Form = Literal["condition", "loop", "handler", "dispatch", "value"]
-"""What kind of statement decided."""
+Form = Literal["condition", "loop", "handler", "dispatch", "value", "items"]
+"""What kind of statement decided. ``items``: which items a loop or a comprehension goes through."""
 
 MOST: Final = 3
 """Statements of one finding that a reason names."""
@@ -22,8 +24,6 @@ _FORMS: Final[dict[Way, Form]] = {
     "iterates": "loop", "ended": "loop", "handler": "handler", "no_handler": "handler",
     "raised": "handler", "calls": "dispatch", "calls_other": "dispatch", "value": "value",
 }  # fmt: skip
-
-_STRENGTHS: Final = ("confirmed", "only", "possible", "equal")
 
 _FIRST: Final[tuple[DependsOn, ...]] = (
     "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
@@ -50,12 +50,17 @@ ORIGINS: Final[dict[DependsOn, str]] = {
 
 _SUBJECTS: Final[dict[Form, str]] = {
     "condition": "The condition", "loop": "The number of iterations", "handler": "That",
-    "dispatch": "The choice", "value": "The result",
+    "dispatch": "The choice", "value": "The result", "items": "What it goes through",
 }  # fmt: skip
 
 
 def form(decision: Decision) -> Form:
     """Return what kind of statement a decision is."""
+    found = _form(decision)
+    return "items" if found not in ("loop", "handler") and _loop_of(decision) else found
+
+
+def _form(decision: Decision) -> Form:
     ways = {side.did for side in decision.sides} - {None, "next"}
     names = {side.name for side in decision.sides if side.name}
     if ways <= {"calls", "calls_other"} and ways:
@@ -71,6 +76,39 @@ def form(decision: Decision) -> Form:
     if head in ("for", "while", "async"):
         return "loop"
     return "handler" if head in ("except", "try", "with", "finally", "raise") else "value"
+
+
+_BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
+"""A comparison with a constant, as in ``if name == "forces":``."""
+
+_GOES_THROUGH: Final = re.compile(
+    r"^for |^(?!if |elif |while |assert ).*[\[({].*\w\(.*\bfor\b.+\bin\b"
+)
+"""A loop, or a comprehension that calls its items, as in ``[part.state() for part in parts]``."""
+
+
+def _loop_of(decision: Decision) -> SourceLine | None:
+    """Return the loop of whose items a decision is; None: it is about something else."""
+    source = decision.comes_from
+    if source is not None and source.text.startswith("for ") and _BY_NAME.search(decision.text):
+        return source
+    is_one = _GOES_THROUGH.search(decision.text) is not None
+    return SourceLine(site=decision.site, text=decision.text) if is_one else None
+
+
+def first(situation: Situation, *forms: Form) -> Decision | None:
+    """Return the most telling decision if it has one of some forms."""
+    found = ranked(situation)[0]
+    return found if form(found) in forms else None
+
+
+def explained(situation: Situation, found: Decision) -> Words:
+    """Return the words for a statement that decided."""
+    return Words(
+        collectives.headline(situation),
+        reasons(situation, [found, *rest(situation, found)]),
+        fixes(situation, found),
+    )
 
 
 def ranked(situation: Situation) -> list[Decision]:
@@ -116,8 +154,8 @@ def is_rank_test(decision: Decision) -> bool:
 
 def quoted(decision: Decision) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
-    text = decision.text.partition("  #")[0]
-    return phrases.statement(text, decision.site)
+    source = (_loop_of(decision) if form(decision) == "items" else None) or decision
+    return phrases.statement(source.text.partition("  #")[0], source.site)
 
 
 def what_it_did(situation: Situation, decision: Decision) -> str:
@@ -134,12 +172,12 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
                 return f"{words.upper(entered)} handled an exception at {said}."
             return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
-            one, two = _named(situation, decision)
-            told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
-            if told:
-                return f"{said} called {' and '.join(told)}{_other(one, two)}."
-            return f"{said} can have called different functions."
-        case _:
+            named = [f"{s.name}() on {who}" for who, s in _named(situation, decision) if s.name]
+            which = f": {' and '.join(named)}" if named else ""
+            return f"{said} called different functions{which}."
+        case "items":
+            return f"{said} gave the ranks different items: their order differs, or the items do."
+        case "value":
             return f"The result of {said} can differ between the ranks."
 
 
@@ -188,10 +226,8 @@ def _loop(situation: Situation, decision: Decision) -> str:
                 f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
             )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
-    more, fewer = (one[0], two[0]) if longer else (two[0], one[0])
-    if longer:
-        return f"The loop {said} had more iterations on {more} than on {fewer}."
-    return f"The loop {said} had fewer iterations on {fewer} than on {more}."
+    how = "more" if longer else "fewer"
+    return f"The loop {said} had {how} iterations on {one[0]} than on {two[0]}."
 
 
 _GOES_ON: Final = ("iterates", "taken")
@@ -201,11 +237,6 @@ _ENDS: Final = ("ended", "not_taken")
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
 }  # fmt: skip
-
-
-def _other(one: tuple[str, DecisionSide], two: tuple[str, DecisionSide]) -> str:
-    lacks = [who for who, side in (one, two) if side.did == "calls_other"]
-    return f" and another function on {lacks[0]}" if lacks else ""
 
 
 def _named(
@@ -233,7 +264,7 @@ def depends(decision: Decision) -> str:
     said = f"{_SUBJECTS[form(decision)]} {ORIGINS[origin(decision)]}"
     source = decision.comes_from
     is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
-    if source is None or not is_told:
+    if source is None or not is_told or form(decision) == "items":
         return f"{said}."
     return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
 
@@ -257,7 +288,7 @@ _MOST_SENTENCES: Final = 3
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     """Return the other statements that can have decided; none if the chosen one is certain."""
-    if chosen.strength in ("confirmed", "only"):
+    if chosen.strength in ("confirmed", "only") or form(chosen) == "items":
         return []
     return [
         one
@@ -285,48 +316,32 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
 
 def fix(situation: Situation, decision: Decision) -> str:
     """Return what to change about a statement."""
-    said, place = quoted(decision), words.site(decision.site)
-    if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
-        return f"Use the same order on every rank: sort what {place} iterates over."
-    match form(decision):
-        case "condition" if is_rank_test(decision):
-            return _of_rank(situation, decision)
-        case "condition" if origin(decision) in _ONE_DECIDES:
-            return (
-                f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
-                f"{said}, so that every rank takes the same branch."
-            )
-        case "condition":
-            return (
-                f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
-                f"let every rank {_then(situation, decision)}."
-            )
-        case "loop" if structure.around(situation, decision).is_fixed_loop:
-            return f"Let every rank run all iterations of {said}: look for what leaves it early."
-        case "loop":
-            return (
-                f"Give the loop {said} the same number of iterations on every rank: agree on the "
-                "length first (all_reduce with MIN)."
-            )
-        case "handler":
-            return (
-                f"Share an error flag with all ranks behind {said} (all_reduce with MAX). Then let "
-                "every rank make the same calls."
-            )
-        case "dispatch":
-            return (
-                f"Make what {said} calls the same on every rank: decide together which function "
-                "it is."
-            )
-        case _:
-            return f"Compute {said} in the same way on every rank, or broadcast the result."
+    said, kind, on = quoted(decision), form(decision), origin(decision)
+    if kind in ("condition", "loop", "value") and on == "order":
+        return f"Use the same order on every rank: sort what {said} goes through."
+    if kind == "condition" and is_rank_test(decision):
+        return _of_rank(situation, decision)
+    if kind == "condition" and on in _ONE_DECIDES:
+        return (
+            f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
+            "every rank takes the same branch."
+        )
+    is_break = structure.around(situation, decision).jump == "break"
+    then = "leave the loop in the same iteration" if is_break else "take the same branch"
+    return _FIXES[kind].format(said, then=then)
 
 
-def _then(situation: Situation, decision: Decision) -> str:
-    if structure.around(situation, decision).jump == "break":
-        return "leave the loop in the same iteration"
-    return "take the same branch"
-
+_FIXES: Final[dict[Form, str]] = {
+    "condition": "Decide together before {}: all_reduce the condition with MIN or MAX, then let "
+    "every rank {then}.",
+    "loop": "Give the loop {} the same number of iterations on every rank: agree on the length "
+    "first (all_reduce with MIN).",
+    "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
+    "rank make the same calls.",
+    "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
+    "value": "Compute {} in the same way on every rank, or broadcast the result.",
+    "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
+}
 
 _ONE_DECIDES: Final[dict[DependsOn, str]] = {
     "clock": "read the clock", "random": "draw the number", "files": "look at the file system",

@@ -169,7 +169,7 @@ def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
 
     sites = {group.site for _, group in found.asked} if found else set()
     ranked = [one for one in deciders.ranked(situation) if one.site not in sites]
-    ranked.sort(key=lambda one: (deciders.form(one) == "value", depth(one)))
+    ranked.sort(key=lambda one: (deciders.form(one) in ("value", "items"), depth(one)))
     first = next(iter(ranked), None)
     if first is None:
         return None, ()

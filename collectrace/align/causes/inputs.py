@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words
@@ -109,7 +109,7 @@ def _moments(situation: Situation) -> dict[int, int]:
 # -- by join() ---------------------------------------------------------------------------------
 
 
-class _Pass(NamedTuple):
+class _Joined(NamedTuple):
     """One ``join()`` of one rank."""
 
     entered: Join
@@ -137,17 +137,17 @@ def _by_join(logs: Mapping[int, RankLog], *, is_over: bool = False) -> Inputs | 
     return Inputs(counts, ended, "join")
 
 
-def _passes(log: RankLog) -> list[_Pass]:
-    found: list[_Pass] = []
+def _passes(log: RankLog) -> list[_Joined]:
+    found: list[_Joined] = []
     for join in log.joins:
         if join.phase == "entered":
-            found.append(_Pass(join))
+            found.append(_Joined(join))
         elif found and found[-1].over is None:
             found[-1] = found[-1]._replace(over=join)
     return found
 
 
-def _fetched(log: RankLog, one: _Pass) -> int | None:
+def _fetched(log: RankLog, one: _Joined) -> int | None:
     """Return the batches of the one DataLoader that was used inside a ``join()``; None: no one."""
     end = one.over.t if one.over is not None else max(log.last_t, one.entered.t)
     inside = [batch for batch in log.batches if one.entered.t <= batch.t <= end]
@@ -155,7 +155,7 @@ def _fetched(log: RankLog, one: _Pass) -> int | None:
     return sum(not batch.end for batch in inside) if is_one else None
 
 
-def _noticed(log: RankLog, one: _Pass) -> int:
+def _noticed(log: RankLog, one: _Joined) -> int:
     """Return how many inputs a rank announced to ``join()``.
 
     A model that is called from several lines for one input announces it as often from each.
@@ -226,31 +226,31 @@ def _first(log: RankLog, latest: Batch) -> Batch:
     return next((b for b in own if b.length is not None or b.site is not None), latest)
 
 
+def reached(log: RankLog | None, call: Call | None) -> Batch | None:
+    """Return the batch that a rank had at a call, with length and line; None: it was in no pass."""
+    batches = log.batches if log is not None else ()
+    seen = [one for one in batches if call is None or one.t <= call.t]
+    if log is None or not seen or seen[-1].end:
+        return None
+    first = _first(log, seen[-1])
+    return replace(seen[-1], length=first.length, site=first.site)
+
+
 def left_over(situation: Situation) -> str:
     """Return a sentence on batches that ranks had not used when they left a loop; or nothing."""
-    absent = situation.candidate.absent
-    gone = [(rank, rank, 1 << 62) for rank in absent]
-    for left in apart.left_loops(situation) if not absent else ():
-        t = left.gone.call.t if left.gone.call is not None else 1 << 62
-        gone = gone or [(left.gone.rank, rank, t) for rank in left.gone.ranks]
+    gone: dict[int, Call | None] = dict.fromkeys(situation.candidate.absent)
+    for left in apart.left_loops(situation) if not gone else ():
+        gone |= dict.fromkeys(left.gone.ranks, left.gone.call)
+    at = [reached(situation.case.log(rank), call) for rank, call in gone.items()]
+    found = {(one.batch, one.length, one.site) if one is not None else None for one in at}
+    batch, length, site = (found.pop() if len(found) == 1 else None) or (0, None, None)
     loops = {one.site for one in situation.decisions if deciders.form(one) == "loop"}
-    told = set()
-    for rank, _, t in gone:
-        log = situation.case.log(rank)
-        before = [b for b in log.batches if b.t <= t] if log is not None else []
-        if log is None or not before or before[-1].end:
-            return ""
-        first = _first(log, before[-1])
-        if first.site not in loops or first.length is None or first.length <= before[-1].batch:
-            return ""
-        told.add((before[-1].batch, first.length, first.site))
-    if len(told) != 1:
+    if site not in loops or length is None or length <= batch:
         return ""
-    count, length, site = told.pop()
-    who = words.upper(words.ranks(rank for _, rank, _ in gone))
     return (
-        f"{who} left the loop after {count:,} of the {length:,} batches of the DataLoader"
-        f"{phrases.line(site)}: the loop had not ended, so it was not the end of the inputs."
+        f"{words.upper(words.ranks(gone))} left the loop after {batch:,} of the {length:,} batches "
+        f"of the DataLoader{phrases.line(site)}: the loop had not ended, so it was not the end of "
+        "the inputs."
     )
 
 

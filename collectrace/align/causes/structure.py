@@ -34,8 +34,6 @@ class Around:
     """The sides whose call lies elsewhere."""
     jump: Jump | None = None
     """How a branch leaves what comes behind the statement; None: it does not."""
-    is_fixed_loop: bool = False
-    """It is a loop whose length is written in the source, so it is the same on all ranks."""
     branches: int = 0
     """How many branches of the statement hold a call of the finding."""
     reorders: bool = False
@@ -62,7 +60,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     jumps = (_jump(those) for those in parts)
     return Around(
         tuple(inside), tuple(outside), next((one for one in jumps if one), None),
-        _is_fixed(node), len(held - {None}), _reorders(parts),
+        len(held - {None}), _reorders(parts),
         held - {None} == {1} and isinstance(node, ast.If),
     )  # fmt: skip
 
@@ -135,14 +133,3 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
         for part in parts
     ]
     return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
-
-
-def _is_fixed(node: ast.stmt) -> bool:
-    """Whether a loop runs over numbers that are written there: ``for _ in range(10):``."""
-    return (
-        isinstance(node, ast.For)
-        and isinstance(node.iter, ast.Call)
-        and isinstance(node.iter.func, ast.Name)
-        and node.iter.func.id == "range"
-        and all(isinstance(one, ast.Constant) for one in node.iter.args)
-    )

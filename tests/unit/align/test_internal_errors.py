@@ -14,7 +14,7 @@ import pytest
 
 from collectrace import internal, schema
 from collectrace.align import align, alignment
-from collectrace.align.causes import ct402_half_precision
+from collectrace.align.causes import ct403_other_argument
 from collectrace.align.follow import Follower
 from collectrace.align.observations import collect, straggler
 from collectrace.align.overview import bands
@@ -141,7 +141,7 @@ def test_every_report_asks_for_a_report_in_one_line(
     breaks: Callable[..., Any], error: str, mismatch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = align(mismatch)
-    monkeypatch.setattr(ct402_half_precision, "find", breaks)
+    monkeypatch.setattr(ct403_other_argument, "find", breaks)
     answer = align(mismatch)
     assert (answer.exit_status, judged(answer)) == (1, judged(usual))
     first = answer.findings[0]
@@ -226,7 +226,7 @@ def test_an_earlier_attempt_that_cannot_be_judged(
 
 
 def test_a_watched_job_keeps_its_verdict(mismatch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ct402_half_precision, "find", endless)
+    monkeypatch.setattr(ct403_other_argument, "find", endless)
     follower = Follower(mismatch, interval=0.01)
     *_, last = follower.looks(threading.Event())
     report = follower.report()
@@ -237,7 +237,7 @@ def test_a_watched_job_keeps_its_verdict(mismatch: Path, monkeypatch: pytest.Mon
 
 
 def test_a_test_suite_sees_the_verdict(mismatch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ct402_half_precision, "find", endless)
+    monkeypatch.setattr(ct403_other_argument, "find", endless)
     with pytest.raises(AssertionError, match="suspect") as failed:
         assert_aligned(mismatch)
     assert "RecursionError at test_internal_errors.py" not in str(failed.value)

@@ -107,7 +107,7 @@ def test_a_line_that_nobody_can_read_changes_no_status(
 
 BROKEN = """
 import runpy, sys
-from collectrace.align.causes import ct402_half_precision as cause
+from collectrace.align.causes import ct403_other_argument as cause
 from collectrace.align.judging import judge
 
 def wrong(*_):

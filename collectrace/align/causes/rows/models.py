@@ -53,12 +53,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
         yields_to=("CT204", "CT502", "CT510"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
-    Cause(
-        "CT513", "framework-arguments",
-        "A framework made the same call on all ranks, with other sizes, types or roots.",
-        kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"),
-        ("root", "frameworks"),
-        yields_to=("CT2", "CT502", "CT508"),
-        example="sharded/widths_differ", counter_example="ddp/accumulating_step_skipped",
-    ),
+    retired("CT513", "framework-arguments", "CT403"),
 )  # fmt: skip

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import HANDLED, ROWS, STATES, Cause, kinds
+from collectrace.align.causes.cause import HANDLED, ROWS, STATES, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
-        "CT101", "rank-condition",
-        "A condition on the rank let only some ranks make a call.",
-        ROWS | kinds("missing_call"), ("root", "decisions"),
-        yields_to=(*STATES, "CT104", "CT108"),
+        "CT102", "skipped-by-condition",
+        "A condition was not the same on all ranks, and decided which calls they made.",
+        ROWS | kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT108"),
         example="stopped/exception_lived_with", counter_example="healthy/mesh_rank_zero_logs",
-    ),
-    Cause(
-        "CT102", "decided-by-data",
-        "A condition that can differ between ranks decided which calls they made.",
-        ROWS | kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT101", "CT104", "CT107", "CT108", *STATES),
     ),
     Cause(
         "CT103", "loop-length",
@@ -31,25 +24,17 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ROWS | kinds("missing_call", "deadlock"), ("root",), yields_to=HANDLED,
     ),
     Cause(
-        "CT105", "other-function",
-        "One line called different functions on different ranks.",
-        ROWS | kinds("missing_call"), ("root", "decisions"),
-        yields_to=(*STATES, "CT104", "CT107", "CT108"),
-    ),
-    Cause(
         "CT106", "other-value",
-        "One line computed different values, and the calls after it differ.",
+        "One line gave the ranks other values, items or functions, and the calls after it differ.",
         ROWS | kinds("missing_call"), ("root", "decisions"),
-        yields_to=(*STATES, "CT104", "CT107", "CT108", "CT804"),
-    ),
-    Cause(
-        "CT107", "iteration-order",
-        "A loop gave the ranks other items, or the same items in another order.",
-        ROWS | kinds("missing_call"), ("root", "decisions"), yields_to=STATES,
+        yields_to=(*STATES, "CT104", "CT108", "CT804"),
     ),
     Cause(
         "CT108", "other-order",
         "A rank made the same calls as the others, in another order.",
-        ROWS, ("root",), yields_to=(*STATES, "CT104", "CT107"),
+        ROWS, ("root",), yields_to=(*STATES, "CT104"),
     ),
+    retired("CT101", "rank-condition", "CT102"),
+    retired("CT105", "other-function", "CT106"),
+    retired("CT107", "iteration-order", "CT106"),
 )  # fmt: skip

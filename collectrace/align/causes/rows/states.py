@@ -44,12 +44,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ERRORS, ("early",),
         example="healthy/killed_everywhere", counter_example="stopped/interrupted",
     ),
-    Cause(
-        "CT319", "caught-error",
-        "A function of torch raised on some ranks only, and the program went on.",
-        ROWS, ("root", "caught", "several"), yields_to=("CT306", "CT307"),
-        example="matching/plan_that_never_came", counter_example="matching/errors_of_both_plans",
-    ),
     retired("CT301", "busy-elsewhere", "CT302"),
     retired("CT303", "died", "CT302"),
     retired("CT304", "never-started", "CT302"),
@@ -58,4 +52,5 @@ CAUSES: Final[tuple[Cause, ...]] = (
     retired("CT312", "left-job", "CT302"),
     retired("CT313", "left-by-exit", "CT302"),
     retired("CT314", "thread-ended", "CT302"),
+    retired("CT319", "caught-error", "CT104"),
 )  # fmt: skip

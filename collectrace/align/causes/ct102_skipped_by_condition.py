@@ -1,0 +1,37 @@
+"""A condition sent some ranks past a call that the others made.
+
+What it means
+    The condition tests the rank, or has another value on each rank: it depends on the data of the
+    rank, a clock, a random number, a file, or on a result that only the root of a collective got.
+
+Example
+    ::
+
+        if dist.get_rank() == 0:
+            dist.barrier()          # only rank 0 waits here
+
+Not to be confused with
+    CT103, if a loop had another length. CT106, if the condition is about the items of a loop. A
+    leader and its followers may make the same call from two branches: that is no error.
+
+How to fix it
+    Move the call out of a condition on the rank. If it depends on data, decide together before it:
+    reduce its value over all ranks, then branch.
+"""
+
+from __future__ import annotations
+
+from collectrace.align.causes import deciders
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.findings import Decision
+
+
+def find(situation: Situation) -> Decision | None:
+    """Return the condition that decided."""
+    return deciders.first(situation, "condition")
+
+
+def words(situation: Situation, found: Decision) -> Words:
+    """Return the words for a condition that was not the same on all ranks."""
+    return deciders.explained(situation, found)

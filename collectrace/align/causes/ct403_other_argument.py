@@ -1,0 +1,228 @@
+"""All ranks made one call, and passed it different arguments.
+
+What it means
+    The tensors differ in their type, size or shape, or the ranks named another op or root.
+    Backends compare few of these: the call fails, hangs, or returns wrong results without an error.
+
+Example
+    ::
+
+        total = torch.tensor(sum(losses))   # no losses on rank 1: the int 0, so int64
+        dist.all_reduce(total)
+
+Not to be confused with
+    CT407, for the split sizes of an ``all_to_all``. CT413, if the ranks are at different elements
+    of a sequence, and no tensor is wrong. CT707, for messages.
+
+How to fix it
+    Pass the same arguments on every rank. If a size depends on the rank's own data, exchange the
+    sizes first, or pad the tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from collectrace import words as text
+from collectrace.align.causes import arguments, inputs
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import chains
+from collectrace.findings import Kind, Side
+from collectrace.records import Call
+from collectrace.signature import counts, is_asked
+
+Argument = Literal[
+    "dtype", "autocast", "size", "rows", "last batch", "shape", "op", "root", "objects", "batch"
+]
+"""What differs. ``autocast``: the dtype, as ``torch.autocast`` sets it. ``rows``: the size, in the
+first dimension only."""
+
+
+class _Row(NamedTuple):
+    """What is said of one argument."""
+
+    noun: str
+    show: arguments.Show
+    fixes: tuple[str, ...]
+    """With what torch calls the root, and who it is."""
+    more: Callable[[Situation], str] = lambda _: ""
+    """What else is known, as a sentence."""
+
+
+_COALESCED: Final = "_coalesced"
+_OBJECTS: Final = "broadcast_object_list"
+_SEVERAL: Final = 2
+
+
+def find(situation: Situation) -> Argument | None:
+    """Return the argument in which the calls differ."""
+    calls = [call for _, call in situation.called]
+    ops = {call.op for call in calls}
+    if len({op.removesuffix(_COALESCED) for op in ops}) == 1 and any(map(_is_batch, calls)):
+        return "batch" if len(ops) > 1 or situation.kind == "shape_mismatch" else None
+    if situation.kind == "op_mismatch":
+        return None
+    if not (arguments.are_one_call(situation) or arguments.are_in_one_part(situation)):
+        return None
+    if situation.kind == "dtype_mismatch" and _is_half(calls) and _uses_autocast(situation):
+        return "autocast"
+    if situation.kind != "shape_mismatch":
+        return _KINDS[situation.kind]
+    if all(call.api == _OBJECTS and call.dtype == "int64" for call in calls):
+        return "objects"
+    if len({tuple(counts(call)) for call in calls}) == 1 and is_asked(calls[0]):
+        return "shape"
+    if not arguments.differ_in_first_only(calls):
+        return "size"
+    if _last_batch(situation):
+        return "last batch"
+    return "rows" if len(calls[0].shape or ()) > 1 else "size"
+
+
+_KINDS: Final[Mapping[Kind, Argument]] = {
+    "dtype_mismatch": "dtype", "reduce_op_mismatch": "op", "root_mismatch": "root",
+}  # fmt: skip
+
+
+def words(situation: Situation, found: Argument) -> Words:
+    """Return the words for arguments that differ."""
+    row, call = _ROWS[found], situation.called[0][1]
+    listed, more = arguments.listed(situation, row.show), row.more(situation)
+    share = (
+        "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
+    )
+    fixes = [one.format(name=text.root(call), root=call.root, share=share) for one in row.fixes]
+    if not is_asked(call):
+        fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
+    return Words(
+        arguments.headline(situation, row.show),
+        (
+            f"The ranks passed {arguments.place(situation)} different {row.noun}: {listed}.",
+            *((more,) if more else ()),
+            *arguments.why(situation),
+        ),
+        (*fixes, *arguments.fixes(situation)),
+        arguments.before(situation, row.show),
+        undecided=arguments.is_undecided(situation),
+    )
+
+
+# -- what else is known ----------------------------------------------------------------------
+
+
+def _is_half(calls: Sequence[Call]) -> bool:
+    dtypes = {str(call.dtype) for call in calls}
+    return "float32" in dtypes and dtypes <= {"float32", "float16", "bfloat16"}
+
+
+def _uses_autocast(situation: Situation) -> bool:
+    """Whether the user's files name autocast, or are not known."""
+    files = {chains.file(frame) for frame in situation.case.frames}
+    trees = [tree for file in files if (tree := situation.case.code.parsed(file)) is not None]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {getattr(node, "attr", getattr(node, "id", None)) for node in nodes} - {None}
+    return not names or "autocast" in names
+
+
+def _last_batch(situation: Situation) -> str:
+    """Return who is at the last batch of a loader, and has fewer rows; empty: nobody is known."""
+    made = situation.called
+    least = min(made, key=lambda one: one[1].shape or ())[0]
+    last = _batches(situation, least)
+    others = [_batches(situation, side) for side, _ in made if side is not least]
+    if not last or (any(others) and not arguments.before(situation, text.tensors)):
+        return ""
+    was = text.verb(least.ranks, "was at the last of its", "were at the last of their")
+    return f"{text.ranks(least.ranks)} {was} {last:,} batches"
+
+
+def _itself(situation: Situation) -> str:
+    source = situation.candidate.source
+    calls = source.calls if isinstance(source, Divergence) else {}
+    is_own = all(call is not None and call.root == rank for rank, call in calls.items())
+    return "Every rank names itself." if is_own and calls else ""
+
+
+def _batches(situation: Situation, side: Side) -> int:
+    """Return how many batches a rank's loader has, if it is at the last; else 0."""
+    found = inputs.reached(situation.case.log(side.ranks[0]), side.call)
+    is_last = found is not None and found.length == found.batch >= _SEVERAL
+    return found.batch if found is not None and is_last else 0
+
+
+# -- the arguments ---------------------------------------------------------------------------
+
+
+def _is_batch(call: Call) -> bool:
+    return call.op.endswith(_COALESCED)
+
+
+def _batch(call: Call) -> str:
+    several = text.counted(len(call.shape or []), "tensor")
+    return f"{several} at once" if _is_batch(call) else "one at a time"
+
+
+def _objects(call: Call) -> str:
+    """Return ``a list of 3 objects``: the call sends their sizes."""
+    return f"a list of {call.shape[0] if call.shape else 0} objects"
+
+
+_ROWS: Final[Mapping[Argument, _Row]] = {
+    "dtype": _Row(
+        "dtypes", text.tensors,
+        ("Use the same dtype on every rank where the tensor is made or loaded, or convert it "
+         "before the call (tensor.float()).",),
+        lambda _: "The dtype comes from what the tensor was made of (Python ints give int64), or "
+        "from a file that was stored so.",
+    ),
+    "autocast": _Row(
+        "dtypes", text.tensors,
+        ("Enter torch.autocast on every rank or on none, or convert to the same dtype before the "
+         "call (tensor.float()).",),
+        lambda _: "Half precision comes from torch.autocast, or from a model that was converted.",
+    ),
+    "size": _Row(
+        "sizes", text.tensors,
+        ("Pass tensors of the same size on every rank, or {share} first.",),
+    ),
+    "rows": _Row(
+        "sizes", text.tensors,
+        ("Pass tensors of the same size on every rank: pad them, or {share} first.",),
+        lambda _: "Only the first dimension differs.",
+    ),
+    "last batch": _Row(
+        "sizes", text.tensors,
+        ("Drop the ragged batch: DataLoader(drop_last=True).",
+         "Or pass tensors of the same size on every rank: pad them, or {share} first."),
+        lambda s: f"Only the first dimension differs, as with a ragged batch: {_last_batch(s)}.",
+    ),
+    "shape": _Row(
+        "shapes of as many elements", text.tensors,
+        ("Bring the tensors into the same shape before the call (a transpose on some ranks?).",),
+        arguments.silent,
+    ),
+    "op": _Row(
+        "reduce ops", arguments.op, ("Pass the same op on every rank.",), arguments.silent
+    ),
+    "root": _Row(
+        "roots", arguments.root,
+        ("Pass the same {name} on every rank, as a global rank.",
+         "If several ranks need it, let all ranks make the call once for each of them."),
+        _itself,
+    ),
+    "objects": _Row(
+        "numbers of objects", _objects,
+        ("Pass a list with the same number of entries as on rank {root}: broadcast the number "
+         "first, and let the others pass [None] * number.",
+         "Or pass the whole list as the only object: [objects] on the source, [None] on the "
+         "others."),
+    ),
+    "batch": _Row(
+        "batches, which are one collective each", _batch,
+        ("Put the same calls into the same batch on every rank, or batch on none.",),
+    ),
+}  # fmt: skip

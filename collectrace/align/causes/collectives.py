@@ -143,8 +143,8 @@ def silent(situation: Situation) -> tuple[str, ...]:
         return ()
     rank = situation.candidate.present[:1] or situation.candidate.ranks[:1]
     first, last = _at(situation, rank, found.seq), _at(situation, rank, seq)
-    told = f"Nothing failed before call {seq}{last}, but calls met the wrong ones since call"
-    return (f"{told} {found.seq}{first}: results are wrong from there.",)
+    told = f"The wrong calls met from call {found.seq}{first} on, and nothing failed until call"
+    return (f"{told} {seq}{last}: results are wrong from there.",)
 
 
 def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:

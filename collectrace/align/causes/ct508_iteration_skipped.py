@@ -119,8 +119,8 @@ def words(situation: Situation, found: Skipped) -> Words:
         f"{who} skipped {call}{which}, rank {found.rank} did not",
         (
             *control.why(situation),
-            f"Since call {found.call.seq} its calls have met other ones of the other ranks: "
-            "results are wrong since then.",
+            f"From call {found.call.seq} on, {who} {text.verb(situation.suspects, 'is', 'are')} ahead of "
+            "the others: results are wrong from there.",
         ),
         (
             "Make the call on every rank or on none: agree on what to leave out before "

@@ -134,13 +134,11 @@ def _in_cache(situation: Situation) -> Entered | None:
             line = phrases.line(chains.site(step.stack[k + 1])) if step.stack[k + 1 :] else ""
             function = f"{chains.function(frame)}()"
             why = (
-                f"{text.upper(step.who)} used {function}, which keeps its result and runs once in "
-                f"each process, for the first time{line}; others use it at another point.",
+                f"{function} keeps its result, so only its first use on a rank makes the call: "
+                f"{step.who} came to it{line}, the others come to it at another point.",
                 *control.why(situation),
             )
-            fix = (
-                f"Use {function} once on every rank at the same point, before{line} any condition."
-            )
+            fix = f"Use {function} once on every rank at the same point, outside of any condition."
             return Entered(step, step.call, function, why, fix) if step.call is not None else None
     return None
 

@@ -123,7 +123,7 @@ def _usually(found: Departed) -> str:
         return f"{words.upper(who)} made {made} there, {usual} {rounds}{others}."
     if found.after is not None:
         return (
-            f"Each of the {found.rounds} times before, {who} made it after "
+            f"Each of the {found.rounds} times before, {who} made this {found.call.op} after "
             f"{phrases.call(found.after)}."
         )
     if found.usual is None or not found.rounds:

@@ -23,8 +23,7 @@ def telling(situation: Situation) -> list[Decision]:
     return [
         one
         for one in deciders.ranked(situation)
-        if (deciders.form(one) in _TELLING and not is_fixed(one) and not _is_plain(one))
-        or _chooses_by_rank(one)
+        if (deciders.form(one) in _TELLING and not is_fixed(one)) or _chooses_by_rank(one)
     ]
 
 
@@ -38,11 +37,6 @@ def is_condition(decision: Decision | None) -> bool:
 def _chooses_by_rank(decision: Decision) -> bool:
     """Whether an expression depends on the rank in its condition: ``f() if rank == 0 else 0``."""
     return deciders.origin(decision) == "rank" and " if " in decision.text.partition("#")[0]
-
-
-def _is_plain(decision: Decision) -> bool:
-    """Whether a ``return`` returns what a call gives, and chooses nothing."""
-    return decision.text.startswith("return") and " if " not in decision.text
 
 
 def first(situation: Situation) -> Decision | None:

@@ -114,13 +114,14 @@ def words(situation: Situation, found: Skipped) -> Words:
             ),
         )
     model = text.of_model(found.call)
+    is_ = text.verb(situation.suspects, "is", "are")
     which = f" in iteration {found.iteration}" if found.iteration is not None else model
     return Words(
         f"{who} skipped {call}{which}, rank {found.rank} did not",
         (
             *control.why(situation),
-            f"From call {found.call.seq} on, {who} {text.verb(situation.suspects, 'is', 'are')} ahead of "
-            "the others: results are wrong from there.",
+            f"From call {found.call.seq} on, {who} {is_} ahead of the others: results are wrong "
+            "from there.",
         ),
         (
             "Make the call on every rank or on none: agree on what to leave out before "

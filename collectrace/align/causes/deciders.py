@@ -71,12 +71,17 @@ def _form(decision: Decision) -> Form:
     for side in decision.sides:
         if side.did is not None and side.did != "next":
             return _FORMS[side.did]
-    if head in ("if", "elif", "match", "case", "assert", "return", "continue", "break"):
+    if head in ("if", "elif", "match", "case", "assert", "continue", "break") or (
+        head == "return" and _CHOOSES.search(decision.text)
+    ):
         return "condition"
     if head in ("for", "while", "async"):
         return "loop"
     return "handler" if head in ("except", "try", "with", "finally", "raise") else "value"
 
+
+_CHOOSES: Final = re.compile(r"\b(if|and|or)\b")
+"""What makes an expression choose what is evaluated."""
 
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
@@ -205,7 +210,9 @@ def _condition(situation: Situation, decision: Decision) -> str:
     if found.inside:
         side, call = found.inside[0]
         inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
-        return f"{words.upper(phrases.made(side.ranks, call))} {inside}."
+        others = words.ranks(rank for one, _ in found.outside for rank in one.ranks)
+        did_not = f"; {others} did not" if found.outside else ""
+        return f"{words.upper(phrases.made(side.ranks, call))} {inside}{did_not}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
     if found.jump is not None:
         return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
@@ -278,7 +285,7 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
         told.append(f"Or {others} decided: the logs do not show which did.")
     told += collectives.silent(situation)
     is_told = origin(first) not in ("unknown", "exception") or form(first) != "handler"
-    if origin(first) != "unknown" and is_told and len(told) < _MOST_SENTENCES:
+    if origin(first) not in ("unknown", "agreed") and is_told and len(told) < _MOST_SENTENCES:
         told.insert(1, depends(first))
     return tuple(told)
 

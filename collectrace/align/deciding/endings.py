@@ -6,6 +6,7 @@ from collectrace import dumps
 from collectrace.align.code.between import Finished, Raised
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
+from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
 from collectrace.dumps import MAIN
 from collectrace.records import ENDED, INTERRUPTED
@@ -34,7 +35,7 @@ def ending(standing: Standing) -> Finished | Raised | Stack | None:
 
 
 def _last_seen(standing: Standing) -> Stack | None:
-    """Return where the main thread of a rank was that neither finished nor raised."""
+    """Return where a rank was that neither finished nor raised."""
     log = standing.log
     if log is None:
         return None
@@ -43,5 +44,5 @@ def _last_seen(standing: Standing) -> Stack | None:
     if dump is None and (stall is None or stall.t < (log.last_call.t if log.last_call else 0)):
         return None
     stacks = dump.stacks if dump is not None else stall.stacks if stall is not None else {}
-    own = dumps.own(dumps.of_main(stacks))
+    own = dumps.own(detail.at_work(stacks))
     return frames.of_stack(reversed(own)) or None

@@ -79,6 +79,11 @@ class End(NamedTuple):
     call: Call | Group | None
 
 
+def _is_beside(end: End) -> bool:
+    """Whether a thread beside the main one made the call."""
+    return isinstance(end.call, Call) and end.call.thread is not None
+
+
 def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     """Return sides of a finding, those first that tell most."""
     found = _Sides(case)
@@ -164,7 +169,9 @@ class _Sides:
         """Return the sides of two ranks, from the last call that both made."""
         if ends is None:
             return
-        calls = [self._before(end) for end in ends]
+        # A rank that lacks the call would have made it in a thread like that of the others.
+        beside = any(map(_is_beside, ends))
+        calls = [self._before(end, beside=beside and end.call is None) for end in ends]
         at = _last_common(*calls)
         following = [
             self._made(end.rank, end.call)
@@ -260,10 +267,13 @@ class _Sides:
                 yield from _pair((rank, peer), (made, theirs), at, following)
                 return
 
-    def _before(self, end: End) -> Sequence[Entry]:
-        """Return the calls of a rank before the one of an end, of the thread that made it."""
+    def _before(self, end: End, *, beside: bool = False) -> Sequence[Entry]:
+        """Return the calls of a rank before the one of an end, of the thread that made it.
+
+        ``beside``: of threads beside the main one, if no call tells.
+        """
         log = self._case.log(end.rank)
-        beside = isinstance(end.call, Call) and end.call.thread is not None
+        beside = beside or _is_beside(end)
         key = end.rank, end.call.t if end.call is not None else None, beside
         if key not in self._known and log is not None:
             made = timeline.before(log, key[1])

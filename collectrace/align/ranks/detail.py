@@ -135,19 +135,22 @@ def _work(standing: Standing) -> str:
 def top_frame(standing: Standing) -> str:
     """Return the innermost frame in the last stall, the user's own if any; empty: not recorded.
 
-    Of the main thread, ``/job/train.py:20 load``. If it runs no code of the user, as in workers
-    that train in another thread, or waits for another thread: the first such frame of the others.
+    Of the thread of :func:`at_work`, ``/job/train.py:20 load``.
     """
-    frames = _frames(standing)
+    frames = at_work(_stacks(standing))
     return words.brief(frames[-1]) if frames else ""
 
 
-def _frames(standing: Standing) -> Sequence[str]:
-    """Return the frames of which :func:`top_frame` is the last, outermost first."""
-    frames = main_frames(standing)
+def at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Return the stack of the thread at work, outermost first, of stacks by thread.
+
+    The user's own frames if there are any. It is the main thread, unless that runs no code of the
+    user, as in workers that train in another thread, or waits for another thread.
+    """
+    frames = dumps.of_main(stacks)
     if not frames:
         return ()
-    beside = (one for name, one in _stacks(standing).items() if not name.startswith(MAIN))
+    beside = (one for name, one in stacks.items() if not name.startswith(MAIN))
     others = [own for one in beside if (own := dumps.own(one))]
     if others and (dumps.is_joining(frames) or not dumps.own(frames)):
         return others[0]
@@ -157,7 +160,7 @@ def _frames(standing: Standing) -> Sequence[str]:
 def reached(standing: Standing) -> str:
     """Return ``, called at train.py:56 (evaluate), at train.py:73 (main)``, nearest first."""
     callers: list[str] = []
-    innermost_first = dumps.own(_frames(standing))[::-1]
+    innermost_first = dumps.own(at_work(_stacks(standing)))[::-1]
     for inner, outer in pairwise(innermost_first[: _MOST_CALLERS + 1]):
         if split(inner)[1] == "<module>":
             break

@@ -44,8 +44,8 @@ MOST_LACKING: Final = 0.02
 EXCERPTS: Final = {
     "loops/left_through_a_helper": [
         "<module>:26 decision: ",
-        "<module>:27 call: only ranks 0-1",
-        "<module>:28 call: only rank 2",
+        "<module>:27 call: ranks 0-1: in this call",
+        "<module>:28 call: rank 2: in this call",
         "count:20 decision: next iteration on ranks 0-1 | ends on rank 2 | `page` = 7 on ranks 0-1",
         "count:21 call: ",
         "meet:23 call: rank 2 waited (6.2 s): call 8, barrier",

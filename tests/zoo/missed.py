@@ -75,7 +75,6 @@ WORDS: Final = {
     "matching/released_by_nobody": _CLEANUP,
     "matching/residual_reduced_to_the_root": _PART,
     "matching/saved_once_more_by_the_first": _PART,
-    "matching/tie_guards_of_both": _TIE,
     "matching/wrong_size_at_the_same_turn": _PART,
     "p2p/best_not_passed_on": _PART,
     "p2p/edges_once_more_for_one": _HABIT,

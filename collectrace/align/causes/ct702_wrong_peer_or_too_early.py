@@ -64,7 +64,7 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         )
     before = f", as {words_.counted(met, 'message')} did before" if met else ""
     peer = "name each other as the peer, in the send and in its recv."
-    fixes = (f"If it was meant for rank {lacks}: {peer}", f"Else: {words_.lower(too_early)}")
+    fixes = (f"If it was meant for rank {lacks}: {peer}", f"If not: {words_.lower(too_early)}")
     if met or found.near.differs != "destination":
         fixes = (
             f"If {made} goes where it is meant to go: {words_.lower(too_early)}",

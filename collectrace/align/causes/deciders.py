@@ -214,6 +214,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
         did_not = f"; {others} did not" if found.outside else ""
         return f"{words.upper(phrases.made(side.ranks, call))} {inside}{did_not}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
+    if found.jump is not None and {did for _, did in known} == {"not_taken"}:
+        return f"{said} {was}; where it is true, its `{found.jump}` skips what comes behind it."
     if found.jump is not None:
         return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
     return f"{said} {was}."
@@ -339,8 +341,8 @@ def fix(situation: Situation, decision: Decision) -> str:
 
 
 _FIXES: Final[dict[Form, str]] = {
-    "condition": "Decide together before {}: all_reduce the condition with MIN or MAX, then let "
-    "every rank {then}.",
+    "condition": "Decide together before {}: all_reduce the condition (MIN: true if it is on all "
+    "ranks, MAX: on any), then let every rank {then}.",
     "loop": "Give the loop {} the same number of iterations on every rank: agree on the length "
     "first (all_reduce with MIN).",
     "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "

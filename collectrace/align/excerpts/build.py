@@ -68,9 +68,9 @@ class _Part:
 
     @property
     def is_telling(self) -> bool:
-        """Whether something is noted in it, or ranks are at different lines of it."""
+        """Whether something is noted or decided in it, or ranks are at different lines of it."""
         own = [one for one in self.lines.values() if one.what != "loop"]
-        return len(own) > 1 or any(one.notes for one in own)
+        return len(own) > 1 or any(one.notes or one.what == "decision" for one in own)
 
 
 def added(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
@@ -146,7 +146,7 @@ def _note_callers(part: _Part) -> None:
     everyone = set().union(*(one.callers for one in calls))
     for one in calls:
         if one.callers != everyone and not one.notes:
-            one.notes[f"only {WHO}"] = one.callers, 0.0
+            one.notes[f"{WHO}: in this call"] = one.callers, 0.0
 
 
 def _told(case: Case, line: _Line) -> tuple[str, ...]:

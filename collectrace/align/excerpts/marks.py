@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -50,6 +51,9 @@ _OPEN: Final[Mapping[DependsOn, str]] = {
 """Of a statement of which it is not known what it did: what it depends on."""
 
 _MOST_DECISIONS: Final = 3
+_MOST_CITED: Final = 8
+_SITE: Final = re.compile(r"([^\s`'\"():,]+):(\d{1,8})\b")
+"""A place as sentences name it: ``train.py:12``."""
 _MOST_RANKS: Final = 256
 """Ranks whose own places are looked up."""
 
@@ -110,7 +114,23 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
         # Where a call of the finding is noted, what its ranks do there is, too.
         if rank not in came or (mark.what == "place" and mark.site not in known)
     ]
-    return [*decided, *_merged([*called, *now])]
+    found = [*decided, *_merged([*called, *now])]
+    return [*found, *_cited(finding, found)]
+
+
+def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
+    """Return the lines that headline and reasons name, in files that are shown.
+
+    A reader looks for them there.
+    """
+    frames_ = [frame for mark in found for frame in mark.stack]
+    paths = {words.site(path): path for path in sorted({frame.path for frame in frames_})}
+    known = {(words.site(frame.path), frame.line) for frame in frames_}
+    named = [(m[1], int(m[2])) for m in _SITE.finditer(f"{finding.headline}\n{finding.cause}")]
+    for file, line in list(dict.fromkeys(named))[:_MOST_CITED]:
+        if file in paths and (file, line) not in known:
+            stack = frames.of_sites([f"{paths[file]}:{line}"])
+            yield Mark(stack, "decision", "", finding.sides[0].ranks[:1] if finding.sides else ())
 
 
 def _merged(found: Iterable[Mark]) -> list[Mark]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import deciders, phrases
+from collectrace.align.causes import deciders, phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
@@ -219,7 +219,8 @@ def deciding(situation: Situation) -> list[Decision]:
     is_known = situation.pair is not None and all(is_asked(call) for _, call in situation.called)
     if not is_known or is_undecided(situation):
         return []
-    found = deciders.ranked(situation)
+    stack = situation.called[0][0].stack or ()
+    found = [one for one in deciders.ranked(situation) if not structure.is_behind(one, stack)]
     certain = [one for one in found if one.strength in ("only", "confirmed")]
     return certain[:1] or [one for one in found if deciders.origin(one) != "agreed"][:_MOST]
 

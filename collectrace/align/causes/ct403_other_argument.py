@@ -36,10 +36,20 @@ from collectrace.records import Call
 from collectrace.signature import counts, is_asked
 
 Argument = Literal[
-    "dtype", "autocast", "size", "rows", "last batch", "shape", "op", "root", "objects", "batch"
+    "dtype",
+    "autocast",
+    "tensor",
+    "size",
+    "rows",
+    "last batch",
+    "shape",
+    "op",
+    "root",
+    "objects",
+    "batch",
 ]
-"""What differs. ``autocast``: the dtype, as ``torch.autocast`` sets it. ``rows``: the size, in the
-first dimension only."""
+"""What differs. ``autocast``: the dtype, as ``torch.autocast`` sets it. ``tensor``: dtype and size.
+``rows``: the size, in the first dimension only."""
 
 
 class _Row(NamedTuple):
@@ -68,6 +78,8 @@ def find(situation: Situation) -> Argument | None:
         return None
     if not (arguments.are_one_call(situation) or arguments.are_in_one_part(situation)):
         return None
+    if situation.kind == "dtype_mismatch" and len({tuple(counts(call)) for call in calls}) > 1:
+        return "tensor"
     if situation.kind == "dtype_mismatch" and _is_half(calls) and _uses_autocast(situation):
         return "autocast"
     if situation.kind != "shape_mismatch":
@@ -184,6 +196,12 @@ _ROWS: Final[Mapping[Argument, _Row]] = {
         ("Enter torch.autocast on every rank or on none, or convert to the same dtype before the "
          "call (tensor.float()).",),
         lambda _: "Half precision comes from torch.autocast, or from a model that was converted.",
+    ),
+    "tensor": _Row(
+        "dtypes and sizes", text.tensors,
+        ("Go through the same tensors in the same order on every rank, and skip none.",
+         "If it is meant to be one tensor: make it with the same dtype and size on every rank."),
+        lambda _: "Both differ, so the ranks may be at different tensors.",
     ),
     "size": _Row(
         "sizes", text.tensors,

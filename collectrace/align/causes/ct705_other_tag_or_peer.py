@@ -81,6 +81,9 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             f"Let {subject} pass tag {wanted.tag} at its {made}. If the tag counts steps, begin at "
             "one number on all ranks: broadcast it from one rank."
         )
+    fixes: tuple[str, ...] = (fix,)
+    if is_tag:
+        fixes = (fix, "If both tags are in use: make the sends and their recvs in the same order.")
     n = found.seq - 1
     before = f"{words_.counted(n, 'message')} before it matched." if n else ""
     alone = f"The other ranks pass tag {wanted.tag}; {subject} alone passes {sent.tag}."
@@ -91,7 +94,7 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             "which agrees with it in all else."),
             alone if situation.suspects and is_tag else before,
         ))),
-        (fix,),
+        fixes,
     )  # fmt: skip
 
 

@@ -103,18 +103,27 @@ def words(situation: Situation, found: Unfit) -> Words:
     elif found.unlike is not None:
         said, fixes = _of_suspect(found.unlike, issue)
         why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
+    elif _are_others(issue.send, issue.recv):
+        why.append("They differ in more than that, so they may not be meant for each other.")
+        fixes = [
+            "Let both ends make the same messages in the same order: one of them skipped a message "
+            "or made one more.",
+            f"If they are meant for each other: {words_.lower(fixes[0])}",
+        ]
     elif what == "size":
         fixes.append(
             "Or if it varies, send the shape first, or bring what is sent to one size on every "
             f"rank (pad it).{_first_dimension(issue)}"
         )
-    elif numel(issue.send.shape) != numel(issue.recv.shape):
-        fixes.append(
-            "Or if they are not meant for each other, let both ends make the same messages, in "
-            "the same order."
-        )
     why += [_UNCHECKED, *_stumbled(situation)]
     return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]))
+
+
+def _are_others(send: Call, recv: Call) -> bool:
+    """Whether two ends differ in both dtype and size, or only one is of a list of objects."""
+    if ("object" in (send.api or "")) is not ("object" in (recv.api or "")):
+        return True
+    return send.dtype != recv.dtype and numel(send.shape) != numel(recv.shape)
 
 
 def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:

@@ -133,3 +133,13 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
         for part in parts
     ]
     return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
+
+
+def is_behind(decision: Decision, stack: Sequence[str]) -> bool:
+    """Whether a statement is in a function of a stack, behind the line that the stack has there."""
+    file, line = chains.split(decision.site)
+    name = decision.function.rpartition(".")[2]
+    return any(
+        (chains.file(frame), chains.method(frame)) == (file, name) and chains.line(frame) < line
+        for frame in stack
+    )

@@ -62,7 +62,7 @@ def explained(cause: Cause) -> str:
     """Return the documentation of one cause, as Markdown."""
     lines = [f"# {cause.code} {cause.name}", ""]
     if cause.status == "retired":
-        return "\n".join([*lines, cause.summary, "", f"Retired: {cause.reason}", ""])
+        return "\n".join([*lines, f"Retired: {cause.reason}", ""])
     title, sections = parts(inspect.getdoc(cause.load()) or "")
     lines += [title, ""]
     for name, text in sections.items():

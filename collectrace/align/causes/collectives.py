@@ -144,7 +144,8 @@ def silent(situation: Situation) -> tuple[str, ...]:
     rank = situation.candidate.present[:1] or situation.candidate.ranks[:1]
     first, last = _at(situation, rank, found.seq), _at(situation, rank, seq)
     told = f"The wrong calls met from call {found.seq}{first} on, and nothing failed until call"
-    return (f"{told} {seq}{last}: results are wrong from there.",)
+    later = last if last != first else ""
+    return (f"{told} {seq}{later}: results are wrong from there.",)
 
 
 def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:

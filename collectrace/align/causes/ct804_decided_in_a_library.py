@@ -21,16 +21,53 @@ How to fix it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, collectives, control, deciders, frameworks, phrases
 from collectrace.align.causes.apart import Step
-from collectrace.align.causes.framework_fixes import PARTED, Parted
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
+
+
+class Parted(NamedTuple):
+    """What it means if a framework goes on by two of its functions on different ranks."""
+
+    over: str
+    """The function on the ranks that are over with something."""
+    going: str
+    """The function on the ranks that are going on with it."""
+    why: str
+    """With ``{over}`` and ``{going}`` for the ranks."""
+    fix: str
+
+
+PARTED: Final = (
+    # fit_loop.py and training_epoch_loop.py, Lightning 2.6.6; EarlyStopping decides by the same
+    # reduce_boolean_decision (early_stopping.py).
+    Parted(
+        "_FitLoop.on_advance_end", "_FitLoop.advance",
+        "The epoch was over on {over}, and not on {going}: trainer.should_stop was set, or there "
+        "were fewer batches, on some ranks only.",
+        "End the epoch on every rank in the same step: set trainer.should_stop by what all ranks "
+        "agree on (trainer.strategy.reduce_boolean_decision(flag, all=False)), and give every rank "
+        "the same number of batches.",
+    ),
+    # trainer.py, transformers 5.23.0: _inner_training_loop leaves its epochs by the callbacks'
+    # control.should_training_stop; EarlyStoppingCallback (trainer_callback.py) asks the metrics.
+    Parted(
+        "Trainer._finalize_training", "Trainer._run_epoch",
+        "The training had ended on {over}, and not on {going}: a callback such as "
+        "EarlyStoppingCallback set control.should_training_stop by what only that rank had "
+        "measured, or it had fewer steps to do.",
+        "Let the training end on every rank in the same step: decide by what all ranks hold alike "
+        "(gather what is measured first, as compute_metrics gets it, or broadcast one rank's "
+        "decision), and give all the same number of steps.",
+    ),
+)  # fmt: skip
+"""Functions of frameworks by which ranks parted, and what that means."""
 
 
 class Found(NamedTuple):

@@ -257,6 +257,12 @@ class DecisionSide:
     ``values`` record; left out where nothing was read that is still the same."""
 
 
+_CONTROL: Final = (
+    "if", "elif", "else", "for", "while", "async", "match", "case", "try", "except", "finally",
+    "with", "assert", "return", "raise", "break", "continue",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """A statement that can have sent the two sides of a finding different ways.
@@ -295,6 +301,11 @@ class Decision:
     comes_from: SourceLine | None = field(default=None, metadata=LEFT_OUT)
     """The line at which the first of what it depends on comes in; left out where that is the
     statement itself, or is not known."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its kind of statement chooses what runs next: no line that gives a value."""
+        return self.text.partition(" ")[0].rstrip(":") in _CONTROL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

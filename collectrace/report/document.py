@@ -130,7 +130,8 @@ def listings(finding: Finding) -> list[Listing]:
 
 def _open(finding: Finding) -> Iterator[Remark]:
     """Return that it is not known which of several statements decided."""
-    maybe = {d.site for d in finding.decisions or () if d.strength in ("possible", "equal")}
+    among = [one for one in finding.decisions or () if one.is_control]
+    maybe = {one.site for one in among if one.strength in ("possible", "equal")}
     lines = [
         (part.path, line.line)
         for part in finding.excerpt or ()

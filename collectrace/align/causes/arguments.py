@@ -231,19 +231,18 @@ def why(situation: Situation) -> tuple[str, ...]:
     if not found:
         return ()
     loops = [one for one in found if is_over_names(one)][:1]
-    others = phrases.either([deciders.quoted(one) for one in found if one not in loops])
     if loops:
         order = f"at different iterations of {deciders.quoted(loops[0])}, in another order"
+        others = [one for one in found if one not in loops]
         if not others:
             return (f"The ranks can be {order}.",)
-        return (f"It can have been decided by {others}, or the ranks are {order}.",)
-    if len(found) > 1:
-        return (f"It can have been decided by {others}.",)
+        return (f"It may come from {deciders.quoted(others[0])}, or the ranks are {order}.",)
     if deciders.form(found[0]) not in ("value", "items"):
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
     clause = f", which {reason}" if reason else ""
-    return (f"It comes from {others}{clause}.",)
+    comes = "comes" if len(found) == 1 else "may come"
+    return (f"It {comes} from {deciders.quoted(found[0])}{clause}.",)
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:

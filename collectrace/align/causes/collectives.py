@@ -143,9 +143,11 @@ def silent(situation: Situation) -> tuple[str, ...]:
         return ()
     rank = situation.candidate.present[:1] or situation.candidate.ranks[:1]
     first, last = _at(situation, rank, found.seq), _at(situation, rank, seq)
-    told = f"The wrong calls met from call {found.seq}{first} on, and nothing failed until call"
     later = last if last != first else ""
-    return (f"{told} {seq}{later}: results are wrong from there.",)
+    return (
+        f"From call {found.seq}{first} on, calls met wrong ones: the results are wrong from there, "
+        f"though nothing failed until call {seq}{later}.",
+    )
 
 
 def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:

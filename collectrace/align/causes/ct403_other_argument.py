@@ -229,7 +229,8 @@ _ROWS: Final[Mapping[Argument, _Row]] = {
     "root": _Row(
         "roots", arguments.root,
         ("Pass the same {name} on every rank, as a global rank.",
-         "If several ranks need it, let all ranks make the call once for each of them."),
+         "If there are several roots: make the call once for each on all ranks, or pass the group "
+         "of those that belong together (group=)."),
         _itself,
     ),
     "objects": _Row(

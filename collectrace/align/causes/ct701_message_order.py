@@ -145,7 +145,8 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
     fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
     told = [
         wait_cycle.waits(situation), f"{new}." if new else "",
-        channel_counts.of_channel(situation.case, channel) if channel is not None else "",
+        channel_counts.of_channel(situation.case, channel) if channel is not None and not new
+        else "",
         *(deciders.reasons(situation, [first]) if first is not None else ()),
     ]  # fmt: skip
     return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

@@ -116,7 +116,9 @@ def words(situation: Situation, found: Unfit) -> Words:
             f"rank (pad it).{_first_dimension(issue)}"
         )
     why += [_UNCHECKED, *_stumbled(situation)]
-    return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]))
+    # What led to the lines of a message does not say what was passed there.
+    is_led = _are_others(issue.send, issue.recv)
+    return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_led)
 
 
 def _are_others(send: Call, recv: Call) -> bool:

@@ -59,11 +59,6 @@ def statement(text: str, site: str) -> str:
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
 
 
-def either(parts: Sequence[str]) -> str:
-    """Return ``a``; ``a or b``; ``a, b or c``."""
-    return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else "".join(parts)
-
-
 def within(stack: Sequence[str]) -> str:
     """Return ``comm.py:13 in total(), called at train.py:34``: a line, with who called it.
 

@@ -172,8 +172,8 @@ def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:
     sure = [one for one in decisions if one.strength in _SURE]
     unequal = [one for one in decisions if one.strength != "equal"] or decisions
     known = [one for one in unequal if any(side.did in _BRANCHES for side in one.sides)]
-    open_ = [one for one in unequal if all(side.did is None for side in one.sides)]
-    return (sure or [*known, *open_] or unequal)[:_MOST_DECISIONS]
+    open_ = [o for o in unequal if o.is_control and all(side.did is None for side in o.sides)]
+    return (sure or [*known, *open_] or unequal[:1])[:_MOST_DECISIONS]
 
 
 def _outcomes(

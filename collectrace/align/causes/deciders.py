@@ -314,6 +314,11 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
     others = rest(situation, chosen)[: MOST - 1]
     first = fix(situation, chosen)
+    if origin(chosen) == "root" and form(chosen) in ("condition", "loop"):
+        first = (
+            f"Decide together before {quoted(chosen)}: use all_reduce instead of reduce (or "
+            "all_gather instead of gather), or broadcast what the root decided."
+        )
     rests = [fix(situation, one) for one in others if form(one) != form(chosen)]
     more = [
         f"If {quoted(one)} decided: {words.lower(fix(situation, one))}"

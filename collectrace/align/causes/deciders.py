@@ -83,6 +83,9 @@ def _form(decision: Decision) -> Form:
 _CHOOSES: Final = re.compile(r"\b(if|and|or)\b")
 """What makes an expression choose what is evaluated."""
 
+_CONSTANT: Final = re.compile(r"(if|elif|while) (not )?[A-Z][A-Z0-9_]*:")
+"""A test of what PEP 8 writes as a constant: it is the same on all ranks."""
+
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
 
@@ -131,7 +134,7 @@ def ranked(situation: Situation) -> list[Decision]:
             form(one) == "value",
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
-            origin(one) == "agreed",
+            origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
             form(one) == "loop" and origin(one) == "unknown" and not known,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,

@@ -41,7 +41,10 @@ class Grid:
 
 
 def values(finding: Finding) -> Grid | None:
-    """Return the values of names that differ between two ranks; None: no difference is known."""
+    """Return the values of names that differ between two ranks; None: no difference is known.
+
+    Not of a name that holds the rank itself: that says nothing new.
+    """
     rows: dict[str, tuple[str, str]] = {}
     ranks: tuple[int, ...] = ()
     for decision in finding.decisions or ():
@@ -51,6 +54,8 @@ def values(finding: Finding) -> Grid | None:
             continue
         for name in (one.values or {}).keys() & (two.values or {}).keys():
             mine, theirs = (one.values or {})[name], (two.values or {})[name]
+            if (_short(mine), _short(theirs)) == (str(one.rank), str(two.rank)):
+                continue
             for told in (_short, value):
                 if told(mine) != told(theirs):
                     rows.setdefault(text.clean(name), (told(mine), told(theirs)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,17 @@ def test_values_that_differ_are_told_beside_the_lines() -> None:
     terminal.write(alignments.with_decisions(), out)
     assert "  values\n          rank 0  rank 3\n    loss  1.0     nan\n" in out.getvalue()
     assert "self.step" not in out.getvalue()
+
+
+def test_a_name_that_holds_the_rank_is_not_told() -> None:
+    shown = alignments.with_decisions()
+    root = shown.findings[0]
+    values = {0: {"rank": 0, "peer": 3}, 3: {"rank": 3, "peer": 0}}
+    first = (root.decisions or ())[0]
+    sides = tuple(replace(side, values=values[side.rank]) for side in first.sides)
+    grid = tables.values(replace(root, decisions=(replace(first, sides=sides),)))
+    assert grid is not None
+    assert grid.rows == (("peer", "3", "0"),)
 
 
 def test_a_finding_without_decisions_has_no_heading() -> None:

@@ -349,8 +349,8 @@ def fix(situation: Situation, decision: Decision) -> str:
 
 
 _FIXES: Final[dict[Form, str]] = {
-    "condition": "Decide together before {}: all_reduce the condition (MIN: true if it is on all "
-    "ranks, MAX: on any), then let every rank {then}.",
+    "condition": "Decide together before {}: all_reduce the condition with MIN (true on all ranks) "
+    "or MAX (true on any), then let every rank {then}.",
     "loop": "Give the loop {} the same number of iterations on every rank: agree on the length "
     "first (all_reduce with MIN).",
     "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "

@@ -17,6 +17,7 @@ from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.held import Levels, held
 from collectrace.align.deciding.sides import Pair
+from collectrace.align.deciding.unreached import is_unreached
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
@@ -63,7 +64,9 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
         Levels.of(case.log(side.rank), side, t)
         for side, t in zip((pair.one, pair.two), pair.times, strict=True)
     ]
-    told = (_told(program, pair, one, levels) for one in answer.decisions)
+    rank = pair.one.rank
+    reached = [o for o in answer.decisions if not is_unreached(program, o, rank, levels)]
+    told = (_told(program, pair, one, levels) for one in reached)
     owners = libraries.owners(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)

@@ -81,7 +81,8 @@ def test_ctrl_c_gives_the_report_and_leaves_the_job_alone(tmp_path: Path) -> Non
             watcher.send_signal(signal.SIGINT)
             out, err = watcher.communicate(timeout=PATIENCE)
         assert (watcher.returncode, err) == (3, "")
-        assert out.endswith("Exit status 3.\n")
+        # Behind it may stand how to explain that a rank had not come yet at that moment.
+        assert any(line.endswith("Exit status 3.") for line in out.splitlines())
         assert [rank.poll() for rank in ranks.ranks] == [None, None]
         end.touch()
         assert [rank.wait(PATIENCE) for rank in ranks.ranks] == [0, 0]

@@ -123,14 +123,16 @@ def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
 
     A reader looks for them there.
     """
-    frames_ = [frame for mark in found for frame in mark.stack]
-    paths = {words.site(path): path for path in sorted({frame.path for frame in frames_})}
-    known = {(words.site(frame.path), frame.line) for frame in frames_}
+    shown = {(frame.path, frame.line) for mark in found for frame in mark.stack}
+    paths: dict[str, set[str]] = {}
+    for path, _ in shown:
+        paths.setdefault(words.site(path), set()).add(path)
     named = [(m[1], int(m[2])) for m in _SITE.finditer(f"{finding.headline}\n{finding.cause}")]
     for file, line in list(dict.fromkeys(named))[:_MOST_CITED]:
-        if file in paths and (file, line) not in known:
-            stack = frames.of_sites([f"{paths[file]}:{line}"])
-            yield Mark(stack, "decision", "", finding.sides[0].ranks[:1] if finding.sides else ())
+        # Of two files of one name it is not known which is meant.
+        [path] = paths[file] if len(paths.get(file, ())) == 1 else [""]
+        if path and (path, line) not in shown:
+            yield Mark(frames.of_sites([f"{path}:{line}"]), "decision", "", found[0].ranks[:1])
 
 
 def _merged(found: Iterable[Mark]) -> list[Mark]:

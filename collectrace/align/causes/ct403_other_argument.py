@@ -36,18 +36,9 @@ from collectrace.records import Call
 from collectrace.signature import counts, is_asked
 
 Argument = Literal[
-    "dtype",
-    "autocast",
-    "tensor",
-    "size",
-    "rows",
-    "last batch",
-    "shape",
-    "op",
-    "root",
-    "objects",
+    "dtype", "autocast", "tensor", "size", "rows", "last batch", "shape", "op", "root", "objects",
     "batch",
-]
+]  # fmt: skip
 """What differs. ``autocast``: the dtype, as ``torch.autocast`` sets it. ``tensor``: dtype and size.
 ``rows``: the size, in the first dimension only."""
 

@@ -120,33 +120,31 @@ def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
 
 def _with_collective(situation: Situation, cycle: Cycle) -> Words:
     """Return the words for a message and a collective that wait for each other."""
-    message = next(edge for edge in cycle if edge.waiting.channel is not None)
+    message, channel = next(
+        (edge, channel) for edge in cycle if (channel := edge.waiting.channel) is not None
+    )
     collective = next(edge for edge in cycle if edge.waiting.channel is None)
     one, other = wait_cycle.what(situation, message), wait_cycle.what(situation, collective)
-    rank, peer, channel = message.waiting.rank, message.target[0], message.waiting.channel
+    rank, peer = message.waiting.rank, message.target[0]
     who = words_.ranks(edge.waiting.rank for edge in cycle)
-    headline, new, fixes = f"{who} disagree: {one} or {other} first", "", [
-        ("Finish the exchange before the collective, or after it, on every rank alike: move the "
-        f"{one} of rank {rank}, or {other}.")
-    ]  # fmt: skip
+    headline = f"{who} disagree: {one} or {other} first"
+    counts = channel_counts.of_channel(situation.case, channel)
+    fixes = [
+        "Finish the exchange before the collective, or after it, on every rank alike: move the "
+        f"{one} of rank {rank}, or {other}."
+    ]
     if message.waiting.seq == 1:
         headline = f"{who} disagree: rank {rank} called {one}, the others {other}"
-        new, log = (
-            f"Rank {rank} had never made this {message.waiting.op} before",
-            situation.case.log(peer),
-        )
-        if log is not None and channel is not None and not log.last_channel_seq.get(channel):
-            new += f", and rank {peer} never {'sent' if channel.source == peer else 'received'} one"
+        log, verb = situation.case.log(peer), "sent" if channel.source == peer else "received"
+        is_first = log is not None and not log.last_channel_seq.get(channel)
+        never = f", and rank {peer} never {verb} one" if is_first else ""
+        counts = f"Rank {rank} had never made this {message.waiting.op} before{never}."
         end = "send" if message.waiting.op == "recv" else "recv"
         fixes.insert(0, f"Let rank {peer} make its {end}, too, or leave out the {one}.")
     first = departed_words.decider(situation)
     if first is not None and deciders.form(first) == "condition":
         fixes.append(f"Or let both ends of the message decide alike at {deciders.quoted(first)}.")
     fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
-    told = [
-        wait_cycle.waits(situation), f"{new}." if new else "",
-        channel_counts.of_channel(situation.case, channel) if channel is not None and not new
-        else "",
-        *(deciders.reasons(situation, [first]) if first is not None else ()),
-    ]  # fmt: skip
+    why = deciders.reasons(situation, [first]) if first is not None else ()
+    told = [wait_cycle.waits(situation), counts, *why]
     return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

@@ -322,13 +322,11 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
             f"Decide together before {quoted(chosen)}: use all_reduce instead of reduce (or "
             "all_gather instead of gather), or broadcast what the root decided."
         )
-    rests = [fix(situation, one) for one in others if form(one) != form(chosen)]
-    more = [
-        f"If {quoted(one)} decided: {words.lower(fix(situation, one))}"
-        for one in others
-        if form(one) != form(chosen)
-    ]
-    return (first, *(said for said, fix in zip(more, rests, strict=True) if fix != first))
+    more = [(one, fix(situation, one)) for one in others if form(one) != form(chosen)]
+    return (
+        first,
+        *(f"If {quoted(o)} decided: {words.lower(said)}" for o, said in more if said != first),
+    )
 
 
 def fix(situation: Situation, decision: Decision) -> str:

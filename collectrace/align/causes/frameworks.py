@@ -57,14 +57,15 @@ def _row(situation: Situation, code: str) -> Fix | None:
     when = _when(situation, code)
     rows = [r for r in TABLE if when in r.when and (code == _PROVEN or not r.whole_forward)]
     steps = _made(situation, code, when)
-    is_any = when not in ("some ranks", "library") or code == _PROVEN
-    named = not is_any and _are_two_parts(situation)
+    is_mixed = when in ("some ranks", "library") and code != _PROVEN and _are_two_parts(situation)
     for step in steps:
         lines = [phrases.text(situation.case, frame) for frame in _line(step)]
         made = [*(one.text for one in situation.decisions), *lines]
         for row in rows:
-            is_of_one = named and not row.path
-            if step.call is None or (is_of_one and (when == "library" or not is_asked(step.call))):
+            if step.call is None:
+                continue
+            is_named = bool(row.path) or (when == "some ranks" and is_asked(step.call))
+            if is_mixed and not is_named:
                 continue
             if row.fits(step.call, path(situation, step), made):
                 return row

@@ -282,6 +282,14 @@ def argument(call: ast.Call, callee: Function, name: str) -> ast.expr | None:
     return arguments.kw_defaults[keyword_only.index(name)] if name in keyword_only else None
 
 
+def loop_variable(loop: ast.stmt) -> str:
+    """Return the first name that a loop gives a value; empty: it gives none."""
+    target = loop.target if isinstance(loop, ast.For | ast.AsyncFor) else None
+    while isinstance(target, ast.Tuple | ast.List) and target.elts:
+        target = target.elts[0]
+    return target.id if isinstance(target, ast.Name) else ""
+
+
 def dotted(tree: ast.AST | None) -> str:
     """Return ``a.b.c`` as text; empty: it is something else."""
     parts: list[str] = []

@@ -170,8 +170,7 @@ class _Sides:
         if ends is None:
             return
         # A rank that lacks the call would have made it in a thread like that of the others.
-        beside = any(map(_is_beside, ends))
-        calls = [self._before(end, beside=beside and end.call is None) for end in ends]
+        calls = [self._before(end, beside=any(map(_is_beside, ends))) for end in ends]
         at = _last_common(*calls)
         following = [
             self._made(end.rank, end.call)
@@ -270,10 +269,10 @@ class _Sides:
     def _before(self, end: End, *, beside: bool = False) -> Sequence[Entry]:
         """Return the calls of a rank before the one of an end, of the thread that made it.
 
-        ``beside``: of threads beside the main one, if no call tells.
+        ``beside``: whether threads beside the main one count, if it made no such call.
         """
         log = self._case.log(end.rank)
-        beside = beside or _is_beside(end)
+        beside = beside if end.call is None else _is_beside(end)
         key = end.rank, end.call.t if end.call is not None else None, beside
         if key not in self._known and log is not None:
             made = timeline.before(log, key[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from collectrace.align.code import names
 from collectrace.align.code.decide import Decision
 from collectrace.align.code.files import Frame, Gap
 from collectrace.align.code.program import Program
@@ -39,7 +40,7 @@ def is_unreached(program: Program, decision: Decision, rank: int, levels: Sequen
         return False
     if any(_holds(one, line) and _holds(one, min(lines)) for one in loops if one not in around):
         return False
-    name = _variable(loop)
+    name = names.loop_variable(loop)
     values = [one.values.get(name) for one in known]
     return type(values[0]) in (int, str) and values[0] == values[1]
 
@@ -47,11 +48,3 @@ def is_unreached(program: Program, decision: Decision, rank: int, levels: Sequen
 def _holds(loop: _Loop, line: int) -> bool:
     """Whether a line is in the body of a loop."""
     return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)
-
-
-def _variable(loop: _Loop) -> str:
-    """Return the first name that a ``for`` gives a value; empty: it is none."""
-    target = loop.target if not isinstance(loop, ast.While) else None
-    while isinstance(target, ast.Tuple | ast.List) and target.elts:
-        target = target.elts[0]
-    return target.id if isinstance(target, ast.Name) else ""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
+from collectrace.align.code import names
 from collectrace.align.code.files import Frame, Function
 from collectrace.align.excerpts.marks import Mark, who
 from collectrace.align.judging.case import Case
@@ -18,20 +19,18 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
     """Return ``iteration 4 on every rank (`step` = 3)``; empty if it is not known."""
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return ""
-    target = loop.target
-    while isinstance(target, ast.Tuple | ast.List) and target.elts:
-        target = target.elts[0]
-    if not isinstance(target, ast.Name):
+    name = names.loop_variable(loop)
+    if not name:
         return ""
     by_value: dict[int, set[int]] = {}
     for mark in marks:
         for rank in mark.ranks if mark.what != "decision" else ():
-            value = _value(case, rank, mark, function, loop, target.id)
+            value = _value(case, rank, mark, function, loop, name)
             if value is not None:
                 by_value.setdefault(value, set()).add(rank)
     told = []
     for value, ranks in sorted(by_value.items()):
-        number, held = _number(loop, value), f"`{target.id}` = {value}"
+        number, held = _number(loop, value), f"`{name}` = {value}"
         on = who(case, ranks)
         told.append(f"{held} on {on}" if number is None else f"iteration {number} on {on} ({held})")
     return " · ".join(told) if len(told) <= _MOST else ""

@@ -170,7 +170,10 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
 
 
 def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:
-    """Return the decisions that are shown: those that are sure, else that chose a branch, first."""
+    """Return the decisions that are shown: the sure ones; else those that are known to have chosen.
+
+    Then those that can have, but for lines that only give a value.
+    """
     sure = [one for one in decisions if one.strength in _SURE]
     unequal = [one for one in decisions if one.strength != "equal"] or decisions
     known = [one for one in unequal if any(side.did in _BRANCHES for side in one.sides)]

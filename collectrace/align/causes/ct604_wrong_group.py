@@ -24,14 +24,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, departed, departed_words, wait_cycle
+from collectrace.align.causes import arguments, deciders, departed, departed_words, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
-from collectrace.findings import Decision, GroupInfo
+from collectrace.findings import GroupInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,8 @@ def words(situation: Situation, found: Passed) -> Words:
         "use the same order on every rank, such as sorted(...) of names that all ranks share. A "
         "set, or a dict that each rank fills by itself, has another order on each."
     )
-    if found.is_turn or _is_loop(decision):
+    gives = decision is not None and deciders.form(decision) == "items"
+    if found.is_turn or (decision is not None and gives and arguments.is_over_names(decision)):
         where = lines if found.is_turn else through
         why = (f"{words_.upper(where)} goes through several groups: the order can differ.", *why)
         fixes: tuple[str, ...] = (f"Go through the groups in one order at {where}: {order}",)
@@ -127,13 +128,3 @@ def words(situation: Situation, found: Passed) -> Words:
             f"Or if {through} goes through several groups: {order}",
         )
     return Words(headline, (wait_cycle.waits(situation), *why)[:3], fixes)
-
-
-def _is_loop(decision: Decision | None) -> bool:
-    """Whether a loop yields other values on each rank, and is not sorted: they may be groups."""
-    return (
-        decision is not None
-        and decision.text.startswith("for ")
-        and "sorted(" not in decision.text
-        and deciders.form(decision) == "items"
-    )

@@ -147,7 +147,6 @@ def words(_: Situation, found: Crossed) -> Words:
                 "sides, as in a ring of two, what goes one way must not meet what goes the other "
                 "way."
             ),
-            "state_dict() holds buffers, which parameters() does not.",
             "Or if they are meant for each other, give the receive buffer the size sent.",
         ),
     )

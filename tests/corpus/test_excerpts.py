@@ -43,7 +43,7 @@ MOST_LACKING: Final = 0.02
 
 EXCERPTS: Final = {
     "loops/left_through_a_helper": [
-        "<module>:26 decision: ",
+        "<module>:26 decision: line 20 depends on this",
         "<module>:27 call: ranks 0-1: in this call",
         "<module>:28 call: rank 2: in this call",
         "count:20 decision: next iteration on ranks 0-1 | ends on rank 2 | `page` = 7 on ranks 0-1",
@@ -63,7 +63,7 @@ EXCERPTS: Final = {
         "<module>:19 call: rank 2: new_group([0, 1, 2])",
     ],
     "loops/while_not_converged": [
-        "<module>:18 decision: ",
+        "<module>:18 decision: line 19 depends on this",
         "<module>:19 decision: false on ranks 0,2 | true on rank 1",
         "<module>:21 call: rank 1: call 5, all_reduce float32[4] SUM",
         "<module>:22 call: ranks 0,2: call 5, broadcast float32[4] root 0",

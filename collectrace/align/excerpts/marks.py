@@ -166,7 +166,9 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             yield Mark(stack, "decision", note if n or is_sure else f"possible: {note}", ranks)
         if one.comes_from is not None and origin not in ("agreed", "unknown"):
             ranks = tuple(side.rank for side in one.sides)
-            yield Mark(frames.of_sites([one.comes_from.site]), "decision", "", ranks)
+            is_here = chains.split(one.comes_from.site)[0] == path
+            note = f"{f'line {line}' if is_here else words.site(one.site)} depends on this"
+            yield Mark(frames.of_sites([one.comes_from.site]), "decision", note, ranks)
 
 
 def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:

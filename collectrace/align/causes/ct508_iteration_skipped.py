@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from collectrace import roles
 from collectrace import words as text
-from collectrace.align.causes import apart, control, ct104_handled_exception, phrases
+from collectrace.align.causes import apart, caught, control, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging import departures
@@ -50,8 +50,8 @@ class Skipped(NamedTuple):
 def find(situation: Situation) -> Skipped | None:
     """Return the backward() that the suspects skipped."""
     case, candidate = situation.case, situation.candidate
-    if situation.decisions and ct104_handled_exception.find(situation) is not None:
-        return None
+    if caught.caught(situation):
+        return None  # an exception led past it
     found = departures.skipped_iterations(case, candidate, situation.suspects)
     if found is not None:
         entered = _entered_more(situation, found)

@@ -16,14 +16,11 @@ _TELLING: Final = ("condition", "loop", "handler")
 
 
 def telling(situation: Situation) -> list[Decision]:
-    """Return the conditions, loops and handlers that can have decided, the most telling first.
-
-    No loops whose length is written in the source.
-    """
+    """Return the conditions, loops and handlers that can have decided, the most telling first."""
     return [
         one
         for one in deciders.ranked(situation)
-        if (deciders.form(one) in _TELLING and not is_fixed(one)) or _chooses_by_rank(one)
+        if deciders.form(one) in _TELLING or _chooses_by_rank(one)
     ]
 
 
@@ -42,20 +39,6 @@ def _chooses_by_rank(decision: Decision) -> bool:
 def first(situation: Situation) -> Decision | None:
     """Return the condition, loop or handler that most probably decided; None: none is known."""
     return next(iter(telling(situation)), None)
-
-
-def is_fixed(decision: Decision) -> bool:
-    """Whether a loop runs over what is written there: ``range(3)``, ``torch.ones(2, 4)``."""
-    if deciders.form(decision) != "loop":
-        return False
-    try:
-        node = ast.parse(f"{decision.text.partition('  #')[0].rstrip()} pass").body[0]
-    except SyntaxError:
-        return False
-    items = node.iter if isinstance(node, ast.For) else None
-    if isinstance(items, ast.Call):
-        return bool(items.args) and all(isinstance(one, ast.Constant) for one in items.args)
-    return isinstance(items, ast.List | ast.Tuple)
 
 
 def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> bool:

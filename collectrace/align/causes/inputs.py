@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words
-from collectrace.align.causes import apart, control, deciders, phrases
+from collectrace.align.causes import apart, deciders, phrases
 from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
@@ -71,7 +71,7 @@ def uneven(situation: Situation) -> Inputs | None:
 def counted(situation: Situation) -> Inputs | None:
     """Return the inputs of the ranks of a finding if they were uneven."""
     case = situation.case
-    lefts = [one for one in apart.left_loops(situation) if not control.is_fixed(one.loop)]
+    lefts = apart.left_loops(situation)
     members = situation.candidate.group.ranks if situation.candidate.group else ()
     logs = {rank: log for rank in members if (log := case.log(rank)) is not None}
     gone = {rank for left in lefts for rank in left.gone.ranks}

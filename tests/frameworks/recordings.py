@@ -1,6 +1,6 @@
 """The runs of users' mistakes, recorded: judged in every test run, without the frameworks.
 
-``UPDATE_RECORDINGS=1 tools/test --frameworks`` writes those anew that are judged right.
+``UPDATE_RECORDINGS=1 tools/test --frameworks`` runs the mistakes and writes them anew.
 """
 
 from __future__ import annotations

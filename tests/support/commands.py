@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from typing import Final
 
 from collectrace import cli
 
@@ -26,3 +28,7 @@ def run(*argv: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     status = cli.main(argv, out, err)
     return status, out.getvalue(), err.getvalue()
+
+
+UNDECIDED: Final = re.compile(r"Exit status 3\.\n(collectrace explain CT318 .*\n)?\Z")
+"""How a report ends that cannot show that all is well: at the most that a rank may yet come."""

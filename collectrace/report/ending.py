@@ -84,8 +84,9 @@ def agreed(alignment: Alignment, finding: Finding) -> str:
     rows = finding.table.rows if finding.table is not None else ()
     first = next((row.seq for row in rows if row.mark), finding.seq)
     if group is None or first is None or first < 2 or not _is_row(alignment, finding):
-        told = words.compared(alignment.evidence)
-        return f"{told} agree" if told else ""
+        told, evidence = words.compared(alignment.evidence), alignment.evidence
+        is_one = evidence.agreed + evidence.messages == 1
+        return f"{told} {'agrees' if is_one else 'agree'}" if told else ""
     calls, agree = ("call 1", "agrees") if first == 2 else (f"calls 1-{first - 1}", "agree")
     return f"{calls} of {text.whole_group(group)} {agree}"
 

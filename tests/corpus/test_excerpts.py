@@ -114,6 +114,14 @@ def test_the_screen_shows_them_in_thirty_lines(tmp_path: Path) -> None:
     assert "   20   for page in pages:       next iteration on ranks 0-1" in out.getvalue()
 
 
+def test_the_line_of_a_busy_rank_has_its_text(tmp_path: Path) -> None:
+    """Where it is only known by the name of its function."""
+    found = aligned("stopped/slow_loader", tmp_path).findings[0]
+    [here] = [line for part in found.excerpt or () for line in part.lines if line.line == 28]
+    assert here.text == "time.sleep(60)  # SLOW"
+    assert here.notes[0].startswith("rank 1: here")
+
+
 def test_a_message_that_was_skipped_is_marked_where_it_was_made_before(tmp_path: Path) -> None:
     found = aligned("p2p/rest_kept_in_the_worker", tmp_path).findings[0]
     assert "Worker.push:33 call: rank 3 skipped this" in shown(found)

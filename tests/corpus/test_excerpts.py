@@ -115,10 +115,10 @@ def test_the_screen_shows_them_in_thirty_lines(tmp_path: Path) -> None:
 
 
 def test_the_line_of_a_busy_rank_has_its_text(tmp_path: Path) -> None:
-    """Where it is only known by the name of its function."""
+    """Stacks of a stall name a method without its class."""
     found = aligned("stopped/slow_loader", tmp_path).findings[0]
     [here] = [line for part in found.excerpt or () for line in part.lines if line.line == 28]
-    assert here.text == "time.sleep(60)  # SLOW"
+    assert here.text.strip() == "time.sleep(60)  # SLOW"
     assert here.notes[0].startswith("rank 1: here")
 
 

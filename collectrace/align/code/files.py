@@ -167,7 +167,10 @@ class SourceFile:
         return found
 
     def find(self, frame: Frame) -> Function | None:
-        """Return the function of a frame; None: the file has no such function at that line."""
+        """Return the function of a frame; None: the file has no such function at that line.
+
+        Stacks of a stall name a method without its class.
+        """
         if not 0 < frame.line <= len(self.lines):
             return None
         name = frame.function.rpartition(".")[2]
@@ -178,12 +181,12 @@ class SourceFile:
             return max(around, key=lambda one: one.first)
         if name in _UNNAMED.values():
             return self._unnamed(frame, name)
+        known = self.by_name.get(name, ())
+        exact = [one for one in known if one.qualified == frame.function]
         named = [
             one
-            for one in self.by_name.get(name, ())
-            if one.first <= frame.line <= one.last
-            and frame.first in (None, one.first)
-            and one.qualified == frame.function
+            for one in exact or (known if frame.function == name else ())
+            if one.first <= frame.line <= one.last and frame.first in (None, one.first)
         ]
         return max(named, key=lambda one: one.first, default=None)
 

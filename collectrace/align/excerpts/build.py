@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from collectrace import words
-from collectrace.align.code.files import Frame, Function, Gap, SourceFile
+from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
@@ -55,10 +55,8 @@ class _Part:
     """The lines of one function."""
 
     path: str
-    file: SourceFile | None
-    """Its text; None: it is not known."""
     function: Function | None
-    """None: it is not known."""
+    """None: its text is not known."""
     depth: int
     lines: dict[int, _Line] = field(default_factory=dict)
 
@@ -128,10 +126,7 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
             function = program.files.function(mark.ranks[0], frame)
             known = None if isinstance(function, Gap) else function
             scope = _scope(program, mark, frame)
-            # A text that was written after the process had read the file may have other lines.
-            is_it = function is not Gap.CHANGED
-            file = program.files.file(mark.ranks[0], frame.path) if is_it else None
-            part = parts.setdefault(scope, _Part(frame.path, file, known, depth))
+            part = parts.setdefault(scope, _Part(frame.path, known, depth))
             if n:
                 part.at(frame.line, "call").callers.update(mark.ranks)
                 part.depth = max(part.depth, depth)
@@ -165,8 +160,8 @@ def _told(case: Case, line: _Line) -> tuple[str, ...]:
 
 
 def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
-    """Return the function of a frame; of one that has only a line, the one around it."""
-    found = program.files.function(mark.ranks[0], frame) if not frame.function else Gap.NO_SOURCE
+    """Return the function of a frame, by its name in the file if that is known."""
+    found = program.files.function(mark.ranks[0], frame)
     return frame.path, frame.function if isinstance(found, Gap) else found.qualified
 
 
@@ -200,8 +195,9 @@ def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
 
 def _text(finding: Finding, part: _Part, number: int) -> str:
     """Return a line with its indentation; empty if its text was not recorded."""
-    if part.file is not None and 0 < number <= len(part.file.lines):
-        return part.file.lines[number - 1].expandtabs(4).rstrip()[:_LONGEST]
+    function = part.function
+    if function is not None and 0 < number <= len(function.file.lines):
+        return function.file.lines[number - 1].expandtabs(4).rstrip()[:_LONGEST]
     site = f"{part.path}:{number}"
     known = next((line.text for line in finding.sources if line.site == site), "")
     decided = (one.text for one in finding.decisions or () if one.site == site)

@@ -43,6 +43,7 @@ def found(text: str, frame: Frame) -> str | Gap:
     ("frame", "qualified"),
     [
         (Frame(PATH, 3, "step"), "step"),
+        (Frame(PATH, 15, "size"), "Trainer.size"),  # as the stacks of a stall name it
         (Frame(PATH, 8, "Trainer.step"), "Trainer.step"),
         (Frame(PATH, 9, "Trainer.step.<locals>.inner"), "Trainer.step.<locals>.inner"),
         (Frame(PATH, 11, "Trainer.step.<locals>.<lambda>"), "Trainer.step.<locals>.<lambda>"),

@@ -38,10 +38,11 @@ def exchange(how: str, writes_early: bool) -> None:
 @pytest.mark.parametrize("how", ["single", "batch"])
 def test_a_send_whose_tensor_is_written_to_too_early(how: str, ranks: Ranks) -> None:
     ran = ranks.run(exchange, 2, how, True)
-    (found,) = ran.log(0).of(Unwaited)
+    # A heartbeat between the two steps makes two records of them.
+    found = ran.log(0).of(Unwaited)
     tag = 3 if how == "single" else 0
-    assert (found.op, found.peer, found.tag, found.touched) == ("send", 1, tag, True)
-    assert (found.seq, found.count) == (1, 2)
+    assert {(of.op, of.peer, of.tag, of.touched) for of in found} == {("send", 1, tag, True)}
+    assert (found[0].seq, sum(of.count for of in found)) == (1, 2)
     assert ran.log(1).of(Unwaited) == []
 
 

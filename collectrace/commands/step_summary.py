@@ -7,6 +7,7 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -50,5 +51,11 @@ def _append(alignment: Alignment, file: Path) -> None:
     markdown.write(alignment, page)
     text = page.getvalue()
     if len(text.encode(errors="replace")) <= _MOST:
-        with file.open("a", encoding="utf-8", errors="replace") as out:
+        with os.fdopen(_opened(file), "a", encoding="utf-8", errors="replace") as out:
             out.write(text + "\n")
+
+
+def _opened(file: Path) -> int:
+    """Return a descriptor of the file, to append; raise OSError for a pipe that nobody reads."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(file, flags, 0o666)

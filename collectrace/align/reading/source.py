@@ -155,6 +155,9 @@ def _open_local(path: Path, depth: int) -> Folder:
 
 def _open_file(path: Path) -> Folder:
     """An archive; or the folder of a rank file, which is told by its name or by what it holds."""
+    if not path.is_file():
+        # To open a pipe waits for its writer, perhaps for ever.
+        raise LogError(f"{path} is a pipe or a device; give the log folder, or a file of it")
     whole = path.resolve()
     if packed.is_archive(path.name):
         files = _by_name(packed.unpack(path, _is_log))

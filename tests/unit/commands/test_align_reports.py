@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,27 @@ def test_a_step_summary_that_cannot_be_written(
     status, _, err = run("align", logs)
     assert status == 1
     assert err == f"collectrace: GITHUB_STEP_SUMMARY {tmp_path}: Is a directory\n"
+
+
+def test_a_step_summary_that_is_a_pipe_without_reader(
+    logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pipe))
+    status, _, err = run("align", logs)
+    assert status == 1
+    assert err == f"collectrace: GITHUB_STEP_SUMMARY {pipe}: No such device or address\n"
+
+
+@pytest.mark.parametrize("name", ["x.tar.gz", "x.json", "rank00000.jsonl"])
+def test_a_pipe_is_no_log(name: str, tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / name)
+    status, out, err = run("align", str(pipe))
+    assert (status, out) == (2, "")
+    assert err == (
+        f"collectrace: {pipe} is a pipe or a device; give the log folder, or a file of it\n"
+    )
 
 
 def test_metrics_of_a_job_that_is_followed(logs: str, tmp_path: Path) -> None:

@@ -131,21 +131,21 @@ class Between:
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
         """Return the region between the calls, after those before the last call that matter."""
         region = self._explore(self._edges, self._begin)
-        if self._is_direct and not all(target in region.leads for target in TARGETS):
+        if self._is_direct and not region.is_whole:
             self._is_direct = False
             region = self._explore(self._edges, self._begin)
-        if not all(target in region.leads for target in TARGETS):
+        if not region.is_whole:
             # A name stands for another function than it seems to.
             self.paths.is_trusting = False
             self._may_exit = True
             region = self._explore(self._edges, self._begin)
-        if self._raised and not all(target in region.leads for target in TARGETS):
+        if self._raised and not region.is_whole:
             # The exception was raised before the last call, and a ``finally`` holds it up.
             begin = [step | mark for step in self._begin for mark in self._raised]
             region = self._explore(self._edges, begin)
-            if not all(target in region.leads for target in TARGETS):
+            if not region.is_whole:
                 region = self._explore(self._edges, [*self._begin, *begin])
-        if not all(target in region.leads for target in TARGETS):
+        if not region.is_whole:
             gaps.add(Gap.UNREACHABLE)
         before = self._before(region)
         if before is not None:

@@ -176,7 +176,7 @@ class _Naming:
             yield from self._by_exception(branch)
             return
         edges = self._region.edges[branch.step]
-        outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
+        outcomes = [_outcome(edges, one) for one in (branches.ONE, branches.TWO)]
         if is_negated(node):
             outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
         found, comes_from = self._origins(context, node, edges)
@@ -191,7 +191,7 @@ class _Naming:
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]
-        normal = _leads(self._region, (edge for edge in edges if not edge.is_exception))
+        normal = _leads(edge for edge in edges if not edge.is_exception)
         handlers = dict(self._handlers(branch, normal if branch.by_exception else 0))
         # That both raised, and differ in the exception, only if no simpler reading is left.
         if not branch.by_exception and handlers.keys() & self._handled:
@@ -330,16 +330,16 @@ def _line(node: Node) -> int:
 _Outcomes = tuple[Outcome | None, Outcome | None]
 
 
-def _leads(region: Region, edges: Iterable[Edge]) -> int:
+def _leads(edges: Iterable[Edge]) -> int:
     found = 0
     for edge in edges:
-        found |= region.leads[edge.target]
+        found |= edge.sides
     return found
 
 
-def _outcome(region: Region, edges: Iterable[Edge], mark: int) -> Outcome | None:
+def _outcome(edges: Iterable[Edge], mark: int) -> Outcome | None:
     """Return what a branch did on a side; None: several outcomes are possible."""
-    possible = {edge.outcome for edge in edges if region.leads[edge.target] & mark}
+    possible = {edge.outcome for edge in edges if edge.sides & mark}
     return possible.pop() if len(possible) == 1 else None
 
 

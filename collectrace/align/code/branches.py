@@ -35,11 +35,13 @@ class Region:
     edges: dict[int, list[Edge]]
     """By step those that lead to a target; the steps in the order in which they are reached."""
     leads: dict[int, int]
-    """By step the sides that come by it on the way to their target: a sum of ``ONE`` and ``TWO``."""
+    """By step the sides that come by it on the way to their targets: ``ONE``, ``TWO`` or both."""
     loops: Callable[[int], tuple[int, ...]]
     """Returns the heads of the loops around a step, outermost first."""
     begin: tuple[int, ...]
     """The steps that stand for the last call."""
+    without: Region | None = None
+    """The region if each side could take each edge; None: it is the same."""
 
     @property
     def is_whole(self) -> bool:
@@ -131,6 +133,9 @@ class Branch:
 def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
     """Return the branches that separate the targets, in the order in which they are reached.
 
+    A branch that each side can take one way only separates them if it would otherwise, too: its
+    ways may come together before the targets.
+
     Args:
         region: the steps between the calls.
         same: the targets are one step, and differ only in the iteration in which it is reached.
@@ -140,6 +145,13 @@ def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Br
     """
     if not region.is_whole:
         return
+    among = set(separating(region.without, same=same, exact=exact)) if region.without else None
+    for branch in _separating(region, same=same, exact=exact):
+        if among is None or branch in among:
+            yield branch
+
+
+def _separating(region: Region, *, same: bool, exact: bool) -> Iterator[Branch]:
     separation = _Separation(region, {} if same else _meeting_points(region), same, exact)
     for step, edges in region.edges.items():
         if len({edge.target for edge in edges}) < 2:

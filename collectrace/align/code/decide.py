@@ -23,7 +23,7 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
 from collectrace.align.code.places import Agreements, Nothing, Place, Site, Source
 from collectrace.align.code.program import Program
-from collectrace.align.code.rank_conditions import RankCondition
+from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
 
 
@@ -127,6 +127,9 @@ class _Found:
         self._drops_agreed = drops_agreed
         self._kept: dict[Site, Decision] = {}
         self._dropped: dict[Site, Decision] = {}
+        self._constant: dict[Site, Decision] = {}
+        """Those whose outcome is a constant that was not followed: the same on all ranks, most
+        probably."""
 
     def add(self, decisions: Iterable[Decision]) -> None:
         """Add decisions. Those of one line become one, with what any of them depends on."""
@@ -134,20 +137,30 @@ class _Found:
             is_agreed = one.origins == (Origin.AGREED,)
             is_dropped = is_agreed and (self._drops_agreed or one.is_constant)
             group = self._dropped if is_dropped else self._kept
+            if one.is_constant and {*one.origins} <= {Origin.UNKNOWN, Origin.AGREED}:
+                group = self._dropped if is_dropped else self._constant
             known = group.setdefault(one.site, one)
             if known is not one:
-                both = origins.sorted_by_weight({*known.origins, *one.origins})
-                group[one.site] = replace(known, origins=both)
+                group[one.site] = _joined(known, one)
 
     def answer(self, gaps: set[Gap]) -> Answer:
         """Return the answer."""
-        decisions = tuple(self._kept.values())
+        parts = self._constant
+        decisions = tuple(
+            _joined(one, parts[site]) if site in parts else one
+            for site, one in (self._kept or parts).items()
+        )
         dropped = tuple(one for site, one in self._dropped.items() if site not in self._kept)
         if dropped and not decisions:
             gaps.add(Gap.EARLIER)
         if len(decisions) == 1 and not gaps:
             decisions = (replace(decisions[0], strength=Strength.ONLY),)
         return Answer(decisions, dropped, frozenset(gaps))
+
+
+def _joined(one: Decision, other: Decision) -> Decision:
+    """Return a decision with what another one of its line depends on, too."""
+    return replace(one, origins=origins.sorted_by_weight({*one.origins, *other.origins}))
 
 
 class _Naming:
@@ -176,9 +189,8 @@ class _Naming:
             yield from self._by_exception(branch)
             return
         edges = self._region.edges[branch.step]
-        outcomes = [_outcome(edges, one) for one in (branches.ONE, branches.TWO)]
-        if is_negated(node):
-            outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
+        parts = self._parts(branch.step)
+        outcomes = [self._outcome(parts, one) for one in (branches.ONE, branches.TWO)]
         found, comes_from = self._origins(context, node, edges)
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
@@ -187,7 +199,50 @@ class _Naming:
         decision = _decision(
             context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
         )
-        yield replace(decision, is_constant=is_constant(condition_of(node)))
+        is_certain = (
+            outcomes[0] != outcomes[1]
+            and None not in outcomes
+            and any(map(self._region.must_pass, parts))
+        )
+        yield replace(
+            decision,
+            is_constant=is_constant(condition_of(node)),
+            strength=Strength.ONLY if is_certain else Strength.POSSIBLE,
+        )
+
+    def _parts(self, step: int) -> Sequence[int]:
+        """Return the steps that test the parts of one condition, as of ``a and b``."""
+        context, node = self._between.owner(step)
+        if node.kind is not Kind.TEST or not isinstance(node.head, _TESTING):
+            return (step,)
+        return [
+            other
+            for other in self._region.edges
+            if (owner := self._between.owner(other))[0] is context
+            and owner[1].head is node.head
+            and owner[1].kind is Kind.TEST
+        ]
+
+    def _outcome(self, parts: Sequence[int], mark: int) -> Outcome | None:
+        """Return what a branch did on a side; None: several outcomes are possible.
+
+        The outcome of a part of a condition counts if no other part is evaluated after it.
+        """
+        found = set()
+        for step in parts:
+            context, node = self._between.owner(step)
+            for edge in self._region.edges[step]:
+                if edge.sides & mark and not self._goes_on(context, node, edge.target):
+                    way = OPPOSITE.get(edge.outcome, edge.outcome)
+                    found.add(way if is_negated(node) else edge.outcome)
+        return found.pop() if len(found) == 1 else None
+
+    def _goes_on(self, context: Context, node: Node, target: int) -> bool:
+        """Whether a step belongs to the same condition as a part of it."""
+        if target in TARGETS or not isinstance(node.head, _TESTING):
+            return False
+        where, other = self._between.owner(target)
+        return where is context and any(one is other.tree for one in ast.walk(node.head.test))
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]
@@ -219,7 +274,7 @@ class _Naming:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
         if found == (Origin.RANK,) and node.kind is Kind.TEST and condition is not None:
-            outcomes = {_of_rank(self._program, condition, place, one) for one in self._ranks}
+            outcomes = {outcome_on(self._program, condition, place, one) for one in self._ranks}
             if len(outcomes) == 1 and None not in outcomes:
                 return (Origin.AGREED,), None
         return found or (Origin.UNKNOWN,), comes_from
@@ -308,14 +363,7 @@ def _decision(
     return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
 
 
-def _of_rank(program: Program, test: ast.AST, place: Place, rank: int) -> bool | None:
-    """Return the outcome of a test of the rank; None: it is not known."""
-    found = {
-        RankCondition(program, rank, assumed=assumed).outcome(test, place)
-        for assumed in (False, True)
-    }
-    return found.pop() if len(found) == 1 else None
-
+_TESTING = ast.If, ast.While, ast.Assert
 
 _COMPOUND = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Assert
 
@@ -335,12 +383,6 @@ def _leads(edges: Iterable[Edge]) -> int:
     for edge in edges:
         found |= edge.sides
     return found
-
-
-def _outcome(edges: Iterable[Edge], mark: int) -> Outcome | None:
-    """Return what a branch did on a side; None: several outcomes are possible."""
-    possible = {edge.outcome for edge in edges if edge.sides & mark}
-    return possible.pop() if len(possible) == 1 else None
 
 
 def _handled(handler: Node, lead: int, normal: int) -> _Outcomes:

@@ -196,6 +196,8 @@ class _Naming:
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
             # Whoever called the function, or consumes the generator, decides what follows.
             context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
+        if outcomes[0] == outcomes[1] and None not in outcomes and node.kind is Kind.TEST:
+            return  # it led both the same way
         decision = _decision(
             context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
         )

@@ -86,6 +86,9 @@ _CHOOSES: Final = re.compile(r"\b(if|and|or)\b")
 _CONSTANT: Final = re.compile(r"(if|elif|while) (not )?[A-Z][A-Z0-9_]*:")
 """A test of what PEP 8 writes as a constant: it is the same on all ranks."""
 
+_OF_MODEL: Final = re.compile(r"\.(named_)?(parameters|buffers|modules|children)\(")
+"""What goes through the parts of a model, which is most often built alike on all ranks."""
+
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
 
@@ -135,6 +138,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
+            _OF_MODEL.search(one.text) is not None,
             form(one) == "loop" and origin(one) == "unknown" and not known,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
@@ -204,7 +208,7 @@ def _entered(situation: Situation, decision: Decision) -> str:
 
 def _condition(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
-    known = [(who, s.did) for who, s in _named(situation, decision) if s.did in _TRUE]
+    known = _outcomes(situation, decision)
     outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
     if found.branches > 1:
         told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
@@ -222,6 +226,21 @@ def _condition(situation: Situation, decision: Decision) -> str:
     if found.jump is not None:
         return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
     return f"{said} {was}."
+
+
+def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]:
+    """Return the outcomes of a condition that are known.
+
+    If nothing else can have decided, one outcome tells the other.
+    """
+    both = _named(situation, decision)
+    known = [(who, side.did) for who, side in both if side.did in _OPPOSITE]
+    found = [(who, did) for who, did in known if did is not None]
+    if len(found) == 1 and decision.strength == "only":
+        other = next(who for who, _ in both if who != found[0][0])
+        found.append((other, _OPPOSITE[found[0][1]]))
+        found.sort(key=lambda one: one[0] != both[0][0])
+    return found
 
 
 def _loop(situation: Situation, decision: Decision) -> str:
@@ -248,6 +267,10 @@ _ENDS: Final = ("ended", "not_taken")
 
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
+}  # fmt: skip
+
+_OPPOSITE: Final[dict[Way | None, Way]] = {
+    "taken": "not_taken", "not_taken": "taken", "case": "no_case", "no_case": "case",
 }  # fmt: skip
 
 
@@ -307,10 +330,22 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
         for one in ranked(situation)
         if one is not chosen
         and one.strength != "equal"
+        and not _is_one_with(one, chosen)
+        and (_OF_MODEL.search(one.text) is None or _OF_MODEL.search(chosen.text) is not None)
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")
         and (form(one) != "loop" or origin(one) != "unknown" or origin(chosen) == "unknown")
     ]
+
+
+def _is_one_with(one: Decision, chosen: Decision) -> bool:
+    """Whether two statements are one explanation.
+
+    They go through the same or test the same, or the chosen one depends on the other.
+    """
+    source = chosen.comes_from.site if chosen.comes_from is not None else ""
+    is_source = one.site == source and form(one) != "loop"
+    return is_source or (one.function, one.text) == (chosen.function, chosen.text)
 
 
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:

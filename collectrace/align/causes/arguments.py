@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import deciders, phrases, structure
+from collectrace.align.causes import deciders, phrases, remedies, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
@@ -250,7 +250,7 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     led = [one for one in found if deciders.form(one) in ("condition", "handler")]
     loops = [one for one in found if is_over_names(one)]
-    said = [words.lower(deciders.fix(situation, one)) for one in led[:1]]
+    said = [words.lower(remedies.fix(situation, one)) for one in led[:1]]
     said += [f"use the same order in {deciders.quoted(one)}, sorted(...)." for one in loops[:1]]
     return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
 

@@ -29,7 +29,7 @@ import re
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, group_requests, phrases, wait_cycle
+from collectrace.align.causes import deciders, group_requests, phrases, remedies, wait_cycle
 from collectrace.align.causes.group_requests import Requests
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -92,7 +92,7 @@ def _never_called(situation: Situation, found: Requests) -> str:
 
 def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
     decision, _ = group_requests.decided(situation)
-    own = deciders.fixes(situation, decision)[:1] if decision is not None else ()
+    own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     apart = group_requests.lines_apart(situation, found)
     mesh = _mesh(situation, found)
     if found.is_default:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Final
 
 from collectrace import words
@@ -9,6 +10,7 @@ from collectrace.align.causes import collectives, deciders, phrases, structure
 from collectrace.align.causes.deciders import Form, form, origin, quoted
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DependsOn
 
 _LONGEST: Final = 50
@@ -54,20 +56,53 @@ def fix(situation: Situation, decision: Decision) -> str:
         )
     is_break = structure.around(situation, decision).jump == "break"
     then = "leave the loop in the same iteration" if is_break else "take the same branch"
-    return _FIXES[kind].format(said, then=then)
+    return _FIXES[kind].format(said, then=then, **_named(decision))
 
 
 _FIXES: Final[dict[Form, str]] = {
-    "condition": "Decide together before {}: all_reduce the condition with MIN (true on all ranks) "
+    "condition": "Decide together before {}: all_reduce {test} with MIN (true on all ranks) "
     "or MAX (true on any), then let every rank {then}.",
-    "loop": "Give the loop {} the same number of iterations on every rank: agree on the length "
-    "first (all_reduce with MIN).",
+    "loop": "Give the loop {} the same number of iterations on every rank. {length} with MIN.",
     "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
     "rank make the same calls.",
     "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
-    "value": "Compute {} in the same way on every rank, or broadcast the result.",
+    "value": "Compute {result} in {} in the same way on every rank, or broadcast it.",
     "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
 }
+
+
+def _named(decision: Decision) -> dict[str, str]:
+    """Return what a statement tests, how its length is agreed on, and what it computes."""
+    test, result = "the condition", "the result"
+    length = "Agree on the length first: all_reduce it"
+    head = decision.text.removeprefix("el").partition("  #")[0]
+    try:
+        [node] = ast.parse(f"{head} pass" if head.endswith(":") else head).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        node = ast.Pass()
+    match node:
+        case ast.If(test=tested) if code := _code(head, tested):
+            test = code
+        case ast.While(test=tested) if code := _code(head, tested):
+            length = f"Decide together in each iteration whether it goes on: all_reduce {code}"
+        case ast.For(iter=ast.Call(func=ast.Name("range"), args=[*_, end])) if code := _code(
+            head, end
+        ):
+            length = f"Agree on the length first: all_reduce {code}"
+        case ast.For(iter=items) if code := _code(head, items):
+            length = f"Agree on the length first: all_reduce the number of items of {code}"
+        case ast.Assign(targets=[target]) if code := _code(head, target):
+            result = code
+        case _:
+            pass
+    return {"test": test, "length": length, "result": result}
+
+
+def _code(text: str, tree: ast.expr) -> str:
+    """Return an expression as code in a sentence; empty: it is too long."""
+    found = ast.get_source_segment(text, tree) or ""
+    return f"`{found}`" if 0 < len(found) <= _LONGEST else ""
+
 
 _ONE_DECIDES: Final[dict[DependsOn, str]] = {
     "clock": "read the clock", "random": "draw the number", "files": "look at the file system",
@@ -83,8 +118,14 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         call = phrases.call(found.inside[0][1])
         return f"Move {call} out of {said}: make the call on every rank, or on none."
     if found.jump is not None and found.outside:
+        more = ""
+        if decision.depends_on[1:] or not RANK.search(decision.text):  # it tests more, too
+            more = (
+                f" If only some ranks may `{found.jump}` there, decide together first: broadcast "
+                f"{_named(decision)['test']}, and let every rank `{found.jump}`."
+            )
         return (
             f"Make the calls behind {said} on every rank: move them before it, or make them on "
-            f"none. If only some ranks may `{found.jump}` there, decide together first."
+            f"none.{more}"
         )
     return f"Let every rank take the same branch of {said}."

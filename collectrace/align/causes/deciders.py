@@ -284,12 +284,13 @@ def _named(
 
 def depends(decision: Decision) -> str:
     """Return what a statement depends on, and where that comes in; empty: it is not known."""
-    if origin(decision) == "unknown":
+    on, source = origin(decision), decision.comes_from
+    if on == "unknown":
         return ""
-    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[origin(decision)]}"
-    source = decision.comes_from
-    is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
-    if source is None or not is_told or form(decision) == "items":
+    if source is not None and _loop_of(decision) == source:  # it is what is quoted
+        source = None
+    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[on]}"
+    if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
     return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
 

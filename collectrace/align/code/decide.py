@@ -10,67 +10,33 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
 from collectrace.align.code.conditions import OPPOSITE, condition_of, is_constant, is_negated
-from collectrace.align.code.files import Function, Gap
+from collectrace.align.code.decisions import (
+    IMPORTS,
+    Answer,
+    Decision,
+    Outcomes,
+    Strength,
+    asks_name,
+    at_line,
+    is_item,
+    joined,
+    line_of,
+    where,
+)
+from collectrace.align.code.files import Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
-from collectrace.align.code.places import Agreements, Nothing, Place, Site, Source
+from collectrace.align.code.places import Agreements, Nothing, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
-
-
-class Strength(Enum):
-    """How sure it is that a statement decided."""
-
-    ONLY = "only"
-    """The source shows no other statement that can have decided."""
-    POSSIBLE = "possible"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A statement that can have sent two ranks different ways."""
-
-    site: Site
-    text: str
-    """The line, without indentation."""
-    function: str
-    """Qualified name."""
-    outcomes: tuple[Outcome | None, Outcome | None]
-    """What it did on either side; None: it may have done several things."""
-    origins: tuple[Origin, ...]
-    """What it depends on, the most telling first."""
-    strength: Strength = Strength.POSSIBLE
-    comes_from: Site | None = None
-    """The line at which the first of its origins comes in, if it is another one."""
-    is_constant: bool = False
-    """Whether its outcomes are the same each time: ``for _ in range(3)``."""
-
-    @property
-    def origin(self) -> Origin:
-        """The most telling of what it depends on."""
-        return self.origins[0] if self.origins else Origin.UNKNOWN
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The decisions between two next calls."""
-
-    decisions: tuple[Decision, ...] = ()
-    """In the order in which control reaches them after the last common call."""
-    dropped: tuple[Decision, ...] = ()
-    """Branches between the calls that depend on agreed values alone. If nothing else is found, the
-    ranks diverged before: one of them has made an iteration without a call."""
-    gaps: frozenset[Gap] = frozenset()
-    """Why a decision may be missing from the list."""
 
 
 def decide(
@@ -141,13 +107,13 @@ class _Found:
                 group = self._dropped if is_dropped else self._constant
             known = group.setdefault(one.site, one)
             if known is not one:
-                group[one.site] = _joined(known, one)
+                group[one.site] = joined(known, one)
 
     def answer(self, gaps: set[Gap]) -> Answer:
         """Return the answer."""
         parts = self._constant
         decisions = tuple(
-            _joined(one, parts[site]) if site in parts else one
+            joined(one, parts[site]) if site in parts else one
             for site, one in (self._kept or parts).items()
         )
         dropped = tuple(one for site, one in self._dropped.items() if site not in self._kept)
@@ -156,11 +122,6 @@ class _Found:
         if len(decisions) == 1 and not gaps:
             decisions = (replace(decisions[0], strength=Strength.ONLY),)
         return Answer(decisions, dropped, frozenset(gaps))
-
-
-def _joined(one: Decision, other: Decision) -> Decision:
-    """Return a decision with what another one of its line depends on, too."""
-    return replace(one, origins=origins.sorted_by_weight({*one.origins, *other.origins}))
 
 
 class _Naming:
@@ -198,8 +159,8 @@ class _Naming:
             context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
         if outcomes[0] == outcomes[1] and None not in outcomes and node.kind is Kind.TEST:
             return  # it led both the same way
-        decision = _decision(
-            context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
+        decision = at_line(
+            context.function, line_of(node), (outcomes[0], outcomes[1]), found, comes_from
         )
         is_certain = (
             outcomes[0] != outcomes[1]
@@ -257,7 +218,7 @@ class _Naming:
         for step, lead in handlers.items():
             context, node = self._between.owner(step)
             outcomes = _handled(node, lead, normal)
-            yield _decision(context.function, _line(node), outcomes, (Origin.EXCEPTION,))
+            yield at_line(context.function, line_of(node), outcomes, (Origin.EXCEPTION,))
 
     def _origins(
         self, context: Context, node: Node, edges: Sequence[Edge]
@@ -271,7 +232,9 @@ class _Naming:
         place = Place(context.function, node, context)
         sources = self._tracer.sources(condition, place) if condition is not None else []
         found = origins.sorted_by_weight(one.origin for one in sources)
-        comes_from = _where(sources, found, _line(node))
+        if asks_name(condition):  # the loop whose item it is tells most
+            sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
+        comes_from = where(sources, found, line_of(node))
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
@@ -330,54 +293,15 @@ class _Arguments:
             place = Place(context.function, node, context)
             for source in self._tracer.sources(operand, place):
                 at = source.place
-                line = _line(at.node) if at.node is not None else at.line
-                is_import = at.node is not None and isinstance(at.node.tree, _IMPORTS)
+                line = line_of(at.node) if at.node is not None else at.line
+                is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 if line and not is_import and source.origin is not Origin.AGREED:
-                    yield _decision(at.function, line, (computed, computed), (source.origin,))
-
-
-_IMPORTS = ast.Import, ast.ImportFrom
-
-
-def _where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
-    """Return the line at which the first origin of a value comes in, if it is another one."""
-    for one in sources:
-        place = one.inner or one.place
-        node = place.node
-        is_import = node is not None and isinstance(node.tree, _IMPORTS)
-        if found and one.origin is found[0] and not is_import:
-            at = node.line if node is not None else place.line
-            here = Site(place.function.file.path, at)
-            return here if at and at != line else None
-    return None
-
-
-def _decision(
-    function: Function,
-    line: int,
-    outcomes: _Outcomes,
-    found: tuple[Origin, ...],
-    comes_from: Site | None = None,
-) -> Decision:
-    file = function.file
-    text = file.line(line)
-    at = Site(file.path, line)
-    return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
+                    found = (source.origin,)
+                    comes_from = where([source], found, line)
+                    yield at_line(at.function, line, (computed, computed), found, comes_from)
 
 
 _TESTING = ast.If, ast.While, ast.Assert
-
-_COMPOUND = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Assert
-
-
-def _line(node: Node) -> int:
-    """Return the line by which a reader knows a step."""
-    if node.kind in (Kind.TEST, Kind.LOOP) and isinstance(node.head, _COMPOUND):
-        return node.head.lineno
-    return node.line
-
-
-_Outcomes = tuple[Outcome | None, Outcome | None]
 
 
 def _leads(edges: Iterable[Edge]) -> int:
@@ -387,7 +311,7 @@ def _leads(edges: Iterable[Edge]) -> int:
     return found
 
 
-def _handled(handler: Node, lead: int, normal: int) -> _Outcomes:
+def _handled(handler: Node, lead: int, normal: int) -> Outcomes:
     """Return whether a handler was entered on either side; None: it may have been, or not."""
     way = Way.HANDLER if handler.kind is Kind.HANDLER else Way.RAISED
     entered = Outcome(way, line=handler.line)

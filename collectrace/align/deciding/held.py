@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from collectrace.align.code.between import Side
-from collectrace.align.code.decide import Decision
+from collectrace.align.code.decisions import Decision
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Way
 from collectrace.align.code.lasting import Lasting

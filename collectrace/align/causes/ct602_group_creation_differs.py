@@ -62,10 +62,11 @@ def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
     _, why = group_requests.decided(situation)
     said = (
-        _COUNTS,
         _never_called(situation, found) or group_requests.parted(situation, found),
+        *why[:1],
+        _COUNTS,
         group_requests.lines_apart(situation, found),
-        *why,
+        *why[1:],
         group_requests.went_on(situation, found.none),
     )
     told = [one for one in said if one]

@@ -174,7 +174,7 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
                 return f"{words.upper(entered)} handled an exception at {said}."
             return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
-            named = [f"{s.name}() on {who}" for who, s in _named(situation, decision) if s.name]
+            named = [f"{s.name}() {_on(who)}" for who, s in _named(situation, decision) if s.name]
             which = f": {' and '.join(named)}" if named else ""
             return f"{said} called different functions{which}."
         case "items":
@@ -199,9 +199,12 @@ def _entered(situation: Situation, decision: Decision) -> str:
 def _condition(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
     known = _outcomes(situation, decision)
-    outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
+    outcomes = " and ".join(f"{_TRUE[did]} {_on(who)}" for who, did in known)
     if found.branches > 1:
-        told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
+        made: dict[str, list[int]] = {}
+        for side, call in found.inside:
+            made.setdefault(phrases.call(call), []).extend(side.ranks)
+        told = [f"{what} on {words.ranks(ranks)}" for what, ranks in made.items()]
         other = "make their calls in another order" if found.reorders else "make different calls"
         return f"The branches of {said} {other}: {words.listed(told)}."
     if found.inside:
@@ -248,7 +251,7 @@ def _loop(situation: Situation, decision: Decision) -> str:
             )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
     how = "more" if longer else "fewer"
-    return f"The loop {said} had {how} iterations on {one[0]} than on {two[0]}."
+    return f"The loop {said} had {how} iterations {_on(one[0])} than {_on(two[0])}."
 
 
 _GOES_ON: Final = ("iterates", "taken")
@@ -271,7 +274,7 @@ def _named(
     one, two = decision.sides[0], decision.sides[-1]
     if one.rank == two.rank:
         who = f"rank {one.rank}"
-        return (who, one), (f"{who} in earlier iterations", two)
+        return (who, one), (_EARLIER, two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
     is_shorter = situation.is_tie and two.did == "ended"
     if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
@@ -280,6 +283,14 @@ def _named(
     if names[0] == names[1]:
         names = [f"rank {side.rank}" for side in (one, two)]
     return (names[0], one), (names[1], two)
+
+
+_EARLIER: Final = "in earlier iterations"
+"""A rank that is compared with itself."""
+
+
+def _on(who: str) -> str:
+    return who if who == _EARLIER else f"on {who}"
 
 
 def depends(decision: Decision) -> str:
@@ -299,7 +310,10 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     """Return what decided, in at most three sentences."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
-    if len(chosen) > 1:
+    if len(chosen) > 1 and {form(one) for one in chosen} == {"value"}:
+        all_of_them = words.listed([quoted(one) for one in chosen[:MOST]])
+        told = [f"The results of {all_of_them} can differ between the ranks."]
+    elif len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
     told += collectives.silent(situation)

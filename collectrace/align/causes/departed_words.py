@@ -62,8 +62,8 @@ def together(situation: Situation, first: Decision) -> tuple[str, ...]:
         return remedies.fixes(situation, first)[:1]
     return (
         (
-            f"Decide together before {deciders.quoted(first)}: all_reduce the condition with MIN "
-            "or MAX, then let every rank take the same branch."
+            f"Decide together before {deciders.quoted(first)}: all_reduce {remedies.tested(first)} "
+            "with MIN or MAX, then let every rank take the same branch."
         ),
     )
 

@@ -71,6 +71,11 @@ _FIXES: Final[dict[Form, str]] = {
 }
 
 
+def tested(decision: Decision) -> str:
+    """Return `` `loss.isfinite()` ``, what a condition tests; if it is too long `the condition`."""
+    return _named(decision)["test"]
+
+
 def _named(decision: Decision) -> dict[str, str]:
     """Return what a statement tests, how its length is agreed on, and what it computes."""
     test, result = "the condition", "the result"
@@ -122,7 +127,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         if decision.depends_on[1:] or not RANK.search(decision.text):  # it tests more, too
             more = (
                 f" If only some ranks may `{found.jump}` there, decide together first: broadcast "
-                f"{_named(decision)['test']}, and let every rank `{found.jump}`."
+                f"{tested(decision)}, and let every rank `{found.jump}`."
             )
         return (
             f"Make the calls behind {said} on every rank: move them before it, or make them on "

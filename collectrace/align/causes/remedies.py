@@ -76,9 +76,18 @@ def tested(decision: Decision) -> str:
     return _named(decision)["test"]
 
 
+def computed(decision: Decision) -> str:
+    """Return how to compute a value alike; empty: the statement gives it no name."""
+    name = _named(decision)["result"]
+    return _FIXES["value"].format(quoted(decision), result=name) if name != _RESULT else ""
+
+
+_RESULT: Final = "the result"
+
+
 def _named(decision: Decision) -> dict[str, str]:
     """Return what a statement tests, how its length is agreed on, and what it computes."""
-    test, result = "the condition", "the result"
+    test, result = "the condition", _RESULT
     length = "Agree on the length first: all_reduce it"
     head = decision.text.removeprefix("el").partition("  #")[0]
     try:

@@ -63,10 +63,10 @@ def words(situation: Situation, found: Requests) -> Words:
     _, why = group_requests.decided(situation)
     said = (
         _never_called(situation, found) or group_requests.parted(situation, found),
-        *why[:1],
+        *why[:2],
         _COUNTS,
         group_requests.lines_apart(situation, found),
-        *why[1:],
+        *why[2:],
         group_requests.went_on(situation, found.none),
     )
     told = [one for one in said if one]

@@ -133,7 +133,8 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         return f"Move {call} out of {said}: make the call on every rank, or on none."
     if found.jump is not None and found.outside:
         more = ""
-        if decision.depends_on[1:] or not RANK.search(decision.text):  # it tests more, too
+        tests_more = " and " in decision.text or not RANK.search(decision.text)
+        if decision.depends_on[1:] or tests_more:
             more = (
                 f" If only some ranks may `{found.jump}` there, decide together first: broadcast "
                 f"{tested(decision)}, and let every rank `{found.jump}`."

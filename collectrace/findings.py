@@ -288,7 +288,8 @@ class Decision:
 
     strength: Strength
     """``confirmed``: a value that it depends on differs between the ranks. ``only``: the source
-    shows no other statement that can have decided. ``equal``: all values of it that were read are
+    shows no other statement that can have decided, or all ways lead through it, and it did
+    different things on the sides. ``equal``: all values of it that were read are
     equal, which does not clear it. ``possible``: nothing more is known."""
 
     library: str | None = field(default=None, metadata=LEFT_OUT)

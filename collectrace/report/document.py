@@ -89,7 +89,7 @@ class Document:
 def document(alignment: Alignment, n: int) -> Document:
     """Return what is said of a finding: where, values, what met what, why, fix, what followed."""
     finding = alignment.findings[n]
-    blocks: list[Block] = [*listings(finding), *_open(finding), *_absent(alignment, finding)]
+    blocks: list[Block] = [*listings(finding), *_absent(alignment, finding)]
     suspects = words.ranks(finding.suspects) if finding.suspects else ""
     if suspects not in finding.headline.lower():
         blocks.append(Remark(f"suspect: {suspects}"))
@@ -126,22 +126,6 @@ def listings(finding: Finding) -> list[Listing]:
         if path or side.call is not None:
             by_file.setdefault(text.site(path), []).append(row)
     return [Listing(file, tuple(rows)) for file, rows in by_file.items()]
-
-
-def _open(finding: Finding) -> Iterator[Remark]:
-    """Return that it is not known which of several statements decided."""
-    among = [one for one in finding.decisions or () if one.is_control]
-    maybe = {one.site for one in among if one.strength in ("possible", "equal")}
-    lines = [
-        (part.path, line.line)
-        for part in finding.excerpt or ()
-        for line in part.lines
-        if line.what == "decision" and f"{part.path}:{line.line}" in maybe
-    ]
-    if len(lines) > 1:
-        is_one = len({path for path, _ in lines}) == 1
-        named = [str(n) if is_one else text.short_site(f"{path}:{n}") for path, n in lines]
-        yield Remark(f"The logs do not show which of the lines {words.listed(named)} decided.")
 
 
 def _listing(excerpt: Excerpt, file: str) -> Listing:

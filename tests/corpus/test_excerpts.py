@@ -53,12 +53,12 @@ EXCERPTS: Final = {
     ],
     "stopped/exception": [
         "<module>:17 loop: iteration 3 on every rank (`step` = 2)",
-        "<module>:18 decision: true on rank 1",
+        "<module>:18 decision: false on ranks 0,2 | true on rank 1",
         "<module>:19 place: rank 1 raised here: ValueError: batch 2 has no labels",
         "<module>:20 call: ranks 0,2: call 3, all_reduce float32[1] SUM",
     ],
     "groups/not_created_by_all": [
-        "<module>:17 decision: depends on the rank",
+        "<module>:17 decision: possible: true on ranks 0-1",
         "<module>:18 call: ranks 0-1: new_group([0, 1])",
         "<module>:19 call: rank 2: new_group([0, 1, 2])",
     ],

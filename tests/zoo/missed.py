@@ -58,7 +58,6 @@ WORDS: Final = {
     "loops/step_of_server": _PLACE,
     "loops/step_of_zero": _PLACE,
     "loops/steps_by_own_length": _COUNT,
-    "loops/stopped_by_either_of_two": _PART,
     "loops/try_begun_anew_alone": _OTHER_PASS,
     "loops/turn_with_a_handler": _HANDLER,
     "loops/turns_of_two_kinds": _HABIT,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import deciders, phrases, structure
+from collectrace.align.causes import deciders, phrases, remedies, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
@@ -225,6 +225,13 @@ def deciding(situation: Situation) -> list[Decision]:
     return certain[:1] or [one for one in found if deciders.origin(one) != "agreed"][:_MOST]
 
 
+def sure(situation: Situation) -> Decision | None:
+    """Return the one statement that computed what was passed; None: it is not certain."""
+    found = deciding(situation)
+    is_one = len(found) == 1 and found[0].strength in ("only", "confirmed")
+    return found[0] if is_one and deciders.form(found[0]) == "value" else None
+
+
 def why(situation: Situation) -> tuple[str, ...]:
     """Return one sentence on what decided it; nothing if that is not known."""
     found = deciding(situation)
@@ -241,6 +248,9 @@ def why(situation: Situation) -> tuple[str, ...]:
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
     clause = f", which {reason}" if reason else ""
+    source = found[0].comes_from
+    if reason and source is not None and deciders.form(found[0]) == "value":
+        clause += f": {phrases.statement(source.text.partition('  #')[0], source.site)}"
     comes = "comes" if len(found) == 1 else "may come"
     return (f"It {comes} from {deciders.quoted(found[0])}{clause}.",)
 
@@ -250,7 +260,7 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     led = [one for one in found if deciders.form(one) in ("condition", "handler")]
     loops = [one for one in found if is_over_names(one)]
-    said = [words.lower(deciders.fix(situation, one)) for one in led[:1]]
+    said = [words.lower(remedies.fix(situation, one)) for one in led[:1]]
     said += [f"use the same order in {deciders.quoted(one)}, sorted(...)." for one in loops[:1]]
     return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
 

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import deciders, phrases
+from collectrace.align.causes import deciders, phrases, remedies
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading import chains
@@ -95,4 +95,4 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     decision = first(situation)
     if decision is None:
         return ()
-    return tuple(f"Or {words.lower(one)}" for one in deciders.fixes(situation, decision)[:1])
+    return tuple(f"Or {words.lower(one)}" for one in remedies.fixes(situation, decision)[:1])

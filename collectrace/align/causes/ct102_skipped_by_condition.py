@@ -21,7 +21,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import deciders
+from collectrace.align.causes import deciders, remedies
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
@@ -34,4 +34,4 @@ def find(situation: Situation) -> Decision | None:
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for a condition that was not the same on all ranks."""
-    return deciders.explained(situation, found)
+    return remedies.explained(situation, found)

@@ -20,7 +20,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import deciders
+from collectrace.align.causes import deciders, remedies
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
@@ -33,4 +33,4 @@ def find(situation: Situation) -> Decision | None:
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for a loop whose length differs."""
-    return deciders.explained(situation, found)
+    return remedies.explained(situation, found)

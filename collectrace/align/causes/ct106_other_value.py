@@ -22,7 +22,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import apart, deciders
+from collectrace.align.causes import apart, deciders, remedies
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
@@ -42,4 +42,4 @@ def find(situation: Situation) -> Decision | None:
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for a value that can differ between ranks."""
-    return deciders.explained(situation, found)
+    return remedies.explained(situation, found)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import arguments, inputs
+from collectrace.align.causes import arguments, inputs, remedies
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import Divergence
@@ -94,11 +94,15 @@ _KINDS: Final[Mapping[Kind, Argument]] = {
 def words(situation: Situation, found: Argument) -> Words:
     """Return the words for arguments that differ."""
     row, call = _ROWS[found], situation.called[0][1]
-    listed, more = arguments.listed(situation, row.show), row.more(situation)
+    listed, why = arguments.listed(situation, row.show), arguments.why(situation)
+    sure = arguments.sure(situation)
+    more = "" if sure and found in _OBVIOUS else row.more(situation)
     share = (
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
     )
     fixes = [one.format(name=text.root(call), root=call.root, share=share) for one in row.fixes]
+    if sure is not None and (computed := remedies.computed(sure)):
+        fixes = [computed, *(f"Or {text.lower(one)}" for one in fixes[:1])]
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
     return Words(
@@ -106,12 +110,16 @@ def words(situation: Situation, found: Argument) -> Words:
         (
             f"The ranks passed {arguments.place(situation)} different {row.noun}: {listed}.",
             *((more,) if more else ()),
-            *arguments.why(situation),
+            *why,
         ),
         (*fixes, *arguments.fixes(situation)),
         arguments.before(situation, row.show),
         undecided=arguments.is_undecided(situation),
     )
+
+
+_OBVIOUS: Final[frozenset[Argument]] = frozenset({"dtype"})
+"""Arguments of which the line that decided shows where they come from."""
 
 
 # -- what else is known ----------------------------------------------------------------------

@@ -55,7 +55,9 @@ def words(situation: Situation, found: Found) -> Words:
     source, before = found
     suspects, call = {*situation.suspects}, situation.called[0][1]
     pairs = sorted(source.bad_pairs, key=lambda one: not suspects.intersection(one))
-    sizes = [_sizes(source, *pair) for pair in pairs[:_MOST]]
+    equal = _equal_parts(source)
+    # Whoever sends equal parts has another tensor: one pair shows that.
+    sizes = [_sizes(source, *pair) for pair in pairs[: 1 if equal else _MOST]]
     more = len(pairs) - len(sizes)
     rest = f"; and {text.counted(more, 'more pair')}" if more > 0 else ""
     said = (
@@ -66,7 +68,6 @@ def words(situation: Situation, found: Found) -> Words:
     if before is not None:
         told = f"The ranks had exchanged them in the call before, {phrases.call(before.call)}."
         return Words(headline, (said, told, _changed(before)), (_unchanged(before),))
-    equal = _equal_parts(source)
     return Words(
         headline,
         (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),

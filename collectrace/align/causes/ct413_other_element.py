@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from collectrace import words as text
-from collectrace.align.causes import arguments, deciders
+from collectrace.align.causes import arguments, deciders, remedies
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching import habit
@@ -78,7 +78,7 @@ _KNOWN: Final[Mapping[How, str]] = {
 def words(situation: Situation, found: How) -> Words:
     """Return the words for ranks that are at different elements."""
     show = {"reduce_op_mismatch": arguments.op, "root_mismatch": arguments.root}
-    led = [deciders.fix(situation, one) for one in arguments.deciding(situation)
+    led = [remedies.fix(situation, one) for one in arguments.deciding(situation)
            if deciders.form(one) in ("condition", "handler")]  # fmt: skip
     same = (
         "Go through the same elements in the same order on every rank: sort a set, or a dict that "

@@ -192,7 +192,11 @@ def words(situation: Situation, found: What) -> Words:
     value = next((d for d in deciders.ranked(situation) if deciders.origin(d) != "agreed"), None)
     decided = ""
     if found == "order" and value is not None:
-        decided = f"What {deciders.quoted(value)} works on can differ between the ranks."
+        said = deciders.quoted(value)
+        decided = f"What {said} works on can differ between the ranks."
+        if value.comes_from is not None and deciders.origin(value) != "unknown":
+            source = phrases.statement(value.comes_from.text, value.comes_from.site)
+            decided = f"What {said} works on comes from {source}, and can differ between the ranks."
     return Words(
         f"{who} {row.did}{phrases.line(sides[0][1].site)}",
         tuple(one for one in (_told(situation, found), row.why, decided) if one),

@@ -29,7 +29,7 @@ import re
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, group_requests, phrases, wait_cycle
+from collectrace.align.causes import deciders, group_requests, phrases, remedies, wait_cycle
 from collectrace.align.causes.group_requests import Requests
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -62,10 +62,11 @@ def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
     _, why = group_requests.decided(situation)
     said = (
-        _COUNTS,
         _never_called(situation, found) or group_requests.parted(situation, found),
+        *why[:2],
+        _COUNTS,
         group_requests.lines_apart(situation, found),
-        *why,
+        *why[2:],
         group_requests.went_on(situation, found.none),
     )
     told = [one for one in said if one]
@@ -92,7 +93,7 @@ def _never_called(situation: Situation, found: Requests) -> str:
 
 def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
     decision, _ = group_requests.decided(situation)
-    own = deciders.fixes(situation, decision)[:1] if decision is not None else ()
+    own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     apart = group_requests.lines_apart(situation, found)
     mesh = _mesh(situation, found)
     if found.is_default:

@@ -119,7 +119,8 @@ def words(situation: Situation, found: Passed) -> Words:
     gives = decision is not None and deciders.form(decision) == "items"
     if found.is_turn or (decision is not None and gives and arguments.is_over_names(decision)):
         where = lines if found.is_turn else through
-        why = (f"{words_.upper(where)} goes through several groups: the order can differ.", *why)
+        said = f"{words_.upper(where)} goes through several groups: the order can differ."
+        why = (said, *(why[1:2] if gives else why))
         fixes: tuple[str, ...] = (f"Go through the groups in one order at {where}: {order}",)
     else:
         fixes = (
@@ -127,4 +128,4 @@ def words(situation: Situation, found: Passed) -> Words:
             + (f": {words_.group(others[0][1])}." if situation.suspects and others else "."),
             f"Or if {through} goes through several groups: {order}",
         )
-    return Words(headline, (wait_cycle.waits(situation), *why)[:3], fixes)
+    return Words(headline, (*why, wait_cycle.waits(situation))[:3], fixes)

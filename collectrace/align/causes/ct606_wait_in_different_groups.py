@@ -24,7 +24,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, departed, departed_words, wait_cycle
+from collectrace.align.causes import deciders, departed, departed_words, remedies, wait_cycle
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -53,7 +53,7 @@ def words(situation: Situation, found: Departed | Cycle) -> Words:
     fixes: tuple[str, ...] = ()
     if decision is not None:
         why = deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
-        fixes = deciders.fixes(situation, decision)[:1]
+        fixes = remedies.fixes(situation, decision)[:1]
     return Words(
         f"{who} entered groups in different orders: {names[0]}, {names[1]}",
         (*why[:2], wait_cycle.waits(situation)),

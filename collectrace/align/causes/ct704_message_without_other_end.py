@@ -27,7 +27,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import channel_counts, deciders, departed_words, phrases, wait_cycle
+from collectrace.align.causes import (
+    channel_counts,
+    deciders,
+    departed_words,
+    phrases,
+    remedies,
+    wait_cycle,
+)
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.undelivered import senders
@@ -85,7 +92,7 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if decision is not None and deciders.origin(decision) != "exception":
         why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         if deciders.form(decision) == "loop":
-            fixes += deciders.fixes(situation, decision)[:1]
+            fixes += remedies.fixes(situation, decision)[:1]
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
@@ -178,7 +185,7 @@ def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     if decision is not None and deciders.origin(decision) == "rank":
         decision = None  # the ends of a message run different code by right
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
-    fixes = deciders.fixes(situation, decision)[:1] if decision is not None else ()
+    fixes = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     return Words(
         f"{who} disagree on the number of messages that they exchange",
         (wait_cycle.waits(situation), *uneven, *why)[:3],

@@ -97,11 +97,12 @@ def _in_block(situation: Situation) -> Entered | None:
             manager = text.brief(ast.unparse(head.items[0].context_expr))
             said = phrases.statement(f"with {manager}:", chains.site(line))
             has = text.verb(within.ranks, "has", "have")
+            guard = _guard(head, inside)
             why = (
                 f"{said} holds {held.who} at its entry, in a barrier, until {within.who} {has} "
                 "left it.",
-                f"In that body {within.who} called {phrases.call(within.call)}, which {held.who} "
-                "can reach only behind the entry.",
+                f"In that body {within.who} called {phrases.call(within.call)}{guard}, which "
+                f"{held.who} can reach only behind the entry.",
             )
             fix = (
                 f"Move {phrases.call(within.call)} behind it: keep collectives out of the body of "
@@ -109,6 +110,21 @@ def _in_block(situation: Situation) -> Entered | None:
             )
             return Entered(within, within.call, said, why, fix)
     return None
+
+
+def _guard(head: ast.With, frame: str) -> str:
+    """Return `` inside `if is_new:` (train.py:39)``, the innermost around a line of a block."""
+    line = chains.line(frame)
+    found = [
+        one
+        for one in ast.walk(head)
+        if isinstance(one, ast.If) and one.body[0].lineno <= line <= (one.end_lineno or 0)
+    ]
+    if not found:
+        return ""
+    inner = max(found, key=lambda one: one.lineno)
+    site = f"{chains.file(frame)}:{inner.lineno}"
+    return f" inside {phrases.statement(f'if {ast.unparse(inner.test)}:', site)}"
 
 
 def _with_at(situation: Situation, frame: str) -> ast.With | None:

@@ -9,7 +9,6 @@ from typing import Final, Literal
 from collectrace import words
 from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, SourceLine, Way
 
@@ -86,6 +85,9 @@ _CHOOSES: Final = re.compile(r"\b(if|and|or)\b")
 _CONSTANT: Final = re.compile(r"(if|elif|while) (not )?[A-Z][A-Z0-9_]*:")
 """A test of what PEP 8 writes as a constant: it is the same on all ranks."""
 
+_OF_MODEL: Final = re.compile(r"\.(named_)?(parameters|buffers|modules|children)\(")
+"""What goes through the parts of a model, which is most often built alike on all ranks."""
+
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
 
@@ -110,15 +112,6 @@ def first(situation: Situation, *forms: Form) -> Decision | None:
     return found if form(found) in forms else None
 
 
-def explained(situation: Situation, found: Decision) -> Words:
-    """Return the words for a statement that decided."""
-    return Words(
-        collectives.headline(situation),
-        reasons(situation, [found, *rest(situation, found)]),
-        fixes(situation, found),
-    )
-
-
 def ranked(situation: Situation) -> list[Decision]:
     """Return the decisions, the most telling first.
 
@@ -135,6 +128,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
+            _OF_MODEL.search(one.text) is not None,
             form(one) == "loop" and origin(one) == "unknown" and not known,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
@@ -180,7 +174,7 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
                 return f"{words.upper(entered)} handled an exception at {said}."
             return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
-            named = [f"{s.name}() on {who}" for who, s in _named(situation, decision) if s.name]
+            named = [f"{s.name}() {_on(who)}" for who, s in _named(situation, decision) if s.name]
             which = f": {' and '.join(named)}" if named else ""
             return f"{said} called different functions{which}."
         case "items":
@@ -204,10 +198,13 @@ def _entered(situation: Situation, decision: Decision) -> str:
 
 def _condition(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
-    known = [(who, s.did) for who, s in _named(situation, decision) if s.did in _TRUE]
-    outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
+    known = _outcomes(situation, decision)
+    outcomes = " and ".join(f"{_TRUE[did]} {_on(who)}" for who, did in known)
     if found.branches > 1:
-        told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
+        made: dict[str, list[int]] = {}
+        for side, call in found.inside:
+            made.setdefault(phrases.call(call), []).extend(side.ranks)
+        told = [f"{what} on {words.ranks(ranks)}" for what, ranks in made.items()]
         other = "make their calls in another order" if found.reorders else "make different calls"
         return f"The branches of {said} {other}: {words.listed(told)}."
     if found.inside:
@@ -222,6 +219,21 @@ def _condition(situation: Situation, decision: Decision) -> str:
     if found.jump is not None:
         return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
     return f"{said} {was}."
+
+
+def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]:
+    """Return the outcomes of a condition that are known.
+
+    If nothing else can have decided, one outcome tells the other.
+    """
+    both = _named(situation, decision)
+    known = [(who, side.did) for who, side in both if side.did in _OPPOSITE]
+    found = [(who, did) for who, did in known if did is not None]
+    if len(found) == 1 and decision.strength == "only":
+        other = next(who for who, _ in both if who != found[0][0])
+        found.append((other, _OPPOSITE[found[0][1]]))
+        found.sort(key=lambda one: one[0] != both[0][0])
+    return found
 
 
 def _loop(situation: Situation, decision: Decision) -> str:
@@ -239,7 +251,7 @@ def _loop(situation: Situation, decision: Decision) -> str:
             )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
     how = "more" if longer else "fewer"
-    return f"The loop {said} had {how} iterations on {one[0]} than on {two[0]}."
+    return f"The loop {said} had {how} iterations {_on(one[0])} than {_on(two[0])}."
 
 
 _GOES_ON: Final = ("iterates", "taken")
@@ -250,6 +262,10 @@ _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
 }  # fmt: skip
 
+_OPPOSITE: Final[dict[Way | None, Way]] = {
+    "taken": "not_taken", "not_taken": "taken", "case": "no_case", "no_case": "case",
+}  # fmt: skip
+
 
 def _named(
     situation: Situation, decision: Decision
@@ -258,7 +274,7 @@ def _named(
     one, two = decision.sides[0], decision.sides[-1]
     if one.rank == two.rank:
         who = f"rank {one.rank}"
-        return (who, one), (f"{who} in earlier iterations", two)
+        return (who, one), (_EARLIER, two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
     is_shorter = situation.is_tie and two.did == "ended"
     if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
@@ -269,14 +285,23 @@ def _named(
     return (names[0], one), (names[1], two)
 
 
+_EARLIER: Final = "in earlier iterations"
+"""A rank that is compared with itself."""
+
+
+def _on(who: str) -> str:
+    return who if who == _EARLIER else f"on {who}"
+
+
 def depends(decision: Decision) -> str:
     """Return what a statement depends on, and where that comes in; empty: it is not known."""
-    if origin(decision) == "unknown":
+    on, source = origin(decision), decision.comes_from
+    if on == "unknown":
         return ""
-    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[origin(decision)]}"
-    source = decision.comes_from
-    is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
-    if source is None or not is_told or form(decision) == "items":
+    if source is not None and _loop_of(decision) == source:  # it is what is quoted
+        source = None
+    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[on]}"
+    if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
     return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
 
@@ -285,7 +310,10 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     """Return what decided, in at most three sentences."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
-    if len(chosen) > 1:
+    if len(chosen) > 1 and {form(one) for one in chosen} == {"value"}:
+        all_of_them = words.listed([quoted(one) for one in chosen[:MOST]])
+        told = [f"The results of {all_of_them} can differ between the ranks."]
+    elif len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
     told += collectives.silent(situation)
@@ -307,73 +335,19 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
         for one in ranked(situation)
         if one is not chosen
         and one.strength != "equal"
+        and not _is_one_with(one, chosen)
+        and (_OF_MODEL.search(one.text) is None or _OF_MODEL.search(chosen.text) is not None)
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")
         and (form(one) != "loop" or origin(one) != "unknown" or origin(chosen) == "unknown")
     ]
 
 
-def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
-    """Return what to change about a statement that decided, and about others that can have."""
-    others = rest(situation, chosen)[: MOST - 1]
-    first = fix(situation, chosen)
-    if origin(chosen) == "root" and form(chosen) in ("condition", "loop"):
-        first = (
-            f"Decide together before {quoted(chosen)}: use all_reduce instead of reduce (or "
-            "all_gather instead of gather), or broadcast what the root decided."
-        )
-    more = [(one, fix(situation, one)) for one in others if form(one) != form(chosen)]
-    return (
-        first,
-        *(f"If {quoted(o)} decided: {words.lower(said)}" for o, said in more if said != first),
-    )
+def _is_one_with(one: Decision, chosen: Decision) -> bool:
+    """Whether two statements are one explanation.
 
-
-def fix(situation: Situation, decision: Decision) -> str:
-    """Return what to change about a statement."""
-    said, kind, on = quoted(decision), form(decision), origin(decision)
-    if kind in ("condition", "loop", "value") and on == "order":
-        return f"Use the same order on every rank: sort what {said} goes through."
-    if kind == "condition" and is_rank_test(decision):
-        return _of_rank(situation, decision)
-    if kind == "condition" and on in _ONE_DECIDES:
-        return (
-            f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
-            "every rank takes the same branch."
-        )
-    is_break = structure.around(situation, decision).jump == "break"
-    then = "leave the loop in the same iteration" if is_break else "take the same branch"
-    return _FIXES[kind].format(said, then=then)
-
-
-_FIXES: Final[dict[Form, str]] = {
-    "condition": "Decide together before {}: all_reduce the condition with MIN (true on all ranks) "
-    "or MAX (true on any), then let every rank {then}.",
-    "loop": "Give the loop {} the same number of iterations on every rank: agree on the length "
-    "first (all_reduce with MIN).",
-    "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
-    "rank make the same calls.",
-    "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
-    "value": "Compute {} in the same way on every rank, or broadcast the result.",
-    "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
-}
-
-_ONE_DECIDES: Final[dict[DependsOn, str]] = {
-    "clock": "read the clock", "random": "draw the number", "files": "look at the file system",
-    "environment": "read the environment",
-}  # fmt: skip
-
-
-def _of_rank(situation: Situation, decision: Decision) -> str:
-    said, found = quoted(decision), structure.around(situation, decision)
-    if found.branches > 1:
-        return f"Make the same calls in the same order in all branches of {said}, on every rank."
-    if found.inside:
-        call = phrases.call(found.inside[0][1])
-        return f"Move {call} out of {said}: make the call on every rank, or on none."
-    if found.jump is not None and found.outside:
-        return (
-            f"Make the calls behind {said} on every rank: move them before it, or make them on "
-            f"none. If only some ranks may `{found.jump}` there, decide together first."
-        )
-    return f"Let every rank take the same branch of {said}."
+    They go through the same or test the same, or the chosen one depends on the other.
+    """
+    source = chosen.comes_from.site if chosen.comes_from is not None else ""
+    is_source = one.site == source and form(one) != "loop"
+    return is_source or (one.function, one.text) == (chosen.function, chosen.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.causes import channel_counts, deciders, phrases, wait_cycle
+from collectrace.align.causes import channel_counts, deciders, phrases, remedies, wait_cycle
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -59,11 +59,11 @@ def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
 def together(situation: Situation, first: Decision) -> tuple[str, ...]:
     """Return how to let all ranks take the same branch of a condition, which is not on the rank."""
     if deciders.form(first) != "condition":
-        return deciders.fixes(situation, first)[:1]
+        return remedies.fixes(situation, first)[:1]
     return (
         (
-            f"Decide together before {deciders.quoted(first)}: all_reduce the condition with MIN "
-            "or MAX, then let every rank take the same branch."
+            f"Decide together before {deciders.quoted(first)}: all_reduce {remedies.tested(first)} "
+            "with MIN or MAX, then let every rank take the same branch."
         ),
     )
 
@@ -187,7 +187,7 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
             f"Or if it is meant, let the {op} of rank {found.call.peer} do so, too.",
         )
     is_message = found.call.peer is not None
-    best = deciders.fixes(situation, first)[:2]
+    best = remedies.fixes(situation, first)[:2]
     if form == "condition" and is_message:
         best = (
             (

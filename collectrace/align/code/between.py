@@ -15,9 +15,20 @@ from typing import Final, NamedTuple
 from collectrace.align.code import branches, calls
 from collectrace.align.code.branches import TARGETS, Region
 from collectrace.align.code.files import Gap
-from collectrace.align.code.graph import NEXT, Kind, Node, Outcome, Way, called_name
+from collectrace.align.code.graph import (
+    NEXT,
+    NOT_TAKEN,
+    TAKEN,
+    Kind,
+    Node,
+    Outcome,
+    Way,
+    called_name,
+)
 from collectrace.align.code.paths import Context, Edge, Paths
+from collectrace.align.code.places import Place
 from collectrace.align.code.program import Level, Program, Stack
+from collectrace.align.code.rank_conditions import outcome_on
 
 _UNWINDING: Final = (1 << 50, 1 << 51)
 """Added to the number of a step while the exception that ends the one or other side goes out."""
@@ -25,6 +36,9 @@ _UNWINDING: Final = (1 << 50, 1 << 51)
 _ANY: Final = sum(_UNWINDING)
 
 _RAISES: Final = Outcome(Way.RAISED)
+
+_WAYS: Final[dict[bool | None, Outcome]] = {True: TAKEN, False: NOT_TAKEN}
+"""The outcome of a test by its value."""
 
 
 class Finished(NamedTuple):
@@ -100,6 +114,12 @@ class Between:
         self._raising: dict[int, list[int]] = {}
         """By step that raises an exception that ends a side, the mark of its way out."""
         self._finished: list[Edge] = []
+        self._program = program
+        self._ranks = [side.rank for side in sides]
+        self._asks_rank = True
+        """A condition on the rank alone lets a side take one way only."""
+        self._is_closed = False
+        """Such a condition was met."""
         self._is_direct = all(side.is_direct for side in sides)
         """No way leads through another call that every rank records."""
         self._may_exit = False
@@ -130,22 +150,29 @@ class Between:
 
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
         """Return the region between the calls, after those before the last call that matter."""
-        region = self._explore(self._edges, self._begin)
-        if self._is_direct and not all(target in region.leads for target in TARGETS):
+        by_rank = self._explore(self._edges, self._begin)
+        region = by_rank
+        if self._is_closed:
+            self._asks_rank = False
+            region = self._explore(self._edges, self._begin)
+        if self._is_closed and by_rank.is_whole and region.is_whole:
+            by_rank.without = region
+            region = by_rank
+        if self._is_direct and not region.is_whole:
             self._is_direct = False
             region = self._explore(self._edges, self._begin)
-        if not all(target in region.leads for target in TARGETS):
+        if not region.is_whole:
             # A name stands for another function than it seems to.
             self.paths.is_trusting = False
             self._may_exit = True
             region = self._explore(self._edges, self._begin)
-        if self._raised and not all(target in region.leads for target in TARGETS):
+        if self._raised and not region.is_whole:
             # The exception was raised before the last call, and a ``finally`` holds it up.
             begin = [step | mark for step in self._begin for mark in self._raised]
             region = self._explore(self._edges, begin)
-            if not all(target in region.leads for target in TARGETS):
+            if not region.is_whole:
                 region = self._explore(self._edges, [*self._begin, *begin])
-        if not all(target in region.leads for target in TARGETS):
+        if not region.is_whole:
             gaps.add(Gap.UNREACHABLE)
         before = self._before(region)
         if before is not None:
@@ -234,7 +261,22 @@ class Between:
         if self._is_direct and not made and calls.is_recorded(node.tree, context.function):
             return
         yield from self._ended(plain, node, mark)
-        yield from self._marked(self.paths.edges(plain), mark, node)
+        edges = self._marked(self.paths.edges(plain), mark, node)
+        yield from self._open(edges, context, node) if node.kind is Kind.TEST else edges
+
+    def _open(self, edges: Iterable[Edge], context: Context, node: Node) -> Iterator[Edge]:
+        """Return the ways on from a test, each for the sides on which it may have this outcome."""
+        place = Place(context.function, node, context)
+        known = [
+            outcome_on(self._program, node.tree, place, rank) if self._asks_rank else None
+            for rank in self._ranks
+        ]
+        marks = [(branches.ONE, _WAYS.get(known[0])), (branches.TWO, _WAYS.get(known[1]))]
+        for edge in edges:
+            tests = edge.outcome in _WAYS.values()
+            closed = sum(mark for mark, way in marks if tests and way not in (None, edge.outcome))
+            self._is_closed |= closed > 0
+            yield edge._replace(sides=edge.sides & ~closed)
 
     def _ended(self, step: int, node: Node, mark: int) -> Iterator[Edge]:
         """Return the edges to the ends of the sides, and those of an exception that ends one."""

@@ -35,9 +35,31 @@ class Region:
     edges: dict[int, list[Edge]]
     """By step those that lead to a target; the steps in the order in which they are reached."""
     leads: dict[int, int]
-    """By step the targets that can be reached: a sum of ``ONE`` and ``TWO``."""
+    """By step the sides that come by it on the way to their targets: ``ONE``, ``TWO`` or both."""
     loops: Callable[[int], tuple[int, ...]]
     """Returns the heads of the loops around a step, outermost first."""
+    begin: tuple[int, ...]
+    """The steps that stand for the last call."""
+    without: Region | None = None
+    """The region if each side could take each edge; None: it is the same."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both targets are reached."""
+        return all(target in self.leads for target in TARGETS)
+
+    def must_pass(self, step: int) -> bool:
+        """Whether each path to either target leads through a step."""
+        seen = {step, *self.begin}
+        todo = [one for one in self.begin if one != step]
+        while todo:
+            for edge in self.edges.get(todo.pop(), ()):
+                if edge.target in TARGETS:
+                    return False
+                if edge.target not in seen:
+                    seen.add(edge.target)
+                    todo.append(edge.target)
+        return True
 
 
 def explore(
@@ -48,7 +70,8 @@ def explore(
     """Return the region between the last call and the next ones.
 
     Args:
-        edges_of: returns the edges of a step. Those that make a next call lead to a target.
+        edges_of: returns the edges of a step, with the sides that can take them. Those that make
+            a next call lead to a target.
         loops: returns the loops around a step.
         begin: the steps that stand for the last call.
 
@@ -56,34 +79,46 @@ def explore(
         OverflowError: it is too large.
 
     """
+    first = tuple(begin)
     edges: dict[int, list[Edge]] = {}
-    before: dict[int, list[int]] = {}
-    todo = deque(begin)
-    seen = {*todo, *TARGETS}
+    before: dict[int, list[tuple[int, int]]] = {}
+    todo = deque(first)
+    comes = dict.fromkeys(first, BOTH)
     while todo:
         step = todo.popleft()
         if len(edges) >= MOST_STEPS:
             raise OverflowError
-        edges[step] = found = list(edges_of(step))
-        for edge in found:
-            before.setdefault(edge.target, []).append(step)
-            if edge.target not in seen:
-                seen.add(edge.target)
-                todo.append(edge.target)
+        if step not in edges:
+            edges[step] = list(edges_of(step))
+            for edge in edges[step]:
+                before.setdefault(edge.target, []).append((step, edge.sides))
+        for edge in edges[step]:
+            known = comes.get(edge.target, 0)
+            now = known | (comes[step] & edge.sides)
+            if now != known:
+                comes[edge.target] = now
+                if edge.target not in TARGETS:
+                    todo.append(edge.target)
     leads: dict[int, int] = {}
     for mark, target in zip((ONE, TWO), TARGETS, strict=True):
-        back = [target] if target in before else []
+        back = [target] if comes.get(target, 0) & mark else []
         while back:
             step = back.pop()
-            if not leads.get(step, 0) & mark:
+            if comes[step] & mark and not leads.get(step, 0) & mark:
                 leads[step] = leads.get(step, 0) | mark
-                back += before.get(step, ())
+                back += (one for one, sides in before.get(step, ()) if sides & mark)
     relevant = {
-        step: [edge for edge in found if edge.target in leads]
-        for step, found in edges.items()
-        if step in leads
+        step: list(_leading(step, found, leads)) for step, found in edges.items() if step in leads
     }
-    return Region(relevant, leads, loops)
+    return Region(relevant, leads, loops, first)
+
+
+def _leading(step: int, edges: Iterable[Edge], leads: Mapping[int, int]) -> Iterator[Edge]:
+    """Return the edges by which a side comes to its target, each with these sides."""
+    for edge in edges:
+        sides = edge.sides & leads[step] & leads.get(edge.target, 0)
+        if sides:
+            yield edge if edge.sides == sides else edge._replace(sides=sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +133,9 @@ class Branch:
 def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
     """Return the branches that separate the targets, in the order in which they are reached.
 
+    A branch that each side can take one way only separates them if it would otherwise, too: its
+    ways may come together before the targets.
+
     Args:
         region: the steps between the calls.
         same: the targets are one step, and differ only in the iteration in which it is reached.
@@ -105,8 +143,15 @@ def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Br
             common step; otherwise such a branch counts as one that separates them.
 
     """
-    if not all(target in region.leads for target in TARGETS):
+    if not region.is_whole:
         return
+    among = set(separating(region.without, same=same, exact=exact)) if region.without else None
+    for branch in _separating(region, same=same, exact=exact):
+        if among is None or branch in among:
+            yield branch
+
+
+def _separating(region: Region, *, same: bool, exact: bool) -> Iterator[Branch]:
     separation = _Separation(region, {} if same else _meeting_points(region), same, exact)
     for step, edges in region.edges.items():
         if len({edge.target for edge in edges}) < 2:
@@ -134,9 +179,8 @@ class _Separation:
     def by_exception(self, step: int, edges: Sequence[Edge]) -> bool:
         """Whether an exception and another outcome of a step do."""
         if not self.same:
-            leads = self.region.leads
-            raised = {leads[edge.target] for edge in edges if edge.is_exception}
-            normal = {leads[edge.target] for edge in edges if not edge.is_exception}
+            raised = {edge.sides for edge in edges if edge.is_exception}
+            normal = {edge.sides for edge in edges if not edge.is_exception}
             if not normal:
                 return False
             if len(raised | normal) > 1:
@@ -152,9 +196,9 @@ class _Separation:
         around = region.loops(step)
         if self.same:
             return bool(around) and _are_apart(region, step, edges, around, same=True)
-        if len({region.leads[edge.target] for edge in edges}) > 1:
+        if len({edge.sides for edge in edges}) > 1:
             return True
-        if any(region.leads[edge.target] != BOTH for edge in edges):
+        if any(edge.sides != BOTH for edge in edges):
             return False
         meeting = self.meets.get(step)
         if meeting is not None and not _iterates(region, edges, meeting, around):

@@ -96,12 +96,12 @@ _BUILTIN: Final = frozenset({"range", "enumerate", "reversed", "zip", "sorted", 
 
 
 def is_constant(condition: ast.AST | None) -> bool:
-    """Whether an expression has one value, whenever it is evaluated: ``range(3)``."""
+    """Whether an expression has one value, whenever it is evaluated: ``range(3)``, ``DEBUG``."""
     if condition is None:
         return False
     return all(
         isinstance(one, ast.Constant | ast.Tuple | ast.List | ast.Call | ast.expr_context)
-        or (isinstance(one, ast.Name) and one.id in _BUILTIN)
+        or (isinstance(one, ast.Name) and (one.id in _BUILTIN or one.id.isupper()))
         for one in ast.walk(condition)
     )
 

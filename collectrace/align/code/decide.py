@@ -10,67 +10,33 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
 from collectrace.align.code.conditions import OPPOSITE, condition_of, is_constant, is_negated
-from collectrace.align.code.files import Function, Gap
+from collectrace.align.code.decisions import (
+    IMPORTS,
+    Answer,
+    Decision,
+    Outcomes,
+    Strength,
+    asks_name,
+    at_line,
+    is_item,
+    joined,
+    line_of,
+    where,
+)
+from collectrace.align.code.files import Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
-from collectrace.align.code.places import Agreements, Nothing, Place, Site, Source
+from collectrace.align.code.places import Agreements, Nothing, Place, Site
 from collectrace.align.code.program import Program
-from collectrace.align.code.rank_conditions import RankCondition
+from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
-
-
-class Strength(Enum):
-    """How sure it is that a statement decided."""
-
-    ONLY = "only"
-    """The source shows no other statement that can have decided."""
-    POSSIBLE = "possible"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A statement that can have sent two ranks different ways."""
-
-    site: Site
-    text: str
-    """The line, without indentation."""
-    function: str
-    """Qualified name."""
-    outcomes: tuple[Outcome | None, Outcome | None]
-    """What it did on either side; None: it may have done several things."""
-    origins: tuple[Origin, ...]
-    """What it depends on, the most telling first."""
-    strength: Strength = Strength.POSSIBLE
-    comes_from: Site | None = None
-    """The line at which the first of its origins comes in, if it is another one."""
-    is_constant: bool = False
-    """Whether its outcomes are the same each time: ``for _ in range(3)``."""
-
-    @property
-    def origin(self) -> Origin:
-        """The most telling of what it depends on."""
-        return self.origins[0] if self.origins else Origin.UNKNOWN
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The decisions between two next calls."""
-
-    decisions: tuple[Decision, ...] = ()
-    """In the order in which control reaches them after the last common call."""
-    dropped: tuple[Decision, ...] = ()
-    """Branches between the calls that depend on agreed values alone. If nothing else is found, the
-    ranks diverged before: one of them has made an iteration without a call."""
-    gaps: frozenset[Gap] = frozenset()
-    """Why a decision may be missing from the list."""
 
 
 def decide(
@@ -127,6 +93,9 @@ class _Found:
         self._drops_agreed = drops_agreed
         self._kept: dict[Site, Decision] = {}
         self._dropped: dict[Site, Decision] = {}
+        self._constant: dict[Site, Decision] = {}
+        """Those whose outcome is a constant that was not followed: the same on all ranks, most
+        probably."""
 
     def add(self, decisions: Iterable[Decision]) -> None:
         """Add decisions. Those of one line become one, with what any of them depends on."""
@@ -134,14 +103,19 @@ class _Found:
             is_agreed = one.origins == (Origin.AGREED,)
             is_dropped = is_agreed and (self._drops_agreed or one.is_constant)
             group = self._dropped if is_dropped else self._kept
+            if one.is_constant and {*one.origins} <= {Origin.UNKNOWN, Origin.AGREED}:
+                group = self._dropped if is_dropped else self._constant
             known = group.setdefault(one.site, one)
             if known is not one:
-                both = origins.sorted_by_weight({*known.origins, *one.origins})
-                group[one.site] = replace(known, origins=both)
+                group[one.site] = joined(known, one)
 
     def answer(self, gaps: set[Gap]) -> Answer:
         """Return the answer."""
-        decisions = tuple(self._kept.values())
+        parts = self._constant
+        decisions = tuple(
+            joined(one, parts[site]) if site in parts else one
+            for site, one in (self._kept or parts).items()
+        )
         dropped = tuple(one for site, one in self._dropped.items() if site not in self._kept)
         if dropped and not decisions:
             gaps.add(Gap.EARLIER)
@@ -176,22 +150,66 @@ class _Naming:
             yield from self._by_exception(branch)
             return
         edges = self._region.edges[branch.step]
-        outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
-        if is_negated(node):
-            outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
+        parts = self._parts(branch.step)
+        outcomes = [self._outcome(parts, one) for one in (branches.ONE, branches.TWO)]
         found, comes_from = self._origins(context, node, edges)
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
             # Whoever called the function, or consumes the generator, decides what follows.
             context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
-        decision = _decision(
-            context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
+        if outcomes[0] == outcomes[1] and None not in outcomes and node.kind is Kind.TEST:
+            return  # it led both the same way
+        decision = at_line(
+            context.function, line_of(node), (outcomes[0], outcomes[1]), found, comes_from
         )
-        yield replace(decision, is_constant=is_constant(condition_of(node)))
+        is_certain = (
+            outcomes[0] != outcomes[1]
+            and None not in outcomes
+            and any(map(self._region.must_pass, parts))
+        )
+        yield replace(
+            decision,
+            is_constant=is_constant(condition_of(node)),
+            strength=Strength.ONLY if is_certain else Strength.POSSIBLE,
+        )
+
+    def _parts(self, step: int) -> Sequence[int]:
+        """Return the steps that test the parts of one condition, as of ``a and b``."""
+        context, node = self._between.owner(step)
+        if node.kind is not Kind.TEST or not isinstance(node.head, _TESTING):
+            return (step,)
+        return [
+            other
+            for other in self._region.edges
+            if (owner := self._between.owner(other))[0] is context
+            and owner[1].head is node.head
+            and owner[1].kind is Kind.TEST
+        ]
+
+    def _outcome(self, parts: Sequence[int], mark: int) -> Outcome | None:
+        """Return what a branch did on a side; None: several outcomes are possible.
+
+        The outcome of a part of a condition counts if no other part is evaluated after it.
+        """
+        found = set()
+        for step in parts:
+            context, node = self._between.owner(step)
+            for edge in self._region.edges[step]:
+                if edge.sides & mark and not self._goes_on(context, node, edge.target):
+                    way = OPPOSITE.get(edge.outcome, edge.outcome)
+                    found.add(way if is_negated(node) else edge.outcome)
+        return found.pop() if len(found) == 1 else None
+
+    def _goes_on(self, context: Context, node: Node, target: int) -> bool:
+        """Whether a step belongs to the same condition as a part of it."""
+        if target in TARGETS or not isinstance(node.head, _TESTING):
+            return False
+        where, other = self._between.owner(target)
+        return where is context and any(one is other.tree for one in ast.walk(node.head.test))
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]
-        normal = _leads(self._region, (edge for edge in edges if not edge.is_exception))
+        normal = _leads(edge for edge in edges if not edge.is_exception)
         handlers = dict(self._handlers(branch, normal if branch.by_exception else 0))
         # That both raised, and differ in the exception, only if no simpler reading is left.
         if not branch.by_exception and handlers.keys() & self._handled:
@@ -200,7 +218,7 @@ class _Naming:
         for step, lead in handlers.items():
             context, node = self._between.owner(step)
             outcomes = _handled(node, lead, normal)
-            yield _decision(context.function, _line(node), outcomes, (Origin.EXCEPTION,))
+            yield at_line(context.function, line_of(node), outcomes, (Origin.EXCEPTION,))
 
     def _origins(
         self, context: Context, node: Node, edges: Sequence[Edge]
@@ -214,12 +232,14 @@ class _Naming:
         place = Place(context.function, node, context)
         sources = self._tracer.sources(condition, place) if condition is not None else []
         found = origins.sorted_by_weight(one.origin for one in sources)
-        comes_from = _where(sources, found, _line(node))
+        if asks_name(condition):  # the loop whose item it is tells most
+            sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
+        comes_from = where(sources, found, line_of(node))
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
         if found == (Origin.RANK,) and node.kind is Kind.TEST and condition is not None:
-            outcomes = {_of_rank(self._program, condition, place, one) for one in self._ranks}
+            outcomes = {outcome_on(self._program, condition, place, one) for one in self._ranks}
             if len(outcomes) == 1 and None not in outcomes:
                 return (Origin.AGREED,), None
         return found or (Origin.UNKNOWN,), comes_from
@@ -273,77 +293,25 @@ class _Arguments:
             place = Place(context.function, node, context)
             for source in self._tracer.sources(operand, place):
                 at = source.place
-                line = _line(at.node) if at.node is not None else at.line
-                is_import = at.node is not None and isinstance(at.node.tree, _IMPORTS)
+                line = line_of(at.node) if at.node is not None else at.line
+                is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 if line and not is_import and source.origin is not Origin.AGREED:
-                    yield _decision(at.function, line, (computed, computed), (source.origin,))
+                    found = (source.origin,)
+                    comes_from = where([source], found, line)
+                    yield at_line(at.function, line, (computed, computed), found, comes_from)
 
 
-_IMPORTS = ast.Import, ast.ImportFrom
+_TESTING = ast.If, ast.While, ast.Assert
 
 
-def _where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
-    """Return the line at which the first origin of a value comes in, if it is another one."""
-    for one in sources:
-        place = one.inner or one.place
-        node = place.node
-        is_import = node is not None and isinstance(node.tree, _IMPORTS)
-        if found and one.origin is found[0] and not is_import:
-            at = node.line if node is not None else place.line
-            here = Site(place.function.file.path, at)
-            return here if at and at != line else None
-    return None
-
-
-def _decision(
-    function: Function,
-    line: int,
-    outcomes: _Outcomes,
-    found: tuple[Origin, ...],
-    comes_from: Site | None = None,
-) -> Decision:
-    file = function.file
-    text = file.line(line)
-    at = Site(file.path, line)
-    return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
-
-
-def _of_rank(program: Program, test: ast.AST, place: Place, rank: int) -> bool | None:
-    """Return the outcome of a test of the rank; None: it is not known."""
-    found = {
-        RankCondition(program, rank, assumed=assumed).outcome(test, place)
-        for assumed in (False, True)
-    }
-    return found.pop() if len(found) == 1 else None
-
-
-_COMPOUND = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Assert
-
-
-def _line(node: Node) -> int:
-    """Return the line by which a reader knows a step."""
-    if node.kind in (Kind.TEST, Kind.LOOP) and isinstance(node.head, _COMPOUND):
-        return node.head.lineno
-    return node.line
-
-
-_Outcomes = tuple[Outcome | None, Outcome | None]
-
-
-def _leads(region: Region, edges: Iterable[Edge]) -> int:
+def _leads(edges: Iterable[Edge]) -> int:
     found = 0
     for edge in edges:
-        found |= region.leads[edge.target]
+        found |= edge.sides
     return found
 
 
-def _outcome(region: Region, edges: Iterable[Edge], mark: int) -> Outcome | None:
-    """Return what a branch did on a side; None: several outcomes are possible."""
-    possible = {edge.outcome for edge in edges if region.leads[edge.target] & mark}
-    return possible.pop() if len(possible) == 1 else None
-
-
-def _handled(handler: Node, lead: int, normal: int) -> _Outcomes:
+def _handled(handler: Node, lead: int, normal: int) -> Outcomes:
     """Return whether a handler was entered on either side; None: it may have been, or not."""
     way = Way.HANDLER if handler.kind is Kind.HANDLER else Way.RAISED
     entered = Outcome(way, line=handler.line)

@@ -194,6 +194,8 @@ def row_of(name: str) -> Row | None:
         found = _PREFIXES.get(".".join(parts[:n]) + ".")
         if found is not None and n < len(parts):
             return found
+    if parts[0] == "torch" and parts[-1] in TRANSPARENT:
+        return None  # ``torch.empty`` makes a tensor, and asks no queue
     if len(parts) > 1:
         return _WHOLE.get(".".join(parts[-2:])) or _METHODS.get(parts[-1])
     return None

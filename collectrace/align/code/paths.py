@@ -52,6 +52,8 @@ class Edge(NamedTuple):
     target: int
     outcome: Outcome
     is_exception: bool
+    sides: int = 3
+    """The sides that can take it: a sum of ``branches.ONE`` and ``branches.TWO``."""
 
 
 class Paths:

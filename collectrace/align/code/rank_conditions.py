@@ -20,7 +20,7 @@ from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, How
 from collectrace.align.code.places import Place
 from collectrace.align.code.program import Program
-from collectrace.align.reading.rank_names import RANK, is_variable
+from collectrace.align.reading.rank_names import RANK, is_asked, is_variable
 
 _DEEPEST: Final = 6
 """Names and calls that lead to one another."""
@@ -199,6 +199,40 @@ class RankCondition:
         if function is place.function and place.node is not None:
             return definitions.reaching(place.node, name)
         return definitions.all(name)
+
+
+def outcome_on(program: Program, test: ast.AST | None, place: Place, rank: int) -> bool | None:
+    """Return the outcome of a test of the rank alone; None: the source does not show it.
+
+    A name such as ``rank`` may stand for another rank: the items of a loop, or an argument.
+    """
+    for one in ast.walk(test) if test is not None else ():
+        if isinstance(one, ast.Name) and RANK.fullmatch(one.id) and _is_given(program, one, place):
+            return None
+    found = {
+        RankCondition(program, rank, assumed=assumed).outcome(test, place)
+        for assumed in (False, True)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_given(program: Program, tree: ast.Name, place: Place) -> bool:
+    """Whether a name gets its value from a loop, or from a caller that passes another value."""
+    definitions, context = program.definitions(place.function), place.context
+    if definitions is None or place.node is None:
+        return False
+    for binding in definitions.reaching(place.node, tree.id):
+        if binding.how in (How.ITEM, How.CHANGE):
+            return True
+        call = context.call.tree if context is not None and context.call is not None else None
+        if binding.how is How.PARAMETER and isinstance(call, ast.Call):
+            passed = names.argument(call, place.function, tree.id)
+            is_its_own = (
+                passed is None or isinstance(passed, ast.Call) or is_asked(ast.unparse(passed))
+            )
+            if not is_its_own:
+                return True
+    return False
 
 
 def _tried(compare: Callable[[Any, Any], bool], rank: int, number: Any) -> bool | None:

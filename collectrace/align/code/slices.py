@@ -176,7 +176,7 @@ class _Trace:
                     yield from self._defined(name, at)
                 case How.ITEM:  # the loop itself is where other items come in
                     found = self.follow(binding.value, at, depth + 1)
-                    yield from (Source(at, one.origin) for one in found)
+                    yield from (Source(at, one.origin, one.inner or one.place) for one in found)
                 case _:
                     yield from self.follow(binding.value, at, depth + 1)
                     if self._may_change(name, binding.value, binding.how, at.function):
@@ -382,7 +382,9 @@ class _Trace:
             if node.kind in (Kind.HANDLER, Kind.DISPATCH):
                 yield Source(place, Origin.EXCEPTION, inner)
             for one in self.follow(value, inner, depth + 3) if value else ():
-                yield Source(place, one.origin, inner)
+                # ``return found`` shows less than the line that gives it its value.
+                further = one.inner or one.place if isinstance(value, ast.Name) else inner
+                yield Source(place, one.origin, further)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from collectrace.align.code.between import Side
-from collectrace.align.code.decide import Decision
+from collectrace.align.code.decisions import Decision
 from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.graph import Way
 from collectrace.align.code.lasting import Lasting
 from collectrace.align.code.program import Program
 from collectrace.align.reading.evidence import RankLog
@@ -21,6 +22,8 @@ Plain = Any
 _UNSETTLED: Final = "unsettled"
 _SHOWS_ALL: Final = ("value", "hash")
 """Fields of a value that tell it from all others of its type."""
+_SHOWS_LENGTH: Final = (*_SHOWS_ALL, "len", "shape")
+"""Fields that tell how many items it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,15 @@ class Held:
     """Of either rank, those that are still what the decision used."""
     later: tuple[str, ...] = ()
     """Names whose values were read, and may have changed since on a rank."""
+    is_length: bool = False
+    """Only how many items a value has counts, as in a loop over it."""
 
     @property
     def strength(self) -> Strength | None:
         """What the values say of the decision; None: nothing."""
         one, two = self.values
-        compared = [_compared(one[name], two[name]) for name in one if name in two]
+        shows = _SHOWS_LENGTH if self.is_length else _SHOWS_ALL
+        compared = [_compared(one[name], two[name], shows) for name in one if name in two]
         if False in compared:
             return "confirmed"
         is_whole = one.keys() == two.keys() and not self.later
@@ -102,7 +108,9 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
             else:
                 later[name] = None
         values.append(mine)
-    return Held((values[0], values[1]), tuple(later))
+    gave_items = any(one is not None and one.way is Way.VALUE for one in decision.outcomes)
+    is_length = decision.text.startswith("for ") and not gave_items
+    return Held((values[0], values[1]), tuple(later), is_length)
 
 
 def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
@@ -123,11 +131,11 @@ def _settled(value: Plain) -> tuple[Plain] | None:
     return (rest,) if len(rest) > 1 else None
 
 
-def _compared(one: Plain, two: Plain) -> bool | None:
+def _compared(one: Plain, two: Plain, shows: Sequence[str]) -> bool | None:
     """Whether two values are equal; None: what was recorded does not tell."""
     if not isinstance(one, dict) or not isinstance(two, dict):
         return bool(one == two)
     if any(one[key] != two[key] for key in one.keys() & two.keys()):
         return False
-    shown = any(key in one and key in two for key in _SHOWS_ALL)
+    shown = any(key in one and key in two for key in shows)
     return True if shown else None

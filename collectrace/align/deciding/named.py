@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from collectrace.align.code import decide
-from collectrace.align.code.decide import Strength
+from collectrace.align.code import decide, decisions
+from collectrace.align.code.decisions import Answer, Strength
 from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
@@ -72,7 +72,7 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
 
 
-_Found = tuple[Pair, decide.Answer]
+_Found = tuple[Pair, Answer]
 
 
 def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
@@ -134,7 +134,7 @@ def _sites(one: _Found) -> set[Site]:
 
 
 def _told(
-    program: Program, pair: Pair, decision: decide.Decision, levels: Sequence[Levels]
+    program: Program, pair: Pair, decision: decisions.Decision, levels: Sequence[Levels]
 ) -> Decision:
     """Return a decision as a finding has it, with the values of the ranks."""
     known = held(program, decision, pair.one.rank, levels)

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence
 
 from collectrace.align.code import names
-from collectrace.align.code.decide import Decision
+from collectrace.align.code.decisions import Decision
 from collectrace.align.code.files import Frame, Gap
 from collectrace.align.code.program import Program
 from collectrace.align.deciding.held import Levels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from collectrace.align.code.decide import Answer
+from collectrace.align.code.decisions import Answer
 from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import announced, led, own_calls

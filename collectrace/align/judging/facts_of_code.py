@@ -8,7 +8,8 @@ from itertools import permutations
 
 from collectrace.align.code.conditions import counts
 from collectrace.align.code.controls import Condition
-from collectrace.align.code.decide import Decision, decide
+from collectrace.align.code.decide import decide
+from collectrace.align.code.decisions import Decision
 from collectrace.align.code.graph import Way
 from collectrace.align.code.names import How
 from collectrace.align.code.origins import Origin

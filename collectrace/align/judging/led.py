@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.between import Finished, Side
-from collectrace.align.code.decide import Answer, Decision
+from collectrace.align.code.decisions import Answer, Decision
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Way
 from collectrace.align.code.names import How

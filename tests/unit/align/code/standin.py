@@ -10,7 +10,8 @@ from types import FrameType
 from typing import Final
 
 from collectrace.align.code.between import Finished, Raised, Side
-from collectrace.align.code.decide import Answer, decide
+from collectrace.align.code.decide import decide
+from collectrace.align.code.decisions import Answer
 from collectrace.align.code.files import Files, Frame
 from collectrace.align.code.places import Agreements
 from collectrace.align.code.program import Program, Stack

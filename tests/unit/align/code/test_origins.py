@@ -52,6 +52,13 @@ def test_every_name_finds_its_row(row: Row, name: str) -> None:
     assert row.where
 
 
+def test_a_constructor_of_tensors_is_no_question_to_a_queue() -> None:
+    assert origins.row_of("torch.empty") is None
+    queue = origins.row_of("tasks.empty")
+    assert queue is not None
+    assert queue.origin is Origin.RECEIVED
+
+
 @pytest.mark.parametrize("origin", [one for one in Origin if one is not Origin.UNKNOWN])
 def test_every_origin_has_a_row_or_a_rule_of_its_own(origin: Origin) -> None:
     assert origin is Origin.EXCEPTION or any(row.origin is origin for row in origins.rows())

@@ -102,6 +102,13 @@ def test_what_two_values_say(one: object, two: object, expected: str | None) -> 
     assert Held(({"name": one}, {"name": two})).strength == expected
 
 
+@pytest.mark.parametrize(("length", "expected"), [(3, "equal"), (4, "confirmed")])
+def test_of_what_a_loop_goes_through_the_length_counts(length: int, expected: str) -> None:
+    one, two = {"type": "list", "len": 3}, {"type": "list", "len": length}
+    assert Held(({"rows": one}, {"rows": two}), is_length=True).strength == expected
+    assert Held(({"rows": one}, {"rows": one})).strength is None
+
+
 def test_what_is_known_of_one_rank_alone_says_nothing() -> None:
     assert Held(({"name": 1}, {})).strength is None
     assert Held(({"name": 1, "other": 2}, {"name": 1})).strength is None

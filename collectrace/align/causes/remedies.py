@@ -1,0 +1,146 @@
+"""What to change about a statement that decided: it names what the statement tests."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from collectrace import words
+from collectrace.align.causes import collectives, deciders, phrases, structure
+from collectrace.align.causes.deciders import Form, form, origin, quoted
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.words import Words
+from collectrace.align.reading.rank_names import RANK
+from collectrace.findings import Decision, DependsOn
+
+_LONGEST: Final = 50
+"""Characters of code that is named in a sentence."""
+
+
+def explained(situation: Situation, found: Decision) -> Words:
+    """Return the words for a statement that decided."""
+    return Words(
+        collectives.headline(situation),
+        deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
+        fixes(situation, found),
+    )
+
+
+def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
+    """Return what to change about a statement that decided, and about others that can have."""
+    others = deciders.rest(situation, chosen)[: deciders.MOST - 1]
+    first = fix(situation, chosen)
+    if origin(chosen) == "root" and form(chosen) in ("condition", "loop"):
+        first = (
+            f"Decide together before {quoted(chosen)}: use all_reduce instead of reduce (or "
+            "all_gather instead of gather), or broadcast what the root decided."
+        )
+    more = [(one, fix(situation, one)) for one in others if form(one) != form(chosen)]
+    return (
+        first,
+        *(f"If {quoted(o)} decided: {words.lower(said)}" for o, said in more if said != first),
+    )
+
+
+def fix(situation: Situation, decision: Decision) -> str:
+    """Return what to change about a statement."""
+    said, kind, on = quoted(decision), form(decision), origin(decision)
+    if kind in ("condition", "loop", "value") and on == "order":
+        return f"Use the same order on every rank: sort what {said} goes through."
+    if kind == "condition" and deciders.is_rank_test(decision):
+        return _of_rank(situation, decision)
+    if kind == "condition" and on in _ONE_DECIDES:
+        return (
+            f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
+            "every rank takes the same branch."
+        )
+    is_break = structure.around(situation, decision).jump == "break"
+    then = "leave the loop in the same iteration" if is_break else "take the same branch"
+    return _FIXES[kind].format(said, then=then, **_named(decision))
+
+
+_FIXES: Final[dict[Form, str]] = {
+    "condition": "Decide together before {}: all_reduce {test} with MIN (true on all ranks) "
+    "or MAX (true on any), then let every rank {then}.",
+    "loop": "Give the loop {} the same number of iterations on every rank. {length} with MIN.",
+    "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
+    "rank make the same calls.",
+    "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
+    "value": "Compute {result} in {} in the same way on every rank, or broadcast it.",
+    "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
+}
+
+
+def tested(decision: Decision) -> str:
+    """Return `` `loss.isfinite()` ``, what a condition tests; if it is too long `the condition`."""
+    return _named(decision)["test"]
+
+
+def computed(decision: Decision) -> str:
+    """Return how to compute a value alike; empty: the statement gives it no name."""
+    name = _named(decision)["result"]
+    return _FIXES["value"].format(quoted(decision), result=name) if name != _RESULT else ""
+
+
+_RESULT: Final = "the result"
+
+
+def _named(decision: Decision) -> dict[str, str]:
+    """Return what a statement tests, how its length is agreed on, and what it computes."""
+    test, result = "the condition", _RESULT
+    length = "Agree on the length first: all_reduce it"
+    head = decision.text.removeprefix("el").partition("  #")[0]
+    try:
+        [node] = ast.parse(f"{head} pass" if head.endswith(":") else head).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        node = ast.Pass()
+    match node:
+        case ast.If(test=tested) if code := _code(head, tested):
+            test = code
+        case ast.While(test=tested) if code := _code(head, tested):
+            length = f"Decide together in each iteration whether it goes on: all_reduce {code}"
+        case ast.For(iter=ast.Call(func=ast.Name("range"), args=[*_, end])) if code := _code(
+            head, end
+        ):
+            length = f"Agree on the length first: all_reduce {code}"
+        case ast.For(iter=items) if code := _code(head, items):
+            length = f"Agree on the length first: all_reduce the number of items of {code}"
+        case ast.Assign(targets=[target]) if code := _code(head, target):
+            result = code
+        case _:
+            pass
+    return {"test": test, "length": length, "result": result}
+
+
+def _code(text: str, tree: ast.expr) -> str:
+    """Return an expression as code in a sentence; empty: it is too long."""
+    found = ast.get_source_segment(text, tree) or ""
+    return f"`{found}`" if 0 < len(found) <= _LONGEST else ""
+
+
+_ONE_DECIDES: Final[dict[DependsOn, str]] = {
+    "clock": "read the clock", "random": "draw the number", "files": "look at the file system",
+    "environment": "read the environment",
+}  # fmt: skip
+
+
+def _of_rank(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    if found.branches > 1:
+        return f"Make the same calls in the same order in all branches of {said}, on every rank."
+    if found.inside:
+        call = phrases.call(found.inside[0][1])
+        return f"Move {call} out of {said}: make the call on every rank, or on none."
+    if found.jump is not None and found.outside:
+        more = ""
+        tests_more = " and " in decision.text or not RANK.search(decision.text)
+        if decision.depends_on[1:] or tests_more:
+            more = (
+                f" If only some ranks may `{found.jump}` there, decide together first: broadcast "
+                f"{tested(decision)}, and let every rank `{found.jump}`."
+            )
+        return (
+            f"Make the calls behind {said} on every rank: move them before it, or make them on "
+            f"none.{more}"
+        )
+    return f"Let every rank take the same branch of {said}."

@@ -1,0 +1,123 @@
+"""What can have decided: the answer's types, and the lines by which a reader knows statements."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from collectrace.align.code import origins
+from collectrace.align.code.files import Function, Gap
+from collectrace.align.code.graph import Kind, Node, Outcome
+from collectrace.align.code.origins import Origin
+from collectrace.align.code.places import Site, Source
+
+Outcomes = tuple[Outcome | None, Outcome | None]
+"""What a statement did on either side; None: it may have done several things."""
+
+
+class Strength(Enum):
+    """How sure it is that a statement decided."""
+
+    ONLY = "only"
+    """The source shows no other statement that can have decided."""
+    POSSIBLE = "possible"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A statement that can have sent two ranks different ways."""
+
+    site: Site
+    text: str
+    """The line, without indentation."""
+    function: str
+    """Qualified name."""
+    outcomes: tuple[Outcome | None, Outcome | None]
+    """What it did on either side; None: it may have done several things."""
+    origins: tuple[Origin, ...]
+    """What it depends on, the most telling first."""
+    strength: Strength = Strength.POSSIBLE
+    comes_from: Site | None = None
+    """The line at which the first of its origins comes in, if it is another one."""
+    is_constant: bool = False
+    """Whether its outcomes are the same each time: ``for _ in range(3)``."""
+
+    @property
+    def origin(self) -> Origin:
+        """The most telling of what it depends on."""
+        return self.origins[0] if self.origins else Origin.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The decisions between two next calls."""
+
+    decisions: tuple[Decision, ...] = ()
+    """In the order in which control reaches them after the last common call."""
+    dropped: tuple[Decision, ...] = ()
+    """Branches between the calls that depend on agreed values alone. If nothing else is found, the
+    ranks diverged before: one of them has made an iteration without a call."""
+    gaps: frozenset[Gap] = frozenset()
+    """Why a decision may be missing from the list."""
+
+
+def joined(one: Decision, other: Decision) -> Decision:
+    """Return a decision with what another one of its line depends on, too."""
+    return replace(one, origins=origins.sorted_by_weight({*one.origins, *other.origins}))
+
+
+IMPORTS: Final = ast.Import, ast.ImportFrom
+
+
+def where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
+    """Return the line at which the first origin of a value comes in, if it is another one."""
+    for one in sources:
+        place = one.inner or one.place
+        node = place.node
+        is_import = node is not None and isinstance(node.tree, IMPORTS)
+        if found and one.origin is found[0] and not is_import:
+            at = node.line if node is not None else place.line
+            here = Site(place.function.file.path, at)
+            return here if at and at != line else None
+    return None
+
+
+def asks_name(condition: ast.AST | None) -> bool:
+    """Whether a condition compares with a constant, as in ``name == "forces"``."""
+    return isinstance(condition, ast.Compare) and any(
+        (isinstance(one, ast.Constant) and isinstance(one.value, str))
+        or (isinstance(one, ast.Name) and one.id.isupper())
+        for one in condition.comparators
+    )
+
+
+def is_item(source: Source) -> bool:
+    """Whether a value comes in as an item of a loop."""
+    return source.place.node is not None and source.place.node.kind is Kind.LOOP
+
+
+def at_line(
+    function: Function,
+    line: int,
+    outcomes: Outcomes,
+    found: tuple[Origin, ...],
+    comes_from: Site | None = None,
+) -> Decision:
+    """Return the decision of a statement at a line of a function."""
+    file = function.file
+    text = file.line(line)
+    at = Site(file.path, line)
+    return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
+
+
+_COMPOUND: Final = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Assert
+
+
+def line_of(node: Node) -> int:
+    """Return the line by which a reader knows a step."""
+    if node.kind in (Kind.TEST, Kind.LOOP) and isinstance(node.head, _COMPOUND):
+        return node.head.lineno
+    return node.line

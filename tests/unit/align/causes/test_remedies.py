@@ -1,0 +1,53 @@
+"""What a reader is told to change names what the statement that decided tests or computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.findings import Finding
+from tests.unit.align.deciding.program import Program
+
+TEXT = """\
+import torch.distributed as dist
+
+def run(data):
+    dist.barrier()  # FIRST
+    {head}  # HEAD
+        dist.all_reduce(data)  # INSIDE
+    dist.broadcast(data, 0)  # BEHIND
+
+run({data})  # MAIN
+"""
+
+MAIN = ("MAIN", "<module>")
+
+
+def finding(folder: Path, head: str, data: str = "load()") -> Finding:
+    """Rank 0 is inside the statement of a head, and rank 1 behind it."""
+    program = Program(folder, TEXT.format(head=head, data=data))
+    for rank, (op, mark) in enumerate((("all_reduce", "INSIDE"), ("broadcast", "BEHIND"))):
+        program.call(rank, "barrier", ("FIRST", "run"), MAIN)
+        program.run.rank(rank).stuck_in(program.call(rank, op, (mark, "run"), MAIN))
+    return program.align().findings[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "named"),
+    [
+        ("if data.isfinite():", "all_reduce `data.isfinite()` with MIN"),
+        ("if not (data > 0).any():", "all_reduce `not (data > 0).any()` with MIN"),
+        ("while data.norm() > 1:", "all_reduce `data.norm() > 1` with MIN"),
+        ("for n in range(data.max()):", "all_reduce `data.max()` with MIN"),
+        ("for one in data.rows:", "all_reduce the number of items of `data.rows` with MIN"),
+        (f"if data.{'a' * 60}:", "all_reduce the condition with MIN"),
+    ],
+)
+def test_a_fix_names_what_is_tested(head: str, named: str, tmp_path: Path) -> None:
+    assert named in finding(tmp_path, head).fix
+
+
+def test_the_reason_names_the_line_that_fills_a_list(tmp_path: Path) -> None:
+    found = finding(tmp_path, "for one in [each for each in data]:", "[losses[rank]]")
+    assert "`run([losses[rank]])" in found.cause

@@ -72,7 +72,7 @@ class Levels:
             for one in self.functions
             if Frame.parse(one.frame).path == function.file.path
             and Frame.parse(one.frame).function == function.qualified
-            and one.first_line == function.first
+            and (function.parent is None or one.first_line == function.first)
         ]
         return found[0] if len(found) == 1 and not found[0].moved else None
 

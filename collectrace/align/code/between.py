@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from collectrace.align.code import branches, calls
 from collectrace.align.code.branches import TARGETS, Region
-from collectrace.align.code.files import Gap
+from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import NEXT, Kind, Node, Outcome, Way, called_name
 from collectrace.align.code.paths import Context, Edge, Paths
 from collectrace.align.code.program import Level, Program, Stack
@@ -72,7 +72,13 @@ class Between:
 
     """
 
-    def __init__(self, program: Program, sides: tuple[Side, Side], gaps: set[Gap]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sides: tuple[Side, Side],
+        gaps: set[Gap],
+        is_shared: Callable[[Function, ast.AST], bool] | None = None,
+    ) -> None:
         last = [program.levels(side.rank, side.last, gaps) for side in sides]
         following = [program.levels(side.rank, side.stack, gaps) for side in sides]
         for n, side in enumerate(sides):
@@ -92,6 +98,10 @@ class Between:
         """Whether the next calls of both sides come from one place."""
         self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
         """That place."""
+        self._shared = (
+            self._iterations(places[2:], is_shared) if is_shared is not None else frozenset()
+        )
+        """Heads of loops of which no other iteration began since the last call."""
         self._entries: dict[int, int] = {}
         """Steps at which an exploration begins, by numbers of their own."""
         self._begin = [*places[0], *places[1]] or [self.paths.number(root, root.graph.entry)]
@@ -119,6 +129,25 @@ class Between:
                         call = Edge(target, Outcome(Way.CALLS), False)
                         self._calls.setdefault(step, []).append(call)
 
+    def _iterations(
+        self, places: Sequence[Sequence[int]], is_shared: Callable[[Function, ast.AST], bool]
+    ) -> frozenset[int]:
+        """Return the heads of the loops around both next calls, made in the same iteration.
+
+        An inner loop counts only if all loops around it do: it may have been begun again.
+        """
+        if not all(places):
+            return frozenset()
+        around = [self.paths.loops(step) for steps in places for step in steps]
+        found: set[int] = set()
+        for head in around[0]:
+            context, node = self.paths.owner(head)
+            is_common = all(head in loops for loops in around)
+            if not is_common or node.head is None or not is_shared(context.function, node.head):
+                break
+            found.add(head)
+        return frozenset(found)
+
     def _named(self, steps: list[int], name: str) -> list[int]:
         """Return the steps that call a function of a name; all, if none does by its name."""
         named = [step for step in steps if called_name(self.paths.owner(step)[1].tree) == name]
@@ -131,6 +160,9 @@ class Between:
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
         """Return the region between the calls, after those before the last call that matter."""
         region = self._explore(self._edges, self._begin)
+        if self._shared and not all(target in region.leads for target in TARGETS):
+            self._shared = frozenset()
+            region = self._explore(self._edges, self._begin)
         if self._is_direct and not all(target in region.leads for target in TARGETS):
             self._is_direct = False
             region = self._explore(self._edges, self._begin)
@@ -216,6 +248,11 @@ class Between:
         return ~(~real & ~_ANY) if real < 0 else real & ~_ANY
 
     def _edges(self, step: int) -> Iterator[Edge]:
+        """Return the edges of a step that no shared iteration rules out."""
+        again = self._shared.intersection(self.paths.loops(self._plain(step)))
+        return (edge for edge in self._all_edges(step) if self._plain(edge.target) not in again)
+
+    def _all_edges(self, step: int) -> Iterator[Edge]:
         """Return the edges of a step, with those to the next calls of the sides."""
         real = self._entries.get(step, step)
         plain = self._plain(step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -80,6 +80,7 @@ def decide(
     agreements: Agreements | None = None,
     *,
     same_data: bool = False,
+    is_shared: Callable[[Function, ast.AST], bool] | None = None,
 ) -> Answer:
     """Return the statements that can have decided between the next calls of two sides.
 
@@ -89,6 +90,7 @@ def decide(
         two: another rank.
         agreements: knows which collectives gave both sides one result; None: nothing is known.
         same_data: the next calls got the same tensors; another argument, as the root, differs.
+        is_shared: whether both sides are in the same iteration of a loop; None: it is not known.
 
     """
     gaps: set[Gap] = set()
@@ -98,7 +100,7 @@ def decide(
     found = _Found(drops_agreed=one.rank != two.rank)
     tracer = Tracer(program, agreements or Nothing())
     try:
-        between = Between(program, (one, two), gaps)
+        between = Between(program, (one, two), gaps, is_shared)
         same = between.same
         for context, node in between.calls if same else ():
             found.add(_Arguments(tracer).decisions(context, node, same_data=same_data))
@@ -110,7 +112,10 @@ def decide(
         gaps.add(Gap.UNREACHABLE)
     except (OverflowError, RecursionError):
         gaps.add(Gap.TOO_LARGE)
-    return found.answer(gaps)
+    answer = found.answer(gaps)
+    if is_shared is not None and not answer.decisions:
+        return decide(program, one, two, agreements, same_data=same_data)
+    return answer
 
 
 def _is_different(program: Program, one: Side, two: Side) -> bool:

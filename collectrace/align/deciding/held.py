@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from collectrace.align.code import names
 from collectrace.align.code.between import Side
 from collectrace.align.code.decide import Decision
 from collectrace.align.code.files import Frame, Function, Gap
@@ -77,6 +79,23 @@ class Levels:
         return found[0] if len(found) == 1 and not found[0].moved else None
 
 
+def is_one_iteration(levels: Sequence[Levels], function: Function, loop: ast.AST) -> bool:
+    """Whether all sides were in the same iteration of a loop, by the value of its variable.
+
+    Two iterations of one loop seldom have the same number or text.
+    """
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    name, values = names.loop_variable(loop), list[Plain]()
+    for one in levels:
+        read = one.of_function(function)
+        line = Frame.parse(read.frame).line if read is not None else 0
+        if read is None or not loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0):
+            return False
+        values.append(read.values.get(name))
+    return type(values[0]) in (int, str) and all(one == values[0] for one in values)
+
+
 def held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
     """Return what the names of a decision held on two ranks, of which ``rank`` is one."""
     at = Frame(decision.site.path, decision.site.line, decision.function)
@@ -86,14 +105,14 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     lasting = Lasting(program, function, decision.site)
     values: list[dict[str, Plain]] = []
     later: dict[str, None] = {}
-    names = lasting.names()
+    used = lasting.names()
     for one, did in zip(levels, decision.outcomes, strict=True):
         mine: dict[str, Plain] = {}
         read = one.of_function(function)
         if read is None:
             values.append(mine)
             continue
-        for name in names:
+        for name in used:
             if name not in read.values:
                 continue
             value = _settled(read.values[name])

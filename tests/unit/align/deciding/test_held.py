@@ -211,6 +211,23 @@ def test_a_function_that_ran_on_while_it_was_read_tells_nothing(tmp_path: Path) 
     assert [side.values for side in found.sides] == [None, None]
 
 
+def test_values_of_a_module_count(tmp_path: Path) -> None:
+    text = "if ready:\n    dist.all_reduce(x)  # SECOND\ndist.barrier()  # LAST\n"
+    program = Program(tmp_path, text)
+    for rank, (op, mark) in enumerate([("all_reduce", "SECOND"), ("barrier", "LAST")]):
+        one = program.run.rank(rank)
+        call = program.call(rank, op, (mark, "<module>"))
+        one.stall(one.inside(call))
+        function = FrameValues(
+            frame=program.frame(mark, "<module>"), first_line=1, values={"ready": not rank}
+        )
+        one.record(Values(reason=STALLED, thread="MainThread", functions=[function]))
+        one.stuck_in(call)
+    [found] = program.decisions()
+    assert found.strength == "confirmed"
+    assert [side.values for side in found.sides] == [{"ready": True}, {"ready": False}]
+
+
 def test_names_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     found = decided(tmp_path, ({"loss": 1.0, "count": 1}, {"loss": 1.0, "count": 2}))
     assert [side.values for side in found.sides] == [{"loss": 1.0}] * 2

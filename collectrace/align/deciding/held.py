@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from collectrace.align.code import names
 from collectrace.align.code.between import Side
 from collectrace.align.code.decide import Decision
 from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.graph import Way
 from collectrace.align.code.lasting import Lasting
 from collectrace.align.code.program import Program
 from collectrace.align.reading.evidence import RankLog
@@ -33,10 +34,14 @@ class Held:
     """Of either rank, those that are still what the decision used."""
     later: tuple[str, ...] = ()
     """Names whose values were read, and may have changed since on a rank."""
+    outcomes: tuple[bool | int | None, bool | int | None] = (None, None)
+    """What the statement did with them on either side; None: they do not tell."""
 
     @property
     def strength(self) -> Strength | None:
         """What the values say of the decision; None: nothing."""
+        if None not in self.outcomes:
+            return "equal" if self.outcomes[0] == self.outcomes[1] else "confirmed"
         one, two = self.values
         compared = [_compared(one[name], two[name]) for name in one if name in two]
         if False in compared:
@@ -106,9 +111,9 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     values: list[dict[str, Plain]] = []
     later: dict[str, None] = {}
     used = lasting.names()
-    for one, did in zip(levels, decision.outcomes, strict=True):
+    for level, did in zip(levels, decision.outcomes, strict=True):
         mine: dict[str, Plain] = {}
-        read = one.of_function(function)
+        read = level.of_function(function)
         if read is None:
             values.append(mine)
             continue
@@ -121,7 +126,11 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
             else:
                 later[name] = None
         values.append(mine)
-    return Held((values[0], values[1]), tuple(later))
+    one, two = values
+    known = Held((one, two), tuple(later))
+    if any(did is not None and did.way is Way.VALUE for did in decision.outcomes):
+        return known  # which items a loop goes through, not how many
+    return replace(known, outcomes=(lasting.outcome(one), lasting.outcome(two)))
 
 
 def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:

@@ -228,6 +228,40 @@ def test_values_of_a_module_count(tmp_path: Path) -> None:
     assert [side.values for side in found.sides] == [{"ready": True}, {"ready": False}]
 
 
+LOOP = """\
+import torch.distributed as dist
+
+records = load()
+for text in records:
+    try:
+        count = parse(text)
+        dist.all_reduce(count)  # REDUCE
+    except ValueError:  # HANDLER
+        continue
+dist.barrier()  # LAST
+"""
+
+
+@pytest.mark.parametrize(("lengths", "expected"), [((9, 9), "equal"), ((8, 9), "confirmed")])
+def test_of_a_loop_the_number_of_iterations_counts(
+    lengths: tuple[int, int], expected: str, tmp_path: Path
+) -> None:
+    program = Program(tmp_path, LOOP)
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", ("REDUCE", "<module>"))
+    for rank, (op, mark) in enumerate([("barrier", "LAST"), ("all_reduce", "REDUCE")]):
+        one = program.run.rank(rank)
+        call = program.call(rank, op, (mark, "<module>"))
+        one.stall(one.inside(call))
+        values = {"records": {"type": "list", "len": lengths[rank]}, "text": {"type": "str"}}
+        function = FrameValues(frame=program.frame(mark, "<module>"), first_line=1, values=values)
+        one.record(Values(reason=STALLED, thread="MainThread", functions=[function]))
+        one.stuck_in(call)
+    loop, handler = program.decisions()
+    assert (loop.text, loop.strength) == ("for text in records:", expected)
+    assert handler.text == "except ValueError:  # HANDLER"
+
+
 def test_names_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     found = decided(tmp_path, ({"loss": 1.0, "count": 1}, {"loss": 1.0, "count": 2}))
     assert [side.values for side in found.sides] == [{"loss": 1.0}] * 2

@@ -185,6 +185,9 @@ class _Naming:
         if is_negated(node):
             outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
         found, comes_from = self._origins(context, node, edges)
+        by_rank = self._is_alike_by_rank(context, node, found)
+        if by_rank:
+            found, comes_from = (Origin.AGREED,), None
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
             # Whoever called the function, or consumes the generator, decides what follows.
@@ -192,7 +195,7 @@ class _Naming:
         decision = _decision(
             context.function, _line(node), (outcomes[0], outcomes[1]), found, comes_from
         )
-        yield replace(decision, is_constant=is_constant(condition_of(node)))
+        yield replace(decision, is_constant=by_rank or is_constant(condition_of(node)))
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]
@@ -223,11 +226,16 @@ class _Naming:
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
-        if found == (Origin.RANK,) and node.kind is Kind.TEST and condition is not None:
-            outcomes = {_of_rank(self._program, condition, place, one) for one in self._ranks}
-            if len(outcomes) == 1 and None not in outcomes:
-                return (Origin.AGREED,), None
         return found or (Origin.UNKNOWN,), comes_from
+
+    def _is_alike_by_rank(self, context: Context, node: Node, found: Sequence[Origin]) -> bool:
+        """Whether a test of the rank has one outcome on both sides, whenever it is made."""
+        condition = condition_of(node)
+        if tuple(found) != (Origin.RANK,) or node.kind is not Kind.TEST or condition is None:
+            return False
+        place = Place(context.function, node, context)
+        outcomes = {_of_rank(self._program, condition, place, one) for one in self._ranks}
+        return len(outcomes) == 1 and None not in outcomes
 
     def _handlers(self, branch: Branch, normal: int) -> Iterator[tuple[int, int]]:
         """Return the handlers that an exception may reach first, if that separates the sides.

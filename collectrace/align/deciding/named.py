@@ -16,6 +16,7 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
+from collectrace.align.deciding.cleanups import is_ruled_out
 from collectrace.align.deciding.held import Levels, held, is_one_iteration
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
@@ -61,7 +62,8 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
         return Decided()
     pair, answer = found
     levels = _levels(case, pair)
-    told = (_told(program, pair, one, levels) for one in answer.decisions)
+    left = (one for one in answer.decisions if not is_ruled_out(case, program, pair, one))
+    told = (_told(program, pair, one, levels) for one in left)
     owners = libraries.owners(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)

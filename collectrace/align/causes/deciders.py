@@ -135,7 +135,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
-            form(one) == "loop" and origin(one) == "unknown" and not known,
+            one.text.startswith(("for ", "async ")) and origin(one) == "unknown" and known < 2,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),

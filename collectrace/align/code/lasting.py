@@ -50,6 +50,16 @@ class Lasting:
                 found[name] = None
         return list(found)[:_MOST_NAMES]
 
+    def is_of_names(self) -> bool:
+        """Whether the statement depends on its names alone, not on what a call returns."""
+        calls_ = (
+            one
+            for node in self._nodes
+            for one in ast.walk(condition_of(node) or node.tree or ast.Pass())
+            if isinstance(one, ast.Call)
+        )
+        return all(called_name(one) in _PURE for one in calls_)
+
     def outcome(self, values: Mapping[str, Any]) -> bool | int | None:
         """Return whether the condition was true, or how many items the loop went through.
 
@@ -105,6 +115,9 @@ class Lasting:
         found = self._program.globals(module).get(name, ())
         return not found or any(one.function is not module for one in found)
 
+
+_PURE: Final = frozenset({"enumerate", "int", "len", "range", "zip"})
+"""Functions whose result depends on what they are given alone."""
 
 _FOLLOWED: Final = (How.VALUE, How.CHANGE, How.ITEM)
 

@@ -36,6 +36,8 @@ class Held:
     """Names whose values were read, and may have changed since on a rank."""
     outcomes: tuple[bool | int | None, bool | int | None] = (None, None)
     """What the statement did with them on either side; None: they do not tell."""
+    is_of_names: bool = True
+    """The statement depends on its names alone."""
 
     @property
     def strength(self) -> Strength | None:
@@ -46,7 +48,7 @@ class Held:
         compared = [_compared(one[name], two[name]) for name in one if name in two]
         if False in compared:
             return "confirmed"
-        is_whole = one.keys() == two.keys() and not self.later
+        is_whole = one.keys() == two.keys() and not self.later and self.is_of_names
         return "equal" if compared and is_whole and all(compared) else None
 
 
@@ -127,7 +129,7 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
                 later[name] = None
         values.append(mine)
     one, two = values
-    known = Held((one, two), tuple(later))
+    known = Held((one, two), tuple(later), is_of_names=lasting.is_of_names())
     if any(did is not None and did.way is Way.VALUE for did in decision.outcomes):
         return known  # which items a loop goes through, not how many
     return replace(known, outcomes=(lasting.outcome(one), lasting.outcome(two)))

@@ -102,6 +102,16 @@ def test_what_two_values_say(one: object, two: object, expected: str | None) -> 
     assert Held(({"name": one}, {"name": two})).strength == expected
 
 
+def test_equal_names_say_nothing_of_what_a_call_returns() -> None:
+    assert Held(({"name": 1}, {"name": 1}), is_of_names=False).strength is None
+    assert Held(({"name": 1}, {"name": 2}), is_of_names=False).strength == "confirmed"
+    assert lasting().is_of_names()
+    program = Code(Files(Texts(train="if get_rank() == 0 or everywhere:\n    reduce()\n")))
+    function = program.files.function(0, Frame("train", 1, "<module>"))
+    assert isinstance(function, Function)
+    assert not Lasting(program, function, Site("train", 1)).is_of_names()
+
+
 def test_what_is_known_of_one_rank_alone_says_nothing() -> None:
     assert Held(({"name": 1}, {})).strength is None
     assert Held(({"name": 1, "other": 2}, {"name": 1})).strength is None

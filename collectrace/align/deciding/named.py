@@ -16,8 +16,8 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
-from collectrace.align.deciding.cleanups import is_ruled_out
 from collectrace.align.deciding.held import Levels, held, is_one_iteration
+from collectrace.align.deciding.noted import is_ruled_out, quiet
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -92,9 +92,10 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         is_shared = partial(is_one_iteration, _levels(case, pair))
-        whole = libraries.added(case.evidence.source_files, pair.one, pair.two)
+        own = quiet(case, pair)
+        whole = libraries.added(case.evidence.source_files, *own)
         # A library's code may be too much to follow; the user's own tells what it can.
-        for one, two in dict.fromkeys([whole, (pair.one, pair.two)]):
+        for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
                 program, one, two, agreements, same_data=same_data, is_shared=is_shared
             )

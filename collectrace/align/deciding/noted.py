@@ -1,15 +1,17 @@
-"""A ``finally`` block that a rank did not enter by an exception, by the record.
+"""Exceptions that the tracer would have noted, had they been raised.
 
-The tracer notes an exception during which a call is made. Where a call in the block has no such
-note, the block was entered as usual.
+It notes an exception that leaves a recorded call, and one during which such a call is made. Where a
+call in a ``finally`` block has no such note, the block was entered as usual.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Final
 
+from collectrace.align.code.between import Side
 from collectrace.align.code.decide import Decision
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Way
@@ -22,6 +24,15 @@ from collectrace.align.judging.case import Case
 
 _MOST: Final = 50
 """Exceptions of a rank beyond which some may not have been recorded."""
+
+
+def quiet(case: Case, pair: Pair) -> tuple[Side, Side]:
+    """Return two sides, each with whether no recorded call raised before its next call."""
+    one, two = (
+        replace(side, is_quiet=_raised_none(case, side.rank, made[-1].t if made else 0, t))
+        for side, made, t in zip((pair.one, pair.two), pair.made, pair.times, strict=True)
+    )
+    return one, two
 
 
 def is_ruled_out(case: Case, program: Program, pair: Pair, decision: Decision) -> bool:

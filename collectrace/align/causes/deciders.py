@@ -185,8 +185,21 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             return f"{said} called different functions{which}."
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
+        case "value" if _calls(decision):
+            inside = structure.through(situation, decision)
+            if len(inside) != 1 or len(situation.called) < 2:
+                return f"{said} can have called other functions on some ranks."
+            side, call = inside[0]
+            others = words.ranks(r for s, _ in situation.called if s != side for r in s.ranks)
+            made = words.upper(phrases.made(side.ranks, call))
+            return f"{made} in {said}; {others} did not."
         case "value":
             return f"The result of {said} can differ between the ranks."
+
+
+def _calls(decision: Decision) -> bool:
+    """Whether a statement decided by what it called, not by a value that it computed."""
+    return all(side.did != "value" for side in decision.sides)
 
 
 def _entered(situation: Situation, decision: Decision) -> str:
@@ -273,7 +286,9 @@ def depends(decision: Decision) -> str:
     """Return what a statement depends on, and where that comes in; empty: it is not known."""
     if origin(decision) == "unknown":
         return ""
-    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[origin(decision)]}"
+    kind = form(decision)
+    subject = "What it calls" if kind == "value" and _calls(decision) else _SUBJECTS[kind]
+    said = f"{subject} {ORIGINS[origin(decision)]}"
     source = decision.comes_from
     is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
     if source is None or not is_told or form(decision) == "items":
@@ -341,6 +356,7 @@ def fix(situation: Situation, decision: Decision) -> str:
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
             "every rank takes the same branch."
         )
+    kind = "dispatch" if kind == "value" and _calls(decision) else kind
     is_break = structure.around(situation, decision).jump == "break"
     then = "leave the loop in the same iteration" if is_break else "take the same branch"
     return _FIXES[kind].format(said, then=then)

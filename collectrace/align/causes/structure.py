@@ -65,6 +65,15 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
+def through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
+    """Return the sides whose call was made from the line of a decision, with the call."""
+    return [
+        (side, call)
+        for side, call in situation.called
+        if any(chains.site(frame) == decision.site for frame in side.stack or ())
+    ]
+
+
 def is_nested(situation: Situation, decision: Decision) -> bool:
     """Whether a decision stands inside another one that is no loop: the outer one decided first."""
     line = chains.split(decision.site)[1]

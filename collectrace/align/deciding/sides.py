@@ -91,7 +91,8 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     source, ends = candidate.source, _ends(case, candidate)
     if not isinstance(source, ChannelIssue | tuple):
         own = sorted(ends or (), key=lambda one: one.rank not in candidate.suspects)
-        if len(own) == 2 and found.are_apart_as_usual(*own):
+        is_blamed = len(own) == 2 and own[0].rank in candidate.suspects
+        if is_blamed and found.are_apart_as_usual(*own):
             yield from found.unusual(own[0])
         yield from found.across(ends)
         for end in own:

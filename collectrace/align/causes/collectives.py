@@ -50,7 +50,9 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
         case What.EXTRA if _is_instead(situation):
             return ""
-        case What.EXTRA if _loop_did(situation, "ended", "iterates"):
+        case What.EXTRA if _loop_did(situation, "ended", "iterates") or structure.has_left_loop(
+            situation
+        ):
             return f"{who} left the loop and {_called(situation)}; {others} went on with it"
         case What.EXTRA | What.MORE_ITERATIONS:
             return (

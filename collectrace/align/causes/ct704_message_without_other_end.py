@@ -106,7 +106,8 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
 
 def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
     """Return what ranks should do before they end: sentences; none: they did not."""
-    states = {rank: situation.case.standings[rank].state for rank in guilty}
+    standings = {rank: situation.case.standings[rank] for rank in guilty}
+    states = {rank: one.state for rank, one in standings.items() if not one.by_peers}
     raised = [rank for rank, state in states.items() if state == "raised"]
     finished = [rank for rank, state in states.items() if state == "finished"]
     fixes = []

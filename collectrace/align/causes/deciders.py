@@ -129,7 +129,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
             _OF_MODEL.search(one.text) is not None,
-            form(one) == "loop" and origin(one) == "unknown" and not known,
+            one.text.startswith(("for ", "async ")) and origin(one) == "unknown" and known < 2,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),
@@ -179,8 +179,21 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             return f"{said} called different functions{which}."
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
+        case "value" if calls(decision):
+            inside = structure.through(situation, decision)
+            if len(inside) != 1 or len(situation.called) < 2:
+                return f"{said} can have called other functions on some ranks."
+            side, call = inside[0]
+            others = words.ranks(r for s, _ in situation.called if s != side for r in s.ranks)
+            made = words.upper(phrases.made(side.ranks, call))
+            return f"{made} in {said}; {others} did not."
         case "value":
             return f"The result of {said} can differ between the ranks."
+
+
+def calls(decision: Decision) -> bool:
+    """Whether a statement decided by what it called, not by a value that it computed."""
+    return all(side.did != "value" for side in decision.sides)
 
 
 def _entered(situation: Situation, decision: Decision) -> str:
@@ -300,7 +313,9 @@ def depends(decision: Decision) -> str:
         return ""
     if source is not None and _loop_of(decision) == source:  # it is what is quoted
         source = None
-    said = f"{_SUBJECTS[form(decision)]} {ORIGINS[on]}"
+    kind = form(decision)
+    subject = "What it calls" if kind == "value" and calls(decision) else _SUBJECTS[kind]
+    said = f"{subject} {ORIGINS[on]}"
     if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
     return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."

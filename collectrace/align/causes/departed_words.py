@@ -39,17 +39,18 @@ def told(situation: Situation, found: Departed) -> Words:
 def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
     """Return the statement that decided; None: none is known.
 
-    A condition on the rank alone did not let a rank do otherwise than before. ``ended``: a rank
-    left for good, so a loop tells most.
+    A condition on the rank alone did not let a rank do otherwise than before, unless that is the
+    evidence against it. ``ended``: a rank left for good, so a loop tells most.
     """
     # A context manager that may suppress an exception tells little.
     ranked = [one for one in deciders.ranked(situation) if not one.text.startswith("with ")]
 
+    is_led = any(row.fact == "led_by_its_rank" for row in situation.candidate.evidence)
     sites = {side.call.site for side, _ in situation.called if side.call is not None}
 
     def order(one: Decision) -> tuple[bool, ...]:
         is_loop = deciders.form(one) == "loop"
-        by_rank = deciders.origin(one) == "rank"
+        by_rank = not is_led and deciders.origin(one) == "rank"
         is_agreed = deciders.origin(one) == "agreed"
         return is_agreed, one.site in sites, ended and not is_loop, by_rank
 

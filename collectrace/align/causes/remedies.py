@@ -54,6 +54,7 @@ def fix(situation: Situation, decision: Decision) -> str:
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
             "every rank takes the same branch."
         )
+    kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
     is_break = structure.around(situation, decision).jump == "break"
     then = "leave the loop in the same iteration" if is_break else "take the same branch"
     return _FIXES[kind].format(said, then=then, **_named(decision))

@@ -53,7 +53,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     outside: list[tuple[Side, Call]] = []
     held: set[int | None] = set()
     for side, call in situation.called:
-        line = _line_in(function, side.stack or ())
+        line = _line_of(function, [Frame.parse(one) for one in side.stack or ()])
         part = next((n for n, those in enumerate(parts) if line and _holds(those, line)), None)
         (outside if part is None else inside).append((side, call))
         held.add(part)
@@ -63,6 +63,15 @@ def around(situation: Situation, decision: Decision) -> Around:
         len(held - {None}), _reorders(parts),
         held - {None} == {1} and isinstance(node, ast.If),
     )  # fmt: skip
+
+
+def through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
+    """Return the sides whose call was made from the line of a decision, with the call."""
+    return [
+        (side, call)
+        for side, call in situation.called
+        if any(chains.site(frame) == decision.site for frame in side.stack or ())
+    ]
 
 
 def is_nested(situation: Situation, decision: Decision) -> bool:
@@ -100,6 +109,51 @@ def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.
     return (function, here[0]) if here else None
 
 
+def has_left_loop(situation: Situation) -> bool:
+    """Whether the suspects left a loop that the others are still in, by a statement in it."""
+    pair, found = situation.pair, [one for one in situation.decisions if _may_lead(one)]
+    if pair is None or pair.is_of_one_rank or not found:
+        return False
+    gone, inside = pair.one, pair.two
+    if gone.rank not in situation.suspects:
+        gone, inside = inside, gone
+    for frame in inside.stack:
+        function = situation.case.program.files.function(inside.rank, frame)
+        if isinstance(function, Gap):
+            continue
+        lines = [frame.line, _line_of(function, gone.last), *(_line_if(function, d) for d in found)]
+        behind = _line_of(function, gone.stack)  # 0: it has left the function, too
+        loops = (one for one in ast.walk(function.tree) if isinstance(one, _LOOPS))
+        if any(
+            all(one.lineno <= line <= _end(one) for line in lines) and not 0 < behind <= _end(one)
+            for one in loops
+        ):
+            return True
+    return False
+
+
+def _end(loop: ast.For | ast.AsyncFor | ast.While) -> int:
+    return loop.body[-1].end_lineno or 0
+
+
+def _line_of(function: Function, stack: Sequence[Frame]) -> int:
+    """Return the line of a stack in a function; 0: the stack is not in it."""
+    path, name = function.file.path, function.qualified
+    return next((one.line for one in stack if (one.path, one.function) == (path, name)), 0)
+
+
+def _line_if(function: Function, decision: Decision) -> int:
+    """Return the line of a decision in a function; 0: it is in another one."""
+    path, line = chains.split(decision.site)
+    return line if (path, decision.function) == (function.file.path, function.qualified) else 0
+
+
+def _may_lead(decision: Decision) -> bool:
+    """Whether a decision chooses what is done next, and its values do not rule that out."""
+    ways = {side.did for side in decision.sides} - {None}
+    return decision.strength != "equal" and not ways & {"next", "value"}
+
+
 def _parts(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     """Return the blocks of a statement."""
     for name in ("body", "orelse"):
@@ -115,15 +169,6 @@ def _holds(block: Sequence[ast.stmt], line: int) -> bool:
 
 def _jump(block: Sequence[ast.stmt]) -> Jump | None:
     return _JUMPS.get(type(block[-1]))
-
-
-def _line_in(function: Function, stack: Sequence[str]) -> int:
-    """Return the line of a stack in a function; 0: the stack is not in it."""
-    for text in stack:
-        frame = Frame.parse(text)
-        if frame.path == function.file.path and frame.function == function.qualified:
-            return frame.line
-    return 0
 
 
 def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:

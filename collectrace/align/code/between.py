@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from collectrace.align.code import branches, calls
 from collectrace.align.code.branches import TARGETS, Region
-from collectrace.align.code.files import Gap
+from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import (
     NEXT,
     NOT_TAKEN,
@@ -64,6 +64,8 @@ class Side:
     """Name of the function of the next call: a line may make one of several; empty: not known."""
     is_direct: bool = False
     """The rank made no other call in between, in any group."""
+    is_quiet: bool = False
+    """No recorded call of the rank raised between its last and its next call."""
 
     @property
     def stack(self) -> Stack:
@@ -86,7 +88,13 @@ class Between:
 
     """
 
-    def __init__(self, program: Program, sides: tuple[Side, Side], gaps: set[Gap]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sides: tuple[Side, Side],
+        gaps: set[Gap],
+        is_shared: Callable[[Function, ast.AST], bool] | None = None,
+    ) -> None:
         last = [program.levels(side.rank, side.last, gaps) for side in sides]
         following = [program.levels(side.rank, side.stack, gaps) for side in sides]
         for n, side in enumerate(sides):
@@ -106,6 +114,8 @@ class Between:
         """Whether the next calls of both sides come from one place."""
         self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
         """That place."""
+        self._shared = self._iterations(places[2:], is_shared)
+        """Heads of loops of which no other iteration began since the last call."""
         self._entries: dict[int, int] = {}
         """Steps at which an exploration begins, by numbers of their own."""
         self._begin = [*places[0], *places[1]] or [self.paths.number(root, root.graph.entry)]
@@ -122,6 +132,8 @@ class Between:
         """Such a condition was met."""
         self._is_direct = all(side.is_direct for side in sides)
         """No way leads through another call that every rank records."""
+        self._is_quiet = all(side.is_quiet for side in sides)
+        """No recorded call raised."""
         self._may_exit = False
         """A function that is not known may end the process."""
         self._raised: dict[int, Edge] = {}
@@ -139,6 +151,25 @@ class Between:
                         call = Edge(target, Outcome(Way.CALLS), False)
                         self._calls.setdefault(step, []).append(call)
 
+    def _iterations(
+        self, places: Sequence[Sequence[int]], is_shared: Callable[[Function, ast.AST], bool] | None
+    ) -> frozenset[int]:
+        """Return the heads of the loops around both next calls, made in the same iteration.
+
+        An inner loop counts only if all loops around it do: it may have been begun again.
+        """
+        if is_shared is None or not all(places):
+            return frozenset()
+        around = [self.paths.loops(step) for steps in places for step in steps]
+        found: set[int] = set()
+        for head in around[0]:
+            context, node = self.paths.owner(head)
+            is_common = all(head in loops for loops in around)
+            if not is_common or node.head is None or not is_shared(context.function, node.head):
+                break
+            found.add(head)
+        return frozenset(found)
+
     def _named(self, steps: list[int], name: str) -> list[int]:
         """Return the steps that call a function of a name; all, if none does by its name."""
         named = [step for step in steps if called_name(self.paths.owner(step)[1].tree) == name]
@@ -148,16 +179,26 @@ class Between:
         """Return the context and the node of a step."""
         return self.paths.owner(self._plain(step))
 
+    def _by_rank(self) -> Region:
+        """Return the region in which a condition on the rank alone leads each side its way.
+
+        If that leaves a side without its next call, each side can take each way.
+        """
+        self._asks_rank, self._is_closed = True, False
+        by_rank = self._explore(self._edges, self._begin)
+        if not self._is_closed:
+            return by_rank
+        self._asks_rank = False
+        region = self._explore(self._edges, self._begin)
+        by_rank.without = region
+        return by_rank if by_rank.is_whole else region
+
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
         """Return the region between the calls, after those before the last call that matter."""
-        by_rank = self._explore(self._edges, self._begin)
-        region = by_rank
-        if self._is_closed:
-            self._asks_rank = False
-            region = self._explore(self._edges, self._begin)
-        if self._is_closed and by_rank.is_whole and region.is_whole:
-            by_rank.without = region
-            region = by_rank
+        region = self._by_rank()
+        if self._shared and not region.is_whole:
+            self._shared = frozenset()
+            region = self._by_rank()
         if self._is_direct and not region.is_whole:
             self._is_direct = False
             region = self._explore(self._edges, self._begin)
@@ -243,6 +284,19 @@ class Between:
         return ~(~real & ~_ANY) if real < 0 else real & ~_ANY
 
     def _edges(self, step: int) -> Iterator[Edge]:
+        """Return the edges of a step that the records do not rule out."""
+        plain = self._plain(step)
+        again = self._shared.intersection(self.paths.loops(plain))
+        is_quiet = (
+            self._is_quiet and called_name(self.paths.owner(plain)[1].tree) in calls.COLLECTIVES
+        )
+        return (
+            edge
+            for edge in self._all_edges(step)
+            if self._plain(edge.target) not in again and not (is_quiet and edge.is_exception)
+        )
+
+    def _all_edges(self, step: int) -> Iterator[Edge]:
         """Return the edges of a step, with those to the next calls of the sides."""
         real = self._entries.get(step, step)
         plain = self._plain(step)

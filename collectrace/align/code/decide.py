@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from collectrace.align.code import branches, origins
@@ -29,7 +29,7 @@ from collectrace.align.code.decisions import (
     line_of,
     where,
 )
-from collectrace.align.code.files import Gap
+from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
@@ -46,6 +46,7 @@ def decide(
     agreements: Agreements | None = None,
     *,
     same_data: bool = False,
+    is_shared: Callable[[Function, ast.AST], bool] | None = None,
 ) -> Answer:
     """Return the statements that can have decided between the next calls of two sides.
 
@@ -55,6 +56,7 @@ def decide(
         two: another rank.
         agreements: knows which collectives gave both sides one result; None: nothing is known.
         same_data: the next calls got the same tensors; another argument, as the root, differs.
+        is_shared: whether both sides are in the same iteration of a loop; None: it is not known.
 
     """
     gaps: set[Gap] = set()
@@ -64,7 +66,7 @@ def decide(
     found = _Found(drops_agreed=one.rank != two.rank)
     tracer = Tracer(program, agreements or Nothing())
     try:
-        between = Between(program, (one, two), gaps)
+        between = Between(program, (one, two), gaps, is_shared)
         same = between.same
         for context, node in between.calls if same else ():
             found.add(_Arguments(tracer).decisions(context, node, same_data=same_data))
@@ -76,7 +78,10 @@ def decide(
         gaps.add(Gap.UNREACHABLE)
     except (OverflowError, RecursionError):
         gaps.add(Gap.TOO_LARGE)
-    return found.answer(gaps)
+    answer = found.answer(gaps)
+    if is_shared is not None and not answer.decisions:
+        return decide(program, one, two, agreements, same_data=same_data)
+    return answer
 
 
 def _is_different(program: Program, one: Side, two: Side) -> bool:
@@ -153,6 +158,9 @@ class _Naming:
         parts = self._parts(branch.step)
         outcomes = [self._outcome(parts, one) for one in (branches.ONE, branches.TWO)]
         found, comes_from = self._origins(context, node, edges)
+        by_rank = self._is_alike_by_rank(context, node, found)
+        if by_rank:
+            found, comes_from = (Origin.AGREED,), None
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
             # Whoever called the function, or consumes the generator, decides what follows.
@@ -169,7 +177,7 @@ class _Naming:
         )
         yield replace(
             decision,
-            is_constant=is_constant(condition_of(node)),
+            is_constant=by_rank or is_constant(condition_of(node)),
             strength=Strength.ONLY if is_certain else Strength.POSSIBLE,
         )
 
@@ -238,11 +246,16 @@ class _Naming:
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
-        if found == (Origin.RANK,) and node.kind is Kind.TEST and condition is not None:
-            outcomes = {outcome_on(self._program, condition, place, one) for one in self._ranks}
-            if len(outcomes) == 1 and None not in outcomes:
-                return (Origin.AGREED,), None
         return found or (Origin.UNKNOWN,), comes_from
+
+    def _is_alike_by_rank(self, context: Context, node: Node, found: Sequence[Origin]) -> bool:
+        """Whether a test of the rank has one outcome on both sides, whenever it is made."""
+        condition = condition_of(node)
+        if tuple(found) != (Origin.RANK,) or node.kind is not Kind.TEST or condition is None:
+            return False
+        place = Place(context.function, node, context)
+        outcomes = {outcome_on(self._program, condition, place, one) for one in self._ranks}
+        return len(outcomes) == 1 and None not in outcomes
 
     def _handlers(self, branch: Branch, normal: int) -> Iterator[tuple[int, int]]:
         """Return the handlers that an exception may reach first, if that separates the sides.

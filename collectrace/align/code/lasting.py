@@ -7,10 +7,10 @@ shows that nothing can have bound or changed it since.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from collectrace.align.code import calls, names
+from collectrace.align.code import calls, names, outcomes
 from collectrace.align.code.conditions import OPPOSITE, condition_of, is_negated
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Graph, Kind, Node, Outcome, called_name
@@ -49,6 +49,28 @@ class Lasting:
                     level += [(one.value, one.node) for one in bindings if one.how in _FOLLOWED]
                 found[name] = None
         return list(found)[:_MOST_NAMES]
+
+    def is_of_names(self) -> bool:
+        """Whether the statement depends on its names alone, not on what a call returns."""
+        calls_ = (
+            one
+            for node in self._nodes
+            for one in ast.walk(condition_of(node) or node.tree or ast.Pass())
+            if isinstance(one, ast.Call)
+        )
+        return all(called_name(one) in _PURE for one in calls_)
+
+    def outcome(self, values: Mapping[str, Any]) -> bool | int | None:
+        """Return whether the condition was true, or how many items the loop went through.
+
+        ``values`` are those of its names. None: they do not tell.
+        """
+        head = self._nodes[0].head if self._nodes else None
+        if isinstance(head, ast.For | ast.AsyncFor):
+            return outcomes.length(head.iter, values)
+        if isinstance(head, ast.If | ast.Assert):
+            return outcomes.truth(head.test, values)
+        return None
 
     def lasts(self, name: str, line: int, did: Outcome | None) -> bool:
         """Whether a name has the value that the statement used, when control is at a line.
@@ -93,6 +115,9 @@ class Lasting:
         found = self._program.globals(module).get(name, ())
         return not found or any(one.function is not module for one in found)
 
+
+_PURE: Final = frozenset({"enumerate", "int", "len", "range", "zip"})
+"""Functions whose result depends on what they are given alone."""
 
 _FOLLOWED: Final = (How.VALUE, How.CHANGE, How.ITEM)
 

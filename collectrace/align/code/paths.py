@@ -99,9 +99,7 @@ class Paths:
 
     def number(self, context: Context, node: Node) -> int:
         """Return the number of a step: of a node in a context."""
-        found = context.offset + node.number
-        self._owners[found] = context, node
-        return found
+        return context.offset + node.number
 
     def owner(self, step: int) -> tuple[Context, Node]:
         """Return the context and the node of a step."""
@@ -133,6 +131,7 @@ class Paths:
             raise OverflowError
         made = Context(level.function, level.graph, parent, call, certain, offset, around)
         self._contexts.append(made)
+        self._owners.update((self.number(made, node), (made, node)) for node in level.graph.nodes)
         if parent is not None and call is not None:
             parent.children[call.number].append(made)
         return made

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from collectrace.align.code import names
 from collectrace.align.code.between import Side
 from collectrace.align.code.decisions import Decision
 from collectrace.align.code.files import Frame, Function, Gap
@@ -22,8 +24,6 @@ Plain = Any
 _UNSETTLED: Final = "unsettled"
 _SHOWS_ALL: Final = ("value", "hash")
 """Fields of a value that tell it from all others of its type."""
-_SHOWS_LENGTH: Final = (*_SHOWS_ALL, "len", "shape")
-"""Fields that tell how many items it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,21 @@ class Held:
     """Of either rank, those that are still what the decision used."""
     later: tuple[str, ...] = ()
     """Names whose values were read, and may have changed since on a rank."""
-    is_length: bool = False
-    """Only how many items a value has counts, as in a loop over it."""
+    outcomes: tuple[bool | int | None, bool | int | None] = (None, None)
+    """What the statement did with them on either side; None: they do not tell."""
+    is_of_names: bool = True
+    """The statement depends on its names alone."""
 
     @property
     def strength(self) -> Strength | None:
         """What the values say of the decision; None: nothing."""
+        if None not in self.outcomes:
+            return "equal" if self.outcomes[0] == self.outcomes[1] else "confirmed"
         one, two = self.values
-        shows = _SHOWS_LENGTH if self.is_length else _SHOWS_ALL
-        compared = [_compared(one[name], two[name], shows) for name in one if name in two]
+        compared = [_compared(one[name], two[name]) for name in one if name in two]
         if False in compared:
             return "confirmed"
-        is_whole = one.keys() == two.keys() and not self.later
+        is_whole = one.keys() == two.keys() and not self.later and self.is_of_names
         return "equal" if compared and is_whole and all(compared) else None
 
 
@@ -78,9 +81,26 @@ class Levels:
             for one in self.functions
             if Frame.parse(one.frame).path == function.file.path
             and Frame.parse(one.frame).function == function.qualified
-            and one.first_line == function.first
+            and (function.parent is None or one.first_line == function.first)
         ]
         return found[0] if len(found) == 1 and not found[0].moved else None
+
+
+def is_one_iteration(levels: Sequence[Levels], function: Function, loop: ast.AST) -> bool:
+    """Whether all sides were in the same iteration of a loop, by the value of its variable.
+
+    Two iterations of one loop seldom have the same number or text.
+    """
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return False
+    name, values = names.loop_variable(loop), list[Plain]()
+    for one in levels:
+        read = one.of_function(function)
+        line = Frame.parse(read.frame).line if read is not None else 0
+        if read is None or not loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0):
+            return False
+        values.append(read.values.get(name))
+    return type(values[0]) in (int, str) and all(one == values[0] for one in values)
 
 
 def held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
@@ -92,14 +112,14 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     lasting = Lasting(program, function, decision.site)
     values: list[dict[str, Plain]] = []
     later: dict[str, None] = {}
-    names = lasting.names()
-    for one, did in zip(levels, decision.outcomes, strict=True):
+    used = lasting.names()
+    for level, did in zip(levels, decision.outcomes, strict=True):
         mine: dict[str, Plain] = {}
-        read = one.of_function(function)
+        read = level.of_function(function)
         if read is None:
             values.append(mine)
             continue
-        for name in names:
+        for name in used:
             if name not in read.values:
                 continue
             value = _settled(read.values[name])
@@ -108,9 +128,11 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
             else:
                 later[name] = None
         values.append(mine)
-    gave_items = any(one is not None and one.way is Way.VALUE for one in decision.outcomes)
-    is_length = decision.text.startswith("for ") and not gave_items
-    return Held((values[0], values[1]), tuple(later), is_length)
+    one, two = values
+    known = Held((one, two), tuple(later), is_of_names=lasting.is_of_names())
+    if any(did is not None and did.way is Way.VALUE for did in decision.outcomes):
+        return known  # which items a loop goes through, not how many
+    return replace(known, outcomes=(lasting.outcome(one), lasting.outcome(two)))
 
 
 def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
@@ -131,11 +153,11 @@ def _settled(value: Plain) -> tuple[Plain] | None:
     return (rest,) if len(rest) > 1 else None
 
 
-def _compared(one: Plain, two: Plain, shows: Sequence[str]) -> bool | None:
+def _compared(one: Plain, two: Plain) -> bool | None:
     """Whether two values are equal; None: what was recorded does not tell."""
     if not isinstance(one, dict) or not isinstance(two, dict):
         return bool(one == two)
     if any(one[key] != two[key] for key in one.keys() & two.keys()):
         return False
-    shown = any(key in one and key in two for key in shows)
+    shown = any(key in one and key in two for key in _SHOWS_ALL)
     return True if shown else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -15,9 +16,9 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
-from collectrace.align.deciding.held import Levels, held
+from collectrace.align.deciding.held import Levels, held, is_one_iteration
+from collectrace.align.deciding.noted import is_ruled_out, quiet
 from collectrace.align.deciding.sides import Pair
-from collectrace.align.deciding.unreached import is_unreached
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
@@ -60,16 +61,20 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
     if found is None:
         return Decided()
     pair, answer = found
-    levels = [
-        Levels.of(case.log(side.rank), side, t)
-        for side, t in zip((pair.one, pair.two), pair.times, strict=True)
-    ]
-    rank = pair.one.rank
-    reached = [o for o in answer.decisions if not is_unreached(program, o, rank, levels)]
-    told = (_told(program, pair, one, levels) for one in reached)
+    levels = _levels(case, pair)
+    left = (one for one in answer.decisions if not is_ruled_out(case, program, pair, one))
+    told = (_told(program, pair, one, levels) for one in left)
     owners = libraries.owners(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
+
+
+def _levels(case: Case, pair: Pair) -> list[Levels]:
+    """Return the functions that either side was in, as their variables were read."""
+    return [
+        Levels.of(case.log(side.rank), side, t)
+        for side, t in zip((pair.one, pair.two), pair.times, strict=True)
+    ]
 
 
 _Found = tuple[Pair, Answer]
@@ -86,10 +91,14 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     same_data = candidate.what in ("root_mismatch", "reduce_op_mismatch")
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
-        whole = libraries.added(case.evidence.source_files, pair.one, pair.two)
+        is_shared = partial(is_one_iteration, _levels(case, pair))
+        own = quiet(case, pair)
+        whole = libraries.added(case.evidence.source_files, *own)
         # A library's code may be too much to follow; the user's own tells what it can.
-        for one, two in dict.fromkeys([whole, (pair.one, pair.two)]):
-            answer = decide.decide(program, one, two, agreements, same_data=same_data)
+        for one, two in dict.fromkeys([whole, own]):
+            answer = decide.decide(
+                program, one, two, agreements, same_data=same_data, is_shared=is_shared
+            )
             if answer.decisions:
                 found.append((pair, answer))
                 break

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from collectrace.align.code.between import Finished, Raised, Side
@@ -89,8 +90,12 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     found = _Sides(case)
     source, ends = candidate.source, _ends(case, candidate)
     if not isinstance(source, ChannelIssue | tuple):
+        own = sorted(ends or (), key=lambda one: one.rank not in candidate.suspects)
+        is_blamed = len(own) == 2 and own[0].rank in candidate.suspects
+        if is_blamed and found.are_apart_as_usual(*own):
+            yield from found.unusual(own[0])
         yield from found.across(ends)
-        for end in sorted(ends or (), key=lambda one: one.rank not in candidate.suspects):
+        for end in own:
             if end.call is None:
                 yield from found.lacking(end.rank, candidate.stream)
             else:
@@ -222,6 +227,22 @@ class _Sides:
         after = (_at(made[n + 1]) for n in alike(made, last))
         usual = next((one for one in after if one != here), None)
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
+
+    def are_apart_as_usual(self, end: End, other: End) -> bool:
+        """Whether two ranks usually make the call that one lacks from different lines.
+
+        What sends them to these lines did so in earlier iterations, too: it is no reason.
+        """
+        made, theirs = self._before(end), self._before(other)
+        if not isinstance(other.call, Call) or not made:
+            return False
+        here = tuple(self._case.stack(other.rank, other.call))
+        rows: dict[tuple[Key, int], Entry] = {
+            (one.key, one.seq): one for one in theirs if isinstance(one.key, StreamKey)
+        }
+        usual = (made[n + 1] for n in alike(made, len(made) - 1))
+        met = ((one, rows.get((one.key, one.seq))) for one in usual)
+        return any(it is not None and it.stack == here != one.stack for one, it in islice(met, 1))
 
     def after(self, rank: int, entry: Entry) -> Iterator[Pair]:
         """Return the sides of a rank that did otherwise after a call than each time before."""

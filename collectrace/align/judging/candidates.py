@@ -179,7 +179,12 @@ def deadlocks(case: Case) -> list[Cycle]:
                 first[issue.channel._replace(source=ANY_SOURCE)] = issue.recv.seq
     disputed = {conflict.name for conflict in case.comparison.conflicts}
     # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
-    astray = {issue.channel: issue for issue in case.comparison.channels if issue.near is not None}
+    astray = {
+        channel: issue
+        for issue in case.comparison.channels
+        if issue.near is not None
+        for channel in (issue.channel, issue.near.channel)
+    }
     # Of a send whose receiver was named by its number in a group: another was meant.
     numbered = {
         issue.near.channel

@@ -153,6 +153,17 @@ class Case:
             if (done.group, done.device) == stream and done.peer is None
         ]
 
+    def failed_messages(self, rank: int, channel: ChannelKey) -> list[Done]:
+        """A rank's sends or receives of a channel that raised."""
+        log, is_sender = self.log(rank), rank == channel.source
+        peer = channel.destination if is_sender else channel.source
+        own = channel.group, channel.device, peer, channel.tag, "send" if is_sender else "recv"
+        return [
+            done
+            for done in (log.failed if log is not None else ())
+            if (done.group, done.device, done.peer, done.tag, done.op) == own
+        ]
+
     def asked(self, waiting: Waiting) -> Group | None:
         """The request for the group in whose making a rank waits; None: it waits in a call."""
         log = self.log(waiting.rank)

@@ -12,13 +12,13 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle
 
-_ENDS: Final = ("destination", "source")
-"""What a near miss differs in that may be a circle."""
+ENDS: Final = ("destination", "source")
+"""What a near miss differs in if a rank named another peer; such a send may close a circle."""
 
 
 def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
     """Whether a circle leads through both the receive and the send that nearly fits it."""
-    if issue.near is None or issue.near.differs not in _ENDS:
+    if issue.near is None or issue.near.differs not in ENDS:
         return False
     awaited = {edge.waiting.channel for edge in cycle}
     return {issue.channel, issue.near.channel} <= awaited

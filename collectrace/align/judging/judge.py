@@ -182,6 +182,8 @@ def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
     """
     if cause is effect or cause.kind == effect.kind == "deadlock":
         return False
+    if any(_came_after(case, effect, cause, rank) for rank in effect.present):
+        return False
     rows = isinstance(cause.source, Divergence) and isinstance(effect.source, Divergence)
     if rows and cause.stream == effect.stream:
         return cause.mark == "root" and effect.mark == "fatal"
@@ -212,7 +214,16 @@ def _leads_to(case: Case, cause: Candidate, effect: Candidate, rank: int) -> boo
         return False
     if KINDS[cause.kind].is_passable or cause.kind == "deadlock":
         return True  # it is past the one, and waits in the other or behind it
+    if _came_after(case, cause, effect, rank):
+        return True
     return any(patience.is_there(w, cause) for w in case.standings[rank].waiting)
+
+
+def _came_after(case: Case, first: Candidate, then: Candidate, rank: int) -> bool:
+    """Whether a rank gave up at one candidate's place, and came to the other one's later."""
+    came, went = reached(case, first, rank), reached(case, then, rank)
+    is_later = came is not None and went is not None and came < went
+    return is_later and patience.failed_at(case, first, rank)
 
 
 def reached(case: Case, candidate: Candidate, rank: int) -> int | None:

@@ -12,6 +12,7 @@ from typing import Final
 from collectrace import exceptions
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.closing_send import ENDS
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.reading.evidence import GroupConflict, StreamKey
@@ -55,6 +56,11 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
     if isinstance(source, ChannelIssue):
         if source.near is not None and w.channel == source.near.channel:
             return source.near.send is not None and (w.seq or 0) >= source.near.send.seq
+        if source.near is not None and source.near.differs in ENDS and w.channel is not None:
+            # What else the two exchange in that iteration goes astray with it.
+            ends = {source.channel.source, source.channel.destination}
+            if {w.channel.source, w.channel.destination} == ends and w.channel != source.channel:
+                return True
         # Its ends may bear different numbers where receives from any source have taken some.
         own = source.recv if w.rank == source.channel.destination else source.send
         return w.channel == source.channel and (w.seq or 0) >= (own.seq if own else source.seq)
@@ -70,8 +76,21 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
 def gave_up(case: Case, candidate: Candidate) -> bool:
     """Whether a rank raised there because it had waited in vain, or lost its peer."""
     return any(
-        standing.by_peers and any(is_there(w, candidate) for w in standing.waiting)
+        (standing.by_peers and any(is_there(w, candidate) for w in standing.waiting))
+        or failed_at(case, candidate, standing.rank)
         for standing in (case.standings[rank] for rank in _waiters(candidate))
+    )
+
+
+def failed_at(case: Case, candidate: Candidate, rank: int) -> bool:
+    """Whether a rank's message at a candidate's place timed out, whatever the rank did then."""
+    source = candidate.source
+    if not isinstance(source, ChannelIssue):
+        return False
+    own = source.recv if rank == source.channel.destination else source.send
+    return own is not None and any(
+        done.seq == own.seq and exceptions.gave_up(done.error or "")
+        for done in case.failed_messages(rank, source.channel)
     )
 
 

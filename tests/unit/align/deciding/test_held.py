@@ -102,11 +102,14 @@ def test_what_two_values_say(one: object, two: object, expected: str | None) -> 
     assert Held(({"name": one}, {"name": two})).strength == expected
 
 
-@pytest.mark.parametrize(("length", "expected"), [(3, "equal"), (4, "confirmed")])
-def test_of_what_a_loop_goes_through_the_length_counts(length: int, expected: str) -> None:
-    one, two = {"type": "list", "len": 3}, {"type": "list", "len": length}
-    assert Held(({"rows": one}, {"rows": two}), is_length=True).strength == expected
-    assert Held(({"rows": one}, {"rows": one})).strength is None
+def test_equal_names_say_nothing_of_what_a_call_returns() -> None:
+    assert Held(({"name": 1}, {"name": 1}), is_of_names=False).strength is None
+    assert Held(({"name": 1}, {"name": 2}), is_of_names=False).strength == "confirmed"
+    assert lasting().is_of_names()
+    program = Code(Files(Texts(train="if get_rank() == 0 or everywhere:\n    reduce()\n")))
+    function = program.files.function(0, Frame("train", 1, "<module>"))
+    assert isinstance(function, Function)
+    assert not Lasting(program, function, Site("train", 1)).is_of_names()
 
 
 def test_what_is_known_of_one_rank_alone_says_nothing() -> None:
@@ -216,6 +219,57 @@ def test_a_function_that_ran_on_while_it_was_read_tells_nothing(tmp_path: Path) 
     found = decided(tmp_path, ({"loss": 1.0}, {"loss": 2.0}), moved=True)
     assert found.strength == "only"
     assert [side.values for side in found.sides] == [None, None]
+
+
+def test_values_of_a_module_count(tmp_path: Path) -> None:
+    text = "if ready:\n    dist.all_reduce(x)  # SECOND\ndist.barrier()  # LAST\n"
+    program = Program(tmp_path, text)
+    for rank, (op, mark) in enumerate([("all_reduce", "SECOND"), ("barrier", "LAST")]):
+        one = program.run.rank(rank)
+        call = program.call(rank, op, (mark, "<module>"))
+        one.stall(one.inside(call))
+        function = FrameValues(
+            frame=program.frame(mark, "<module>"), first_line=1, values={"ready": not rank}
+        )
+        one.record(Values(reason=STALLED, thread="MainThread", functions=[function]))
+        one.stuck_in(call)
+    [found] = program.decisions()
+    assert found.strength == "confirmed"
+    assert [side.values for side in found.sides] == [{"ready": True}, {"ready": False}]
+
+
+LOOP = """\
+import torch.distributed as dist
+
+records = load()
+for text in records:
+    try:
+        count = parse(text)
+        dist.all_reduce(count)  # REDUCE
+    except ValueError:  # HANDLER
+        continue
+dist.barrier()  # LAST
+"""
+
+
+@pytest.mark.parametrize(("lengths", "expected"), [((9, 9), "equal"), ((8, 9), "confirmed")])
+def test_of_a_loop_the_number_of_iterations_counts(
+    lengths: tuple[int, int], expected: str, tmp_path: Path
+) -> None:
+    program = Program(tmp_path, LOOP)
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", ("REDUCE", "<module>"))
+    for rank, (op, mark) in enumerate([("barrier", "LAST"), ("all_reduce", "REDUCE")]):
+        one = program.run.rank(rank)
+        call = program.call(rank, op, (mark, "<module>"))
+        one.stall(one.inside(call))
+        values = {"records": {"type": "list", "len": lengths[rank]}, "text": {"type": "str"}}
+        function = FrameValues(frame=program.frame(mark, "<module>"), first_line=1, values=values)
+        one.record(Values(reason=STALLED, thread="MainThread", functions=[function]))
+        one.stuck_in(call)
+    loop, handler = program.decisions()
+    assert (loop.text, loop.strength) == ("for text in records:", expected)
+    assert handler.text == "except ValueError:  # HANDLER"
 
 
 def test_names_that_do_not_matter_are_left_out(tmp_path: Path) -> None:

@@ -264,3 +264,41 @@ def test_without_the_source_there_are_none(tmp_path: Path) -> None:
 def test_every_outcome_and_every_origin_has_a_word() -> None:
     assert {one.value for one in Way} == set(get_args(findings.Way))
     assert {one.value for one in Origin} == set(get_args(findings.DependsOn))
+
+
+LEADER = """\
+import torch.distributed as dist
+
+rank = dist.get_rank()
+for epoch in range(4):
+    dist.all_reduce(x)  # FIRST
+    try:
+        if rank != 0:
+            dist.barrier()  # FOLLOWS
+        prepare(epoch)
+        if rank == 0:
+            dist.barrier()  # LEADS
+    except ValueError:  # HANDLER
+        pass
+    dist.broadcast(x, 0)  # LAST
+"""
+
+
+def test_a_rank_that_usually_meets_others_from_its_own_line_is_compared_with_itself(
+    tmp_path: Path,
+) -> None:
+    program = Program(tmp_path, LEADER, world=3)
+    for rank in range(3):
+        for epoch in range(3):
+            program.call(rank, "all_reduce", ("FIRST", "<module>"))
+            is_last = epoch == 2
+            if rank or not is_last:
+                mark = "FOLLOWS" if rank else "LEADS"
+                call = program.call(rank, "barrier", (mark, "<module>"))
+            if not rank or not is_last:
+                call = program.call(rank, "broadcast", ("LAST", "<module>"), root=0)
+        program.run.rank(rank).stuck_in(call)
+    [found] = program.decisions()
+    assert found.text == "except ValueError:  # HANDLER"
+    assert [(side.rank, side.did) for side in found.sides] == [(0, None), (0, "no_handler")]
+    assert found.strength == "only"

@@ -1,0 +1,76 @@
+"""Which of several statements that can have decided a report names first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from collectrace.findings import Finding
+from tests.unit.align.deciding.program import Program
+
+GUARDED = """\
+import torch.distributed as dist
+
+def update(labels):
+    if not labels.any():
+        return
+    for parameter in model.parameters():
+        dist.all_reduce(parameter)  # REDUCE
+
+for document in range(25):
+    update(load(document))  # UPDATE
+"""
+
+
+def test_a_loop_over_what_is_not_known_comes_after_a_condition_on_data(tmp_path: Path) -> None:
+    program = Program(tmp_path, GUARDED, world=3)
+    at = ("REDUCE", "update"), ("UPDATE", "<module>")
+    for rank in range(3):
+        for _ in range(4):
+            program.call(rank, "all_reduce", *at)
+    program.run.rank(1).exit()
+    for rank in 0, 2:
+        program.run.rank(rank).stuck_in(program.call(rank, "all_reduce", *at))
+    found = program.align().findings[0]
+    assert found.code == "CT102"
+    assert found.cause.startswith("`if not labels.any():`")
+
+
+LED = """\
+import torch.distributed as dist
+
+def exchange():
+    dist.recv(x, before)  # TAKE
+    dist.send(x, after)  # GIVE
+
+for step in range(9):
+    exchange()  # STEP
+    if rank == 2:
+        if is_whole(x):
+            exchange()  # AGAIN
+    dist.barrier()  # MEETS
+"""
+
+
+def led(folder: Path) -> Finding:
+    """A pipeline of three, which the last stage runs once more, by its rank, and alone."""
+    program = Program(folder, LED, world=3)
+    take, give = ("TAKE", "exchange"), ("GIVE", "exchange")
+    step, again = ("STEP", "<module>"), ("AGAIN", "<module>")
+    for _ in range(4):
+        for rank in range(3):
+            one = program.run.rank(rank)
+            if rank:
+                one.recv(rank - 1, **program.at(one, take, step))
+            if rank < 2:
+                one.send(rank + 1, **program.at(one, give, step))
+    for rank in 0, 1:
+        program.run.rank(rank).stuck_in(program.call(rank, "barrier", ("MEETS", "<module>")))
+    last = program.run.rank(2)
+    last.stuck_in(last.recv(1, **program.at(last, take, again)))
+    return program.align().findings[0]
+
+
+def test_a_condition_on_the_rank_comes_first_if_it_is_the_evidence(tmp_path: Path) -> None:
+    found = led(tmp_path)
+    assert [row.fact for row in found.evidence or ()] == ["led_by_its_rank"]
+    assert "inside `if rank == 2:`" in found.cause

@@ -21,24 +21,24 @@ __all__ = ["__version__", "disable", "enable", "on_finding", "step", "trace"]
 def enable(
     log_dir: str | PathLike[str] | None = None,
     *,
-    max_bytes: int | None = None,
-    heartbeat: float | None = None,
-    stall_after: float | None = None,
-    max_failures: int | None = None,
+    max_bytes: int | str | None = None,
+    heartbeat: float | str | None = None,
+    stall_after: float | str | None = None,
+    max_failures: int | str | None = None,
     sources: str | bool | None = None,
     values: str | bool | None = None,
-    library: Iterable[str | PathLike[str]] | None = None,
-    announce: bool | None = None,
-    keep_runs: int | None = None,
-    online: bool | None = None,
+    library: str | Iterable[str | PathLike[str]] | None = None,
+    announce: bool | str | None = None,
+    keep_runs: int | str | None = None,
+    online: bool | str | None = None,
     on_divergence: str | None = None,
 ) -> None:
     """Record every collective this process, and those it starts, will issue.
 
     Call it once, before or after ``init_process_group``; where tracing is on already, it only says
     which of its options that ignores. The arguments are those of
-    :class:`collectrace.config.Config`; what is not given comes from ``COLLECTRACE_*``
-    variables, else from the defaults. Imports torch.
+    :class:`collectrace.config.Config`, in any form that the variables take, such as ``"64M"``;
+    what is not given comes from ``COLLECTRACE_*`` variables, else from the defaults. Imports torch.
 
     Raises:
         CollectraceError: an option that cannot be used, or a torch that cannot be traced; then

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 import re
-from collections.abc import Callable, Mapping
+import reprlib
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from collectrace.errors import CollectraceError
+from collectrace.errors import CollectraceError, OptionError
 
 SWITCH: Final = "COLLECTRACE"
 """The variable that switches tracing on in every process that imports torch, see ``autoload``."""
@@ -31,11 +32,8 @@ OFF: Final = "off"
 FULL: Final = "full"
 LINES: Final = "lines"
 
-LEVELS: Final[dict[str, tuple[str, ...]]] = {
-    "sources": (FULL, LINES, OFF),
-    "values": (VALUES_ON, VALUES_ALL, OFF),
-}
-"""Options that take a word, or a truth value for the first or the last of theirs."""
+SOURCES: Final = (FULL, LINES, OFF)
+VALUES: Final = (VALUES_ON, VALUES_ALL, OFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,44 +102,38 @@ class Config:
 
     @classmethod
     def from_environment(cls, **given: Any) -> Config:
-        """Defaults, overridden by the environment, overridden by ``given`` (None: not given).
+        """Return the defaults, overridden by the environment and by ``given`` (None: not given).
+
+        An option takes the same forms in both, and on the command line: see ``OPTIONS``.
 
         Raises:
-            CollectraceError: a value that cannot be read, or an unknown option.
+            OptionError: values that cannot be used, or unknown options; all of them in one line.
 
         """
-        known = {f.name: f for f in fields(cls)}
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise CollectraceError(
-                f"unknown option {', '.join(unknown)}; the options are {', '.join(known)}"
-            )
+        given = {name: value for name, value in given.items() if value is not None}
         values: dict[str, Any] = {}
-        for name in known:
-            text = os.environ.get(PREFIX + name.upper())
-            if text:
-                values[name] = _read(name, text)
-        values.update({name: value for name, value in given.items() if value is not None})
-        if "log_dir" in values:
-            values["log_dir"] = Path(values["log_dir"])
-        if isinstance(values.get("library"), str | os.PathLike):
-            raise CollectraceError("library must be a list of folders")
-        values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
-        values |= {name: _given_level(name, values[name]) for name in LEVELS if name in values}
-        config = replace(cls(), **values)
-        for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
-            value = getattr(config, name)
-            if not value > 0:  # nan is not, either
-                raise CollectraceError(f"{name} must be greater than zero")
-            if value == math.inf:
-                raise CollectraceError(f"{name} must be finite")
-        if config.on_divergence not in ON_DIVERGENCE:
-            raise CollectraceError(
-                f"on_divergence={config.on_divergence!r} is none of {', '.join(ON_DIVERGENCE)}"
+        wrong = []
+        unknown = sorted(given.keys() - OPTIONS.keys())
+        if unknown:
+            wrong.append(
+                f"unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}"
             )
-        if config.keep_runs < 0:
-            raise CollectraceError("keep_runs must be 0 (all) or more")
-        return config
+        for name, option in OPTIONS.items():
+            variable = PREFIX + name.upper()
+            asked, value = (
+                (name, given[name])
+                if name in given
+                else (variable, os.environ.get(variable) or None)
+            )
+            if value is None:
+                continue
+            try:
+                values[name] = option.read(value)
+            except (ValueError, TypeError, OverflowError):
+                wrong.append(f"{asked}={reprlib.repr(value)} is not {option.wanted}")
+        if wrong:
+            raise OptionError("; ".join(wrong))
+        return replace(cls(), **values)
 
     def to_environment(self) -> dict[str, str]:
         """The variables that give a child process these same options."""
@@ -187,81 +179,173 @@ def mistyped(environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-def size(text: str) -> int:
-    """A number of bytes, with a unit or without: ``4096``, ``512M``, ``1.5 GiB``.
+# -- what an option may be given as -----------------------------------------------------------
+
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
+_TRUTH: Final = {"0": False, "false": False, "no": False, "off": False,
+                 "1": True, "true": True, "yes": True, "on": True}  # fmt: skip
+
+
+def _whole(given: object, least: int) -> int:
+    """Return a whole number: ``20``, ``"20"``, ``2e9``.
+
+    Raises:
+        ValueError: it is none, or too small.
+
+    """
+    text = str(given)
+    try:
+        number = int(text)
+    except ValueError:
+        number = int(float(text))
+        if number != float(text):
+            raise
+    if number < least:
+        raise ValueError(text)
+    return number
+
+
+def _size(given: object) -> int:
+    """Return a number of bytes, with a unit or without: ``4096``, ``512M``, ``1.5 GiB``.
 
     Raises:
         ValueError: it is none.
 
     """
-    found = _SIZE.fullmatch(text.strip())
+    found = _SIZE.fullmatch(str(given).strip())
     if found is None:
-        raise ValueError(text)
+        return _whole(given, 1)
     number, unit = found.groups()
-    if not unit:
-        return int(number)
-    return int(float(number) * 1024 ** ("KMGT".index(unit.upper()) + 1))
+    return _whole(int(float(number) * 1024 ** ("KMGT".index(unit.upper()) + 1)), 1)
 
 
-_SIZE: Final = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)\s*(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
-_TRUTH: Final = {"0": False, "false": False, "no": False, "off": False,
-                 "1": True, "true": True, "yes": True, "on": True}  # fmt: skip
+def _seconds(given: object) -> float:
+    """Return a time that a clock can wait for.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    seconds = float(str(given))
+    if not 0 < seconds <= threading.TIMEOUT_MAX:  # nan is not, either
+        raise ValueError(given)
+    return seconds
 
 
-def _truth(text: str) -> bool:
+def _truth(given: object) -> bool:
+    """Return a truth value: ``True``, ``1``, ``"yes"``, ``"off"``.
+
+    Raises:
+        ValueError: it is none.
+
+    """
     try:
-        return _TRUTH[text.strip().lower()]
+        return _TRUTH[str(given).strip().lower()]
     except KeyError:
-        raise ValueError(text) from None
+        raise ValueError(given) from None
 
 
-def _level(name: str, given: object) -> str:
-    """Return one of an option's levels, by its name or by a truth value.
+def _word(given: object, words: tuple[str, ...]) -> str:
+    """Return one of some words.
+
+    Raises:
+        ValueError: it is none of them.
+
+    """
+    word = str(given).strip().lower()
+    if word not in words:
+        raise ValueError(given)
+    return word
+
+
+def _level(given: object, levels: tuple[str, ...]) -> str:
+    """Return a level, by its name, or by a truth value for the first or the last.
 
     Raises:
         ValueError: it is none of these.
 
     """
-    word, levels = str(given).strip().lower(), LEVELS[name]
-    if word in levels:
-        return word
-    return levels[0] if _truth(word) else levels[-1]
-
-
-def _given_level(name: str, given: object) -> str:
     try:
-        return _level(name, given)
+        return levels[0] if _truth(given) else levels[-1]
     except ValueError:
-        raise CollectraceError(f"{name}={given!r} is none of {', '.join(LEVELS[name])}") from None
+        return _word(given, levels)
 
 
-def folders(text: str) -> tuple[Path, ...]:
-    """Folders, separated as in ``PATH``."""
-    return tuple(Path(folder) for folder in text.split(os.pathsep) if folder)
+def _folder(given: object) -> Path:
+    """Return a path.
+
+    Raises:
+        TypeError: it is none.
+
+    """
+    return Path(cast("str | os.PathLike[str]", given))
 
 
-_READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
-    "log_dir": (Path, "a folder"),
-    "max_bytes": (size, "a whole number, or a size such as 512M or 1G"),
-    "heartbeat": (float, "a number"),
-    "stall_after": (float, "a number"),
-    "max_failures": (int, "a whole number"),
-    "sources": (partial(_level, "sources"), "full, lines or off"),
-    "values": (partial(_level, "values"), "on, all or off"),
-    "library": (folders, "a list of folders"),
-    "announce": (_truth, "0 or 1"),
-    "keep_runs": (int, "a whole number"),
-    "online": (_truth, "0 or 1"),
-    "on_divergence": (str, "a word"),
-}
-"""How the text of each option is read, and what it must be."""
+def _folders(given: object) -> tuple[Path, ...]:
+    """Return folders: a list of them, or a text that separates them as ``PATH`` does.
+
+    Raises:
+        TypeError: it is neither.
+
+    """
+    if isinstance(given, str):
+        return tuple(Path(folder) for folder in given.split(os.pathsep) if folder)
+    if isinstance(given, os.PathLike):
+        return (Path(given),)
+    return tuple(map(_folder, cast("Iterable[object]", given)))
 
 
-def _read(name: str, text: str) -> Any:
-    read, wanted = _READERS[name]
-    try:
-        return read(text)
-    except ValueError:
-        raise CollectraceError(
-            f"{PREFIX}{name.upper()}={text!r} is not {wanted}; unset it or give one"
-        ) from None
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option, however it is given: as an argument, a variable, or on the command line."""
+
+    read: Callable[[object], Any]
+    """Returns its value from any form; raises ValueError, TypeError or OverflowError."""
+    wanted: str
+    """What it must be: follows "is not"."""
+    metavar: str
+    """Its value in ``--help``; empty: it is switched on and off."""
+    what: str
+    """For ``--help``."""
+
+
+_SECONDS: Final = "a number of seconds above 0"
+
+OPTIONS: Final[dict[str, Option]] = {
+    "log_dir": Option(_folder, "a folder", "DIR", "where runs are written"),
+    "max_bytes": Option(
+        _size, "a number of bytes above 0, such as 4096, 512M or 1G", "N",
+        "bytes one rank may keep, such as 512M",
+    ),
+    "stall_after": Option(
+        _seconds, _SECONDS, "S", "seconds after which a pending collective has stalled"
+    ),
+    "heartbeat": Option(_seconds, _SECONDS, "S", "seconds between two heartbeats"),
+    "max_failures": Option(
+        partial(_whole, least=1), "a whole number above 0", "N",
+        "internal failures before the tracer goes silent",
+    ),
+    "library": Option(
+        _folders, f"a list of folders, or a text such as a{os.pathsep}b", f"DIR[{os.pathsep}DIR]",
+        "folders of code that is not the user's own",
+    ),
+    "keep_runs": Option(
+        partial(_whole, least=0), "a whole number from 0 up", "N",
+        "runs that the folder may hold, 0: all; the oldest go",
+    ),
+    "sources": Option(
+        partial(_level, levels=SOURCES), "full, lines or off", "LEVEL",
+        "what to record of the script's text: full, lines or off",
+    ),
+    "values": Option(
+        partial(_level, levels=VALUES), "on, all or off", "LEVEL",
+        "what to record of variables when a rank stalls or fails: on, all or off",
+    ),
+    "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
+    "online": Option(_truth, "0 or 1", "", "have the ranks say themselves what is wrong"),
+    "on_divergence": Option(
+        partial(_word, words=ON_DIVERGENCE), "report, raise or exit", "WORD",
+        "with --online, once an error is proven: report, raise or exit",
+    ),
+}  # fmt: skip
+"""Each field of :class:`Config`, and how it is given."""

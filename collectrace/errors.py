@@ -7,6 +7,10 @@ class CollectraceError(Exception):
     """Anything a person can mend: the message is one line and says what to do."""
 
 
+class OptionError(CollectraceError):
+    """Options that cannot be used. The one line names each, and says what it must be."""
+
+
 class LogError(CollectraceError):
     """The logs cannot be used at all: not there, not readable, not rank files."""
 

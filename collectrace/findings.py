@@ -659,6 +659,17 @@ class Alignment(Tabular):
         return status if are_told else INTERNAL
 
 
+def is_proven(finding: Finding) -> bool:
+    """Return whether it rests on what ranks called, or on their ends, and not on time alone."""
+    if finding.kind in MISMATCHES or finding.kind == "p2p_mismatch":
+        return True
+    absent = {side.state for side in finding.sides if side.call is None}
+    return KINDS[finding.kind].is_absence and bool(absent) and absent <= _ENDED
+
+
+_ENDED: Final = frozenset({"finished", "raised", "died"})
+
+
 def cause_of(findings: Sequence[Finding], n: int) -> int | None:
     """Index of the finding that led to this one. It stands before it: nothing goes round."""
     cause = findings[n].caused_by

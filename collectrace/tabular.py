@@ -14,6 +14,9 @@ from collectrace.printable import clean
 Value = str | int | float | bool | None
 Row = dict[str, Value]
 
+_MOST_LINES: Final = 10
+"""Findings in the text of an alignment."""
+
 _MOST_ROWS: Final = 200
 """Rows of a table in a notebook; :meth:`Tabular.rank_rows` has all."""
 
@@ -91,6 +94,16 @@ class Tabular:
             }
             for rank in self.ranks
         ]
+
+    def __str__(self: Answer) -> str:
+        """The verdict, and a line for each finding: what ``print`` shows."""
+        ranks = f"{self.world_size} rank{'s' * (self.world_size != 1)}"
+        lines = [f"{self.outcome}: {ranks}, run {clean(self.run)}"]
+        for finding in self.findings[:_MOST_LINES]:
+            code = f"[{clean(finding.code)}]" if finding.code else ""
+            lines.append(f"{finding.severity}{code}: {clean(finding.headline)}")
+        more = len(self.findings) - _MOST_LINES
+        return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self: Answer) -> str:
         """What a notebook shows: the verdict, the findings, the ranks."""

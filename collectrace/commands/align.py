@@ -95,7 +95,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--perfetto",
         metavar="FILE",
-        help="write a timeline for ui.perfetto.dev or chrome://tracing (.json, .json.gz)",
+        help="write a timeline for ui.perfetto.dev (.json, .json.gz), or vizviewer on this machine",
     )
     parser.add_argument(
         "--prometheus",

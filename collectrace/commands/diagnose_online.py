@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectrace import exchange, internal
 from collectrace.exchange import Announced, Keys, Turn, Verdict
-from collectrace.findings import KINDS, MISMATCHES
+from collectrace.findings import is_proven
 from collectrace.job_store import JobStore, StoreError
 from collectrace.printable import clean
 from collectrace.report import terminal
@@ -142,7 +142,7 @@ def _verdict(alignment: Alignment, turn: Turn) -> Verdict:
         status=alignment.status,
         headline="" if first is None else _headline(first),
         kind="" if first is None else first.kind,
-        is_proven=first is not None and _is_proven(first),
+        is_proven=first is not None and is_proven(first),
         also=tuple(map(_headline, found[1:_MOST_ERRORS])),
     )
 
@@ -153,23 +153,12 @@ def _errors(alignment: Alignment) -> list[int]:
     Nothing: there is nothing to be told of while the job runs.
     """
     findings = alignment.findings
-    return sorted(terminal.urgent(alignment), key=lambda n: not _is_proven(findings[n]))
+    return sorted(terminal.urgent(alignment), key=lambda n: not is_proven(findings[n]))
 
 
 def _headline(finding: Finding) -> str:
     """On one line, of what any terminal shows."""
     return clean(finding.headline[:_LONGEST_HEADLINE])
-
-
-def _is_proven(finding: Finding) -> bool:
-    """Whether it rests on what ranks called, or on their ends, and not on time alone."""
-    if finding.kind in MISMATCHES or finding.kind == "p2p_mismatch":
-        return True
-    absent = {side.state for side in finding.sides if side.call is None}
-    return KINDS[finding.kind].is_absence and bool(absent) and absent <= _ENDED
-
-
-_ENDED: Final = frozenset({"finished", "raised", "died"})
 
 
 def _write(alignment: Alignment, folder: Path, turn: int) -> dict[str, Path]:

@@ -83,5 +83,7 @@ def show(text: str, out: TextIO) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console(file=out)
+    from collectrace.report import layout
+
+    console = layout.seen(Console(file=out))
     console.print(Markdown(text), width=min(console.width, _WIDEST))

@@ -4,7 +4,7 @@ Looks for rank files, Flight Recorder dumps, an answer of NCCL RAS and ways to s
 Reads files and /proc, and asks RAS; it attaches to no process and stops none.
 
 for example:
-  python -m collectrace doctor                   what runs on this machine
+  python -m collectrace doctor                   your job on this machine, and which others run
   python -m collectrace doctor 4711              the job of this process, or of this torchrun
   python -m collectrace doctor logs/             what lies in this folder
   python -m collectrace doctor job.ras.txt       what a saved report of ncclras says
@@ -21,7 +21,7 @@ import contextlib
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 from collectrace.commands import output
@@ -30,6 +30,7 @@ from collectrace.errors import CollectraceError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from collectrace.doctor.jobs import Job
     from collectrace.doctor.known import Checkup, Ras, RunFiles
     from collectrace.doctor.processes import Found, Process
 
@@ -75,7 +76,7 @@ def _examine(where: str | None) -> Checkup:
     import os
     import time
 
-    from collectrace.doctor import checkup, flight, known, processes, tools
+    from collectrace.doctor import checkup, flight, jobs, known, processes, tools
 
     given, saved, pid = _where(where)
     if given is None and saved:
@@ -84,10 +85,15 @@ def _examine(where: str | None) -> Checkup:
         found = processes.find(pid)
     except ProcessLookupError:
         raise CollectraceError(f"there is no process {pid}; leave it out to see all") from None
+    others: list[Job] = []
     if given is not None:
         found = processes.writing_to(found, given)
+    elif pid is None and found.processes:
+        meant, *others = jobs.jobs(found.processes)
+        found = replace(found, processes=meant.processes)
     folders = [given] if given is not None else _folders(found)
     runs = [run for folder in folders if (run := _run(folder)) is not None]
+    written = {str(file.parent) for one in found.processes for file in one.rank_files}
     environment = dict(os.environ)
     ras = [_lying_there(path) for path in saved]
     if given is None or found.processes:
@@ -97,7 +103,9 @@ def _examine(where: str | None) -> Checkup:
             found=found,
             folder=None if given is None else str(given),
             pid=pid,
-            runs=tuple(sorted(runs, key=lambda run: -run.written)),
+            runs=tuple(sorted(runs, key=lambda run: (run.folder not in written, -run.written))),
+            held=max(map(jobs.held, found.processes), default=0.0),
+            others=tuple(others),
             looked_into=tuple(map(str, folders)),
             dumps=tuple(flight.dumps(flight.prefixes(found.processes, environment), given)),
             ras=tuple(ras),
@@ -247,7 +255,8 @@ def as_dict(checkup: Checkup) -> dict[str, object]:
         "notes": list(checkup.notes),
         "sources": [asdict(row) for row in checkup.rows],
         "next_time": list(checkup.next_time),
-        "processes": [_process(one) for one in checkup.processes],
+        "processes": [_process(one) for one in (*checkup.processes, *checkup.others)],
+        "job": [one.pid for one in checkup.processes],
         "ras": None if checkup.ras is None else asdict(checkup.ras),
     }
 

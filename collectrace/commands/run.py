@@ -10,66 +10,32 @@ for example:
 from __future__ import annotations
 
 import os
-from argparse import REMAINDER, ArgumentParser, Namespace
+from argparse import REMAINDER, ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
-from collectrace.config import (
-    LEVELS,
-    OFF,
-    PREFIX,
-    SWITCH,
-    Config,
-    folders,
-    size,
-)
+from collectrace.config import OFF, OPTIONS, PREFIX, SWITCH, Config, Option
 
 HELP: Final = "trace a script"
-
-_OPTIONS: Final = (
-    ("log_dir", str, "DIR", "where runs are written"),
-    ("max_bytes", size, "N", "bytes one rank may keep, such as 512M"),
-    ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
-    ("heartbeat", float, "S", "seconds between two heartbeats"),
-    ("max_failures", int, "N", "internal failures before the tracer goes silent"),
-    ("library", folders, "DIR[:DIR]", "folders of code that is not the user's own"),
-    ("keep_runs", int, "N", "runs that the folder may hold, 0: all; the oldest go"),
-)
-
-
-_LEVELS: Final = (
-    ("sources", "what to record of the script's text"),
-    ("values", "what to record of variables when a rank stalls or fails"),
-)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The tracer's options, then the script and all that follows it."""
     default = Config()
-    for name, kind, metavar, words in _OPTIONS:
-        usual = getattr(default, name) or "none"
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=kind,
-            metavar=metavar,
-            help=f"{words} (default: {usual}, or {PREFIX}{name.upper()})",
+    for name, option in OPTIONS.items():
+        usual = getattr(default, name)
+        form: dict[str, Any] = (
+            {"type": _reader(option), "metavar": option.metavar}
+            if option.metavar
+            else {"action": BooleanOptionalAction}
         )
-    for name, words in _LEVELS:
         parser.add_argument(
-            f"--{name}", choices=LEVELS[name],
-            help=f"{words} (default: {getattr(default, name)}, or {PREFIX}{name.upper()})",
+            f"--{name.replace('_', '-')}", default=None, **form,
+            help=f"{option.what} (default: {_shown(usual)}, or {PREFIX}{name.upper()})",
         )  # fmt: skip
     parser.add_argument(
         "--no-sources", dest="sources", action="store_const", const=OFF, help="--sources off"
     )
-    parser.add_argument(
-        "--no-announce", dest="announce", action="store_false", default=None,
-        help=f"do not say on standard error where it records (or {PREFIX}ANNOUNCE=0)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--online", action="store_true", default=None,
-        help=f"have the ranks say themselves what is wrong (or {PREFIX}ONLINE=1)",
-    )  # fmt: skip
     parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
     )
@@ -87,9 +53,24 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     script = launch.find(
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
-    options = [*(name for name, *_ in _OPTIONS), *LEVELS, "announce", "online"]
-    config = Config.from_environment(**{name: getattr(arguments, name) for name in options})
+    config = Config.from_environment(**{name: getattr(arguments, name) for name in OPTIONS})
     # For what the script starts by itself; and so for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})
     collectrace.enable()
     return script.run
+
+
+def _reader(option: Option) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return option.read(text)
+        except (ValueError, OverflowError):
+            raise ArgumentTypeError(f"{text!r} is not {option.wanted}") from None
+
+    return read
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f"{default:g}" if isinstance(default, float) else str(default or "none")

@@ -9,7 +9,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.config import SWITCH
-from collectrace.doctor import flight
+from collectrace.doctor import flight, jobs
 from collectrace.doctor.known import (
     Checkup,
     Ras,
@@ -31,6 +31,7 @@ FORMAT: Final = 1
 RAS_ADDRESS: Final = "NCCL_RAS_ADDR"
 
 _MOST_NOTES: Final = 3
+_MOST_OTHERS: Final = 4
 _STOPPED: Final = {
     "T": "was stopped by a signal; kill -CONT {pid} lets it go on",
     "t": "is stopped by a debugger",
@@ -57,8 +58,9 @@ def examine(known: Surroundings) -> Checkup:
     ready_first = sorted(rows, key=lambda row: not row.is_ready)
     report = next((ras.later or ras.report for ras in known.ras if ras.report is not None), None)
     return Checkup(
-        _headline(known), _notes(known)[:_MOST_NOTES], tuple(ready_first), _next_time(known),
-        known.processes, report,
+        _headline(known), (*_notes(known)[:_MOST_NOTES], *_others(known)), tuple(ready_first),
+        _next_time(known), known.processes,
+        tuple(one for other in known.others for one in other.processes), report,
     )  # fmt: skip
 
 
@@ -70,7 +72,7 @@ def of_report(saved: Ras) -> Checkup:
     version = f"NCCL {report.version}" if report.version else "NCCL"
     headline = f"{saved.where}: a report of {version} RAS{of}"
     row = Row("NCCL RAS", True, (*verdict(report), f"It does not tell {OPEN}."))
-    return Checkup(headline, (), (row,), (), (), report)
+    return Checkup(headline, (), (row,), (), ras=report)
 
 
 # The processes
@@ -94,16 +96,40 @@ def _headline(known: Surroundings) -> str:
         users = words.listed(sorted({one.user for one in hidden}))
         those = words.counted(len(hidden), "python process", "python processes")
         return f"{nobody}; permission denied to look into {those} of {users}"
-    scripts = list(dict.fromkeys(one.script for one in processes if one.script))
-    what = f" of {words.listed(scripts[:2])}" if scripts else ""
-    jobs = {job(one) for one in processes}
-    many = f"{len(jobs)} jobs, {_many(processes)}" if len(jobs) > 1 else _many(processes)
-    who = words.ranges(one.pid for one in processes)
-    pids = f"pid {who}" if len(processes) == 1 else f"pids {who}"
+    together = {job(one) for one in processes}
+    many = f"{len(together)} jobs, " if len(together) > 1 else ""
     versions = sorted({one.torch_version for one in processes if one.torch_version})
     torch = f", torch {words.listed(versions)}" if versions else ""
-    alone = "; doctor PID tells of one job alone" if len(jobs) > 1 else ""
-    return f"{many}{what}, {pids}, for {age(known, began(processes))}{torch}{alone}"
+    alone = "; doctor PID tells of one job alone" if many else ""
+    return f"{many}{_who(processes)}, for {age(known, began(processes))}{torch}{alone}"
+
+
+def _who(processes: tuple[Process, ...]) -> str:
+    """Return ``2 ranks of train.py, pids 11,12``, and whose they are if not one's own."""
+    scripts = list(dict.fromkeys(one.script for one in processes if one.script))
+    what = f" of {words.listed(scripts[:2])}" if scripts else ""
+    users = sorted({one.user for one in processes} - jobs.own_users())
+    whose = f" ({words.listed(users)}'s)" if users else ""
+    pids = words.ranges(one.pid for one in processes)
+    return f"{_many(processes)}{what}{whose}, pid{'s' * (len(processes) > 1)} {pids}"
+
+
+def _others(known: Surroundings) -> list[str]:
+    """Return a line for each other job, with what to type."""
+    told = [
+        "; ".join(
+            part
+            for part in (
+                f"also here: {_who(other.processes)}",
+                jobs.stuck(other.held),
+                f"python -m collectrace doctor {other.processes[0].pid}",
+            )
+            if part
+        )
+        for other in known.others[:_MOST_OTHERS]
+    ]
+    more = len(known.others) - _MOST_OTHERS
+    return [*told, *([f"and {words.counted(more, 'other job')}"] if more > 0 else [])]
 
 
 def _many(processes: tuple[Process, ...]) -> str:
@@ -117,7 +143,7 @@ def _many(processes: tuple[Process, ...]) -> str:
 
 
 def _notes(known: Surroundings) -> tuple[str, ...]:
-    notes = []
+    notes = [note for note in [jobs.stuck(known.held)] if note]
     for one in known.processes:
         if one.state in _STOPPED:
             who = f"pid {one.pid}" if one.rank is None else f"rank {one.rank} (pid {one.pid})"

@@ -9,6 +9,7 @@ from typing import Final
 
 from collectrace import config, words
 from collectrace.doctor import flight
+from collectrace.doctor.jobs import Job
 from collectrace.doctor.processes import Found, Process
 from collectrace.errors import CollectraceError
 from collectrace.ras.report import Report
@@ -52,6 +53,10 @@ class Surroundings:
     """The process that was asked about."""
     runs: tuple[RunFiles, ...] = ()
     """The latest of each folder that was looked into."""
+    held: float = 0.0
+    """As ``Job.held``, of the processes."""
+    others: tuple[Job, ...] = ()
+    """Other jobs that run here."""
     looked_into: tuple[str, ...] = ()
     """Folders in which rank files were looked for."""
     dumps: tuple[flight.Dumps, ...] = ()
@@ -90,6 +95,8 @@ class Checkup:
     next_time: tuple[str, ...]
     """Lines for the shell that starts the job."""
     processes: tuple[Process, ...] = ()
+    others: tuple[Process, ...] = ()
+    """Of other jobs that run here."""
     ras: Report | None = None
 
     @property

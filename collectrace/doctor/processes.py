@@ -3,7 +3,7 @@
 A process is one of a job if it is a python that has torch loaded (``/proc/PID/maps``), or that was
 started with ``RANK`` and ``WORLD_SIZE`` (``/proc/PID/environ``). What is left out: launchers, which
 are there for the ranks they started; what a rank itself started, such as DataLoader workers; and,
-where there are ranks, whatever else has torch loaded.
+where there are ranks, whatever else has torch loaded and was not started by ``multiprocessing``.
 
 The environment is that with which a process was started: what its script set later is not in it.
 "Ranks" are known by it, or by the rank file that a process holds open.
@@ -173,7 +173,7 @@ def _look(folder: Path) -> Process | None:
         bare = Process(
             pid=int(folder.name),
             parent=parent,
-            user=_user(folder.stat().st_uid),
+            user=user(folder.stat().st_uid),
             state=state,
             started=_boot_time(folder.parent) + ticks / os.sysconf("SC_CLK_TCK"),
             arguments=arguments,
@@ -231,7 +231,8 @@ def _is_python(folder: Path, arguments: tuple[str, ...], name: str) -> bool:
         return False
 
 
-def _user(uid: int) -> str:
+def user(uid: int) -> str:
+    """Return the name of a user; the number of one that has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -299,20 +300,21 @@ def _ranks(seen: list[Process]) -> list[Process]:
     launchers: set[int] = set()
     for one in of_jobs:
         above = by_pid.get(one.parent)
-        if one.rank is not None or _is_spawned(one):
+        if one.rank is not None or is_spawned(one):
             while above is not None and above.rank is None:
                 launchers.add(above.pid)
                 above = by_pid.get(above.parent)
     kept = {one.pid: one for one in of_jobs if one.pid not in launchers}
     found = [one for one in kept.values() if not _is_helper(one, kept)]
-    return [one for one in found if one.rank is not None] or found
+    return [one for one in found if one.rank is not None or is_spawned(one)] or found
 
 
 def _says_rank(one: Process) -> bool:
     return one.rank is not None and one.world_size is not None
 
 
-def _is_spawned(one: Process) -> bool:
+def is_spawned(one: Process) -> bool:
+    """Return whether ``multiprocessing`` started it."""
     return any(_SPAWNED in argument for argument in one.arguments)
 
 

@@ -44,6 +44,11 @@ class Row:
     """As ``ExcerptLine.what``."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def indentation(self) -> str:
+        """Return the spaces before the text."""
+        return self.text[: len(self.text) - len(self.text.lstrip())]
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:

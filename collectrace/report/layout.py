@@ -32,6 +32,10 @@ SEPARATOR: Final = " \N{MIDDLE DOT} "
 
 _ASCII: Final = str.maketrans({ARROW: "<", SEPARATOR[1]: "|"})
 
+_NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+_HELD: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
+"""In place of a space at which rich is not to break a line."""
+
 _DEFAULT_WIDTH: Final = 80
 
 LABEL: Final = 8
@@ -43,13 +47,18 @@ _NARROW: Final = 70
 """Columns below which a table takes what room there is."""
 
 
+def seen(console: Console) -> Console:
+    """Return a console that shows something, also to a terminal without columns (COLUMNS=0)."""
+    if console.width <= 0:
+        console.width = _DEFAULT_WIDTH
+    return console
+
+
 class Page:
     """Writes one line after the other to a console."""
 
     def __init__(self, console: Console) -> None:
-        if console.width <= 0:  # COLUMNS=0
-            console.width = _DEFAULT_WIDTH
-        self.console = console
+        self.console = seen(console)
         self.width = min(console.width, WIDEST)
 
     @property
@@ -79,7 +88,8 @@ class Page:
     ) -> None:
         """Wrapped text; ``label`` stands before its first line, in the indentation.
 
-        Lines after the first are indented by ``hang`` more; ``style`` is the label's.
+        Lines after the first are indented by ``hang`` more; ``style`` is the label's. No line
+        breaks at a no-break space, see :func:`unbroken`.
         """
         whole = text if isinstance(text, Text) else Text(text)
         first = (
@@ -89,7 +99,9 @@ class Page:
             first.stylize(style)
         for paragraph in whole.split("\n"):
             width = max(self.width - indent - hang, _NARROWEST_CELL)
+            paragraph.plain = paragraph.plain.replace(_NO_BREAK, _HELD)
             for wrapped in paragraph.wrap(self.console, width):
+                wrapped.plain = wrapped.plain.replace(_HELD, " ")
                 self.line(first + wrapped)
                 first = Text(" " * (indent + hang))
 
@@ -130,6 +142,11 @@ class Page:
         ]
         room = self.width - indent - 2 * (len(columns) - 1) - sum(natural[:fixed])
         return natural[:fixed] + share(natural[fixed:], longest[fixed:], room)
+
+
+def unbroken(text: str) -> str:
+    """Return a text in which each number stays on one line with the word behind it: ``4 ranks``."""
+    return re.sub(r"(?<=\d) (?=\w)", _NO_BREAK, text)
 
 
 def share(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:

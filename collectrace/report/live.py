@@ -15,7 +15,7 @@ from rich.text import Text
 from collectrace import words
 from collectrace.findings import Alignment, RankState, State
 from collectrace.printable import masked
-from collectrace.report import text
+from collectrace.report import layout, text
 
 _MOVING: Final = 2.0
 _MOVING_IN_LINES: Final = 10.0
@@ -51,7 +51,7 @@ class LiveView:
     """
 
     def __init__(self, stream: TextIO, path: str) -> None:
-        self._console = Console(file=stream)
+        self._console = layout.seen(Console(file=stream))
         self._path = text.clean(path)
         self._live = (
             Live(console=self._console, auto_refresh=False, transient=True)

@@ -23,50 +23,72 @@ _WIDTH: Final = 100
 # What means something anywhere in a line, and what only at its beginning.
 _INLINE: Final = re.compile(r"([\\`*_\[\]|~$>])")
 _LEADING: Final = re.compile(r"^(\s*)(?:([#+=-])|(\d+)(?=[.)]))")
-# Read by GitHub after Markdown: @name tells somebody, #12 and GH-12 refer to an issue.
-_REFERENCE: Final = re.compile(r"(?<=[@#])(?=\w)")
+# Read by GitHub after Markdown: @name tells somebody, #12 and GH-12 refer to an issue, and :name:
+# is a picture.
+_REFERENCE: Final = re.compile(
+    r"(?<=[@#])(?=\w)|(?<=\bGH)(?=-\d)|(?<=:)(?=[\w+-]*[a-z+-][\w+-]*:)", re.IGNORECASE
+)
 # GFM's autolinks: www. and a scheme.
 _LINK: Final = re.compile(r"(?i)\b(www)(?=\.)|\b(https?|ftp|mailto|xmpp)(?=:)")
 _TICKS: Final = re.compile(r"`+")
 _GAP: Final = "\u200b"
 """Of no width: what it parts is no longer one word."""
 
+_PLACE: Final = "\ue000"
+"""Holds the place of a quotation; :func:`text.clean` leaves none in what a log says."""
+
+_UTF: Final = "utf-8"
+
 
 def escaped(log: str) -> str:
     """Text as Markdown that shows it and does nothing, on a line of its own or within one."""
-    line = text.clean(log).lstrip().replace("&", "&amp;").replace("<", "&lt;")
+    return _escaped(text.clean(log).lstrip())
+
+
+def _escaped(line: str) -> str:
+    line = line.replace("&", "&amp;").replace("<", "&lt;")
     line = _INLINE.sub(r"\\\1", line)
     line = _LEADING.sub(lambda m: m[1] + (f"\\{m[2]}" if m[2] else f"{m[3]}\\"), line)
     line = _REFERENCE.sub(_GAP, line)
     return _LINK.sub(lambda found: found[0] + _GAP, line)
 
 
+def sentence(log: str) -> str:
+    """Text as :func:`escaped` returns it, in which a quotation of the program is code."""
+    parts = text.pieces(text.clean(log).lstrip())
+    quotations = iter([part for is_code, part in parts if is_code])
+    line = _escaped("".join(_PLACE if is_code else part for is_code, part in parts))
+    return re.sub(_PLACE, lambda _: f"`{next(quotations)}`", line)
+
+
 def write(alignment: Alignment, out: TextIO) -> None:
-    """Write the whole report."""
-    out.write("\n".join(_lines(alignment)).rstrip("\n") + "\n")
+    """Write the whole report, with ``&#9664;`` for what the stream cannot show."""
+    encoding = out.encoding or _UTF
+    page = "\n".join(_lines(alignment, encoding)).rstrip("\n") + "\n"
+    out.write(page.encode(encoding, "xmlcharrefreplace").decode(encoding))
 
 
-def _lines(alignment: Alignment) -> Iterator[str]:
+def _lines(alignment: Alignment, encoding: str) -> Iterator[str]:
     outcome, *parts = opening.told(alignment)
     yield from (f"### collectrace: {outcome}", "", SEPARATOR.join(map(escaped, parts)), "")
     whole, others = terminal.chosen(alignment)
     for n in whole:
-        yield from _finding(document(alignment, n))
+        yield from _finding(document(alignment, n), encoding)
     for n in others[:_MOST_OTHERS]:
         yield f"- {_title(titled(alignment.findings[n]))}"
     yield ""
     for line in _screen(lambda page: ending.show(page, alignment, whole)):
-        yield from (escaped(line), "")
+        yield from (sentence(line), "")
     yield from ("<details><summary>all that is known</summary>", "")
-    yield from _fenced(_screen(lambda page: _rest(page, alignment, whole)))
+    yield from _fenced(_screen(lambda page: _rest(page, alignment, whole), encoding))
     yield from ("", "</details>")
 
 
-def _finding(told: Document) -> Iterator[str]:
+def _finding(told: Document, encoding: str) -> Iterator[str]:
     yield from (_title(told), "")
     shown = [block for block in told.blocks if not isinstance(block, Prose)]
     if shown:
-        yield from (*_fenced(_screen(lambda page: terminal.blocks(page, shown))), "")
+        yield from (*_fenced(_screen(lambda page: terminal.blocks(page, shown), encoding)), "")
     for block in told.blocks:
         if isinstance(block, Prose):
             label = f"**{block.label}:** " if block.label else ""
@@ -74,7 +96,7 @@ def _finding(told: Document) -> Iterator[str]:
 
 
 def _title(told: Document) -> str:
-    return f"**{escaped(told.title)}** {escaped(told.headline)}"
+    return f"**{escaped(told.title)}** {sentence(told.headline)}"
 
 
 def _rest(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
@@ -84,11 +106,13 @@ def _rest(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
     verbose.closing(page, alignment)
 
 
-def _screen(show: Callable[[Page], None]) -> list[str]:
-    """Return the lines that a terminal would show."""
-    out = io.StringIO()
+def _screen(show: Callable[[Page], None], encoding: str = _UTF) -> list[str]:
+    """Return the lines that a terminal of this encoding would show."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding, errors="replace", newline="\n")
     show(Page(Console(file=out, width=_WIDTH, color_system=None)))
-    return out.getvalue().strip("\n").split("\n")
+    out.flush()
+    return raw.getvalue().decode(encoding).strip("\n").split("\n")
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:
@@ -109,5 +133,5 @@ def _prose(prose: str) -> str:
         if block:
             told += ["", *_fenced(block), ""]
             block = []
-        told.append(escaped(line))
+        told.append(sentence(line))
     return "\n".join(told).rstrip("\n")

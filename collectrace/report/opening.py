@@ -10,7 +10,7 @@ from rich.text import Text
 from collectrace import words
 from collectrace.findings import Alignment, Job
 from collectrace.report import text
-from collectrace.report.layout import INDENT, SEPARATOR, Page
+from collectrace.report.layout import INDENT, SEPARATOR, Page, unbroken
 
 STATUS_STYLE: Final = {
     "aligned": "green", "diverged": "red", "hung": "red", "crashed": "red", "unknown": "yellow",
@@ -26,7 +26,8 @@ def show(page: Page, alignment: Alignment) -> None:
     outcome, *parts = told(alignment)
     style = f"bold {STATUS_STYLE[alignment.outcome]}"
     page.prose(
-        Text.assemble((outcome, style), *(f"{SEPARATOR}{one}" for one in parts)), hang=INDENT
+        Text.assemble((outcome, style), *(f"{SEPARATOR}{unbroken(one)}" for one in parts)),
+        hang=INDENT,
     )
     job = alignment.job or Job()
     if job.attempt > 1:

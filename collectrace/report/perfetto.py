@@ -1,4 +1,4 @@
-"""Events of a timeline as a JSON file that the Perfetto UI and chrome://tracing open.
+"""Events of a timeline as a JSON file that the Perfetto UI opens.
 
 Written event by event: nothing is kept. Times are microseconds, with the nanoseconds behind the
 point.

@@ -9,6 +9,8 @@ from typing import Final, Self, TextIO
 from rich import progress
 from rich.console import Console
 
+from collectrace.report import layout
+
 _PATIENCE: Final = 1.0
 """Seconds before anything is shown: most answers are there by then."""
 
@@ -27,7 +29,7 @@ class ProgressBar:
             progress.BarColumn(),
             progress.TaskProgressColumn(),
             progress.TimeRemainingColumn(),
-            console=Console(file=stream),
+            console=layout.seen(Console(file=stream)),
             transient=True,
         )
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from collectrace import words
 from collectrace.report import text
-from collectrace.report.layout import INDENT, Page
+from collectrace.report.layout import INDENT, Page, unbroken
 from collectrace.report.opening import STATUS_STYLE, moment
 from collectrace.views import RunRow
 
@@ -32,7 +32,7 @@ def _run(page: Page, row: RunRow) -> None:
     parts = [began, *_extent(row)]
     page.prose(
         Text.assemble(
-            (text.clean(row.run), "bold"), "  ", (verdict, style), f"  {', '.join(parts)}"
+            (text.clean(row.run), "bold"), "  ", (verdict, style), unbroken(f"  {', '.join(parts)}")
         ),
         hang=INDENT,
     )

@@ -10,6 +10,7 @@ that and needs more of it: a call stands in a column, whole or only where it dif
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -30,6 +31,15 @@ STATES: Final[dict[State, str]] = {
     "missing": "left no file",
 }
 """What a rank is doing, in words."""
+
+
+_CODE: Final = re.compile(r"(?<![`$])`([^`\n]+)`(?!`)")
+"""A quotation of the program, as sentences of a finding have it."""
+
+
+def pieces(told: str) -> list[tuple[bool, str]]:
+    """Return the parts of a sentence in order; True: of the program, without its backticks."""
+    return [(bool(n % 2), part) for n, part in enumerate(_CODE.split(told)) if part]
 
 
 def group(info: GroupInfo) -> str:

@@ -69,7 +69,7 @@ def test_seed_case_four_is_there_without_scrolling(opened: Open) -> None:
     assert (
         page.locator(".lead .why dd").inner_text().startswith("Uneven inputs: rank 0 had 5 batches")
     )
-    assert "out of the `with model.join():`" in page.locator(".lead .fix dd").first.inner_text()
+    assert "out of the with model.join(): block" in page.locator(".lead .fix dd").first.inner_text()
     lines = page.locator(".lead .listing .call").all_inner_texts()
     assert [line.split()[0] for line in lines] == ["48", "53"]
     assert "rank 1: call 29, all_reduce float32[1] SUM" in lines[1]
@@ -333,10 +333,10 @@ def test_every_call_is_drawn_in_the_colour_of_its_role(opened: Open) -> None:
           const c = document.getElementById('canvas'), p = c.getContext('2d');
           const style = getComputedStyle(document.documentElement);
           const names = [0, 1, 2, 3, 4, 5].map(n => style.getPropertyValue('--role-' + n).trim());
-          const per = (c.clientWidth - 128 - 8) / 61;
+          const gutter = Number(c.dataset.gutter), per = (c.clientWidth - gutter - 8) / 61;
           const all = p.getImageData(0, 0, c.width, c.height).data;
           return [48, 100].map(y => Array.from({length: 59}, (_, i) => {
-            const at = 4 * (y * c.width + Math.floor(128 + (i + 0.3) * per));
+            const at = 4 * (y * c.width + Math.floor(gutter + (i + 0.3) * per));
             const rgb = [0, 1, 2].map(n => all[at + n].toString(16).padStart(2, '0')).join('');
             return names.indexOf('#' + rgb);
           }));

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from collectrace.doctor import checkup, known, processes
+from collectrace.doctor import jobs as doctor_jobs
 from tests.support import commands
 from tests.support.installed import metadata
 
@@ -120,6 +121,27 @@ def test_a_job_that_records_itself(jobs: tuple[Job, Job]) -> None:
     status, out, _ = commands.run("align", path, "--json", "-")
     assert status in (0, 1, 3)
     assert json.loads(out)["world_size"] == 2
+
+
+def test_which_job_is_meant_where_several_run(jobs: tuple[Job, Job]) -> None:
+    """Of two jobs of one's own, the one in which a rank makes no progress; both are told."""
+    traced, bare = jobs
+    ours = {*traced.pids, *bare.pids}
+    until = time.monotonic() + 300
+    while True:
+        found = [one for one in processes.find().processes if one.pid in ours]
+        first, second = doctor_jobs.jobs(found)
+        if first.held > doctor_jobs.LONG:
+            break
+        assert time.monotonic() < until, "nobody hangs for long"
+        time.sleep(0.5)
+    assert [one.pid for one in first.processes] == traced.pids
+    assert [one.pid for one in second.processes] == bare.pids
+    assert second.held == 0  # it records nothing
+    # Those that other people's tests run beside it are no part of either.
+    _, answer = ask()
+    assert ours <= {one["pid"] for one in answer["processes"]}
+    assert len(set(answer["job"]) & ours) in (0, 2)
 
 
 def test_a_job_that_does_not(jobs: tuple[Job, Job]) -> None:

@@ -183,7 +183,7 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("run", "--max-bytes", "1X", "x.py"), "1X"),
         (("--local_rank=0", "run", "nowhere.py"), "nowhere.py: no such script"),
         (("--local_rank=x", "run", __file__), "--local_rank=x"),
-        (("run", "--heartbeat", "0", __file__), "heartbeat must be greater than zero"),
+        (("run", "--heartbeat", "0", __file__), "'0' is not a number of seconds above 0"),
         (("schema", "--nonsense"), "--nonsense"),
     ],
 )

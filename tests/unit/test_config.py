@@ -2,20 +2,79 @@
 
 from __future__ import annotations
 
+import inspect
+import io
+from argparse import ArgumentParser
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collectrace.config import PREFIX, Config, is_switched_on, mistyped
-from collectrace.errors import CollectraceError
+import collectrace
+from collectrace.cli import UNUSABLE, main
+from collectrace.commands import run
+from collectrace.config import OPTIONS, PREFIX, Config, is_switched_on, mistyped
+from collectrace.errors import CollectraceError, OptionError
 
 NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
+
+TEXTS = [
+    ("log_dir", "/scratch/logs", Path("/scratch/logs")),
+    ("max_bytes", "1000", 1000),
+    ("max_bytes", "64M", 64 << 20),
+    ("max_bytes", "1GiB", 1 << 30),
+    ("max_bytes", "1.5 gb", 3 << 29),
+    ("max_bytes", "1e9", 10**9),
+    ("library", "/opt/Megatron-LM:/b", (Path("/opt/Megatron-LM"), Path("/b"))),
+    ("heartbeat", "0.5", 0.5),
+    ("stall_after", "120", 120.0),
+    ("max_failures", "3", 3),
+    ("sources", "0", "off"),
+    ("sources", "False", "off"),
+    ("sources", "1", "full"),
+    ("sources", "Lines", "lines"),
+    ("values", "on", "on"),
+    ("values", "All", "all"),
+    ("values", "off", "off"),
+    ("values", "1", "on"),
+    ("values", "0", "off"),
+    ("values", "no", "off"),
+    ("announce", "0", False),
+    ("keep_runs", "0", 0),
+    ("keep_runs", "7", 7),
+    ("online", "no", False),
+    ("online", "1", True),
+    ("on_divergence", "Raise", "raise"),
+]
+"""Options, what each may be given as, and what that means."""
+
+FLAGS = ("announce", "online")
+"""On the command line these have no value."""
+
+WRONG = [
+    ("max_bytes", "1X", "a number of bytes above 0, such as 4096, 512M or 1G"),
+    ("max_bytes", "1.5", "a number of bytes above 0"),
+    ("max_bytes", "-1M", "a number of bytes above 0"),
+    ("max_bytes", "9" * 400 + "T", "a number of bytes above 0"),
+    ("max_failures", "2.5", "a whole number above 0"),
+    ("max_failures", "inf", "a whole number above 0"),
+    ("keep_runs", "-1", "a whole number from 0 up"),
+    ("heartbeat", "soon", "a number of seconds above 0"),
+    ("heartbeat", "nan", "a number of seconds above 0"),
+    ("stall_after", "inf", "a number of seconds above 0"),
+    ("stall_after", "1e300", "a number of seconds above 0"),
+    ("sources", "2", "full, lines or off"),
+    ("values", "some", "on, all or off"),
+    ("announce", "2", "0 or 1"),
+    ("online", "maybe", "0 or 1"),
+    ("on_divergence", "stop", "report, raise or exit"),
+]
 
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log_dir", *NUMBERS, "sources", "values", "library", "announce", "keep_runs"):
+    for name in OPTIONS:
         monkeypatch.delenv(PREFIX + name.upper(), raising=False)
 
 
@@ -26,39 +85,96 @@ def test_without_a_word_the_defaults_hold() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("log_dir", "/scratch/logs", Path("/scratch/logs")),
-        ("max_bytes", "1000", 1000),
-        ("max_bytes", "512M", 512 << 20),
-        ("max_bytes", "1GiB", 1 << 30),
-        ("max_bytes", "1.5 gb", 3 << 29),
-        ("library", "/opt/Megatron-LM:/b", (Path("/opt/Megatron-LM"), Path("/b"))),
-        ("heartbeat", "0.5", 0.5),
-        ("stall_after", "120", 120.0),
-        ("max_failures", "3", 3),
-        ("sources", "0", "off"),
-        ("sources", "False", "off"),
-        ("sources", "1", "full"),
-        ("sources", "Lines", "lines"),
-        ("values", "on", "on"),
-        ("values", "All", "all"),
-        ("values", "off", "off"),
-        ("values", "1", "on"),
-        ("values", "0", "off"),
-        ("values", "no", "off"),
-        ("announce", "0", False),
-        ("keep_runs", "0", 0),
-        ("keep_runs", "7", 7),
-    ],
-)
-def test_every_option_has_a_variable(
+def command_line(*arguments: str) -> dict[str, Any]:
+    parser = ArgumentParser(exit_on_error=False)
+    run.add_arguments(parser)
+    return vars(parser.parse_args([*arguments, "train.py"]))
+
+
+def test_every_option_is_an_argument_a_variable_and_an_option_of_run() -> None:
+    names = [f.name for f in fields(Config)]
+    assert sorted(OPTIONS) == sorted(names)
+    assert list(inspect.signature(collectrace.enable).parameters) == names
+    assert command_line().keys() > OPTIONS.keys()
+    assert {name for name, value in command_line().items() if value is None} == {*OPTIONS}
+
+
+@pytest.mark.parametrize(("name", "text", "value"), TEXTS)
+def test_an_option_takes_the_same_forms_everywhere(
     name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    found = [getattr(Config.from_environment(**{name: text}), name)]
     monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
-    found = getattr(Config.from_environment(), name)
+    found.append(getattr(Config.from_environment(), name))
+    if name not in FLAGS:
+        found.append(command_line(f"--{name.replace('_', '-')}={text}")[name])
+    for one in found:
+        assert (one, type(one)) == (value, type(getattr(Config(), name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [("max_bytes", 1e9, 10**9), ("heartbeat", 5, 5.0), ("announce", 0, False),
+     ("online", True, True), ("library", ["/a b", Path("/c:d")], (Path("/a b"), Path("/c:d"))),
+     ("library", Path("/a:b"), (Path("/a:b"),)), ("values", False, "off"), ("values", True, "on"),
+     ("sources", 1, "full"), ("sources", False, "off")],
+)  # fmt: skip
+def test_an_argument_may_be_a_value(name: str, given: object, value: object) -> None:
+    found = getattr(Config.from_environment(**{name: given}), name)
     assert (found, type(found)) == (value, type(getattr(Config(), name)))
+
+
+def test_flags_of_the_command_line() -> None:
+    told = command_line("--no-announce", "--online", "--no-sources")
+    assert (told["announce"], told["online"], told["sources"]) == (False, True, "off")
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), WRONG)
+def test_a_wrong_value_is_named_with_what_it_must_be(
+    name: str, text: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    with pytest.raises(OptionError) as as_argument:
+        Config.from_environment(**{name: text})
+    monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
+    with pytest.raises(OptionError) as as_variable:
+        Config.from_environment()
+    told = [str(as_argument.value), str(as_variable.value)]
+    assert [one.partition("=")[0] for one in told] == [name, f"COLLECTRACE_{name.upper()}"]
+    if name not in FLAGS:
+        option, stderr = f"--{name.replace('_', '-')}={text}", io.StringIO()
+        assert main(["run", option, "train.py"], io.StringIO(), stderr) == UNUSABLE
+        told.append(stderr.getvalue().strip())
+    assert all(f" is not {wanted}" in one and "\n" not in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("heartbeat", True), ("log_dir", 5), ("library", 5), ("library", [5]), ("max_bytes", [1]),
+     ("max_bytes", 0), ("max_bytes", -1), ("max_failures", 2.5), ("keep_runs", object()),
+     ("sources", 2), ("sources", ""), ("announce", 2)],
+)  # fmt: skip
+def test_an_argument_of_another_type_is_refused_alike(name: str, given: object) -> None:
+    with pytest.raises(OptionError, match=f"^{name}=.* is not {OPTIONS[name].wanted[:8]}"):
+        Config.from_environment(**{name: given})
+
+
+def test_all_that_is_wrong_is_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLLECTRACE_STALL_AFTER", "soon")
+    with pytest.raises(OptionError) as refused:
+        Config.from_environment(max_bytes="x" * 10_000, hartbeat=1)
+    told = str(refused.value)
+    assert len(told) < 600
+    assert [part.partition("=")[0].partition(" is")[0] for part in told.split("; ")] == [
+        "unknown option hartbeat", "the options are " + ", ".join(OPTIONS), "max_bytes",
+        "COLLECTRACE_STALL_AFTER",
+    ]  # fmt: skip
+
+
+def test_a_wrong_variable_that_an_argument_replaces_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLLECTRACE_STALL_AFTER", "soon")
+    assert Config.from_environment(stall_after=3).stall_after == 3
 
 
 def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,40 +194,6 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEARTBEAT", "LOG_DIR"):
         monkeypatch.setenv(f"COLLECTRACE_{name}", "")
     assert Config.from_environment() == Config()
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "wanted"),
-    [("max_bytes", "1X", "a whole number, or a size such as 512M or 1G"),
-     ("max_bytes", "1.5", "a whole number, or a size"), ("max_failures", "2.5", "a whole number"),
-     ("heartbeat", "soon", "a number"), ("sources", "2", "full, lines or off"),
-     ("values", "some", "on, all or off")],
-)  # fmt: skip
-def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
-    name: str, text: str, wanted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
-    with pytest.raises(CollectraceError) as refused:
-        Config.from_environment()
-    assert f"COLLECTRACE_{name.upper()}='{text}' is not {wanted}" in str(refused.value)
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", [0, -1])
-def test_nothing_may_be_zero_or_less(name: str, value: int) -> None:
-    with pytest.raises(CollectraceError, match=f"^{name} must be greater than zero"):
-        Config.from_environment(**{name: value})
-
-
-@pytest.mark.parametrize("name", ["heartbeat", "stall_after"])
-@pytest.mark.parametrize("text", ["nan", "inf"])
-def test_a_time_that_no_clock_can_wait_for_is_refused(
-    name: str, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would end the watching thread with a traceback, or stop the record."""
-    monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
-    with pytest.raises(CollectraceError, match=name):
-        Config.from_environment()
 
 
 def test_an_unknown_option_is_told_with_those_there_are() -> None:
@@ -136,20 +218,8 @@ def test_a_child_gets_the_same_options(
         monkeypatch.setenv(name, text)
     child = Config.from_environment()
     assert child.log_dir == mine.log_dir.absolute()
-    options = (*NUMBERS, "sources", "values", "library")
-    assert [getattr(child, name) for name in options] == [getattr(mine, name) for name in options]
-
-
-@pytest.mark.parametrize(
-    ("given", "value"), [(True, "on"), (1, "on"), (False, "off"), (0, "off"), ("all", "all")]
-)
-def test_which_values_are_recorded_can_be_a_truth_value(given: object, value: str) -> None:
-    assert Config.from_environment(values=given).values == value
-
-
-def test_values_that_are_no_choice_are_refused() -> None:
-    with pytest.raises(CollectraceError, match="values='some' is none of on, all, off"):
-        Config.from_environment(values="some")
+    names = [name for name in OPTIONS if name != "log_dir"]
+    assert [getattr(child, name) for name in names] == [getattr(mine, name) for name in names]
 
 
 def test_a_child_that_starts_in_another_folder_writes_into_the_same(
@@ -159,25 +229,6 @@ def test_a_child_that_starts_in_another_folder_writes_into_the_same(
     told = Config(library=(Path("here"),)).to_environment()
     assert told["COLLECTRACE_LOG_DIR"] == str(tmp_path / "logs")
     assert told["COLLECTRACE_LIBRARY"] == str(tmp_path / "here")
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [(True, "full"), (1, "full"), (False, "off"), (0, "off"), ("lines", "lines"), ("0", "off")],
-)
-def test_sources_by_name_or_by_truth(given: object, meant: str) -> None:
-    assert Config.from_environment(sources=given).sources == meant
-
-
-@pytest.mark.parametrize("given", [2, "all", ""])
-def test_other_sources_are_refused(given: object) -> None:
-    with pytest.raises(CollectraceError, match="none of full, lines, off"):
-        Config.from_environment(sources=given)
-
-
-def test_one_folder_is_no_list_of_folders() -> None:
-    with pytest.raises(CollectraceError, match="library must be a list of folders"):
-        Config.from_environment(library="/opt/framework")
 
 
 # -- variables ------------------------------------------------------------------------------

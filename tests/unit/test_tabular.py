@@ -24,6 +24,18 @@ def test_a_flat_row_for_each_finding() -> None:
     assert alignments.all_agree().rows() == []
 
 
+def test_what_print_shows_is_the_verdict_and_the_findings() -> None:
+    sample = alignments.join_with_barrier()
+    first, *others = str(sample).splitlines()
+    assert first == f"diverged: 2 ranks, run {sample.run}"
+    assert others[0] == f"error: {sample.findings[0].headline}"
+    assert len(others) == len(sample.findings)
+    evil = replace(sample.findings[0], code="CT102", headline="\x1b[2Jx\ny")
+    many = str(replace(sample, run="\x1b", findings=(evil,) * 30)).splitlines()
+    assert many[1] == "error[CT102]: [2Jx y"
+    assert many[11:] == ["and 20 more"]
+
+
 def test_a_flat_row_for_each_rank() -> None:
     sample = alignments.not_enough()
     rows = sample.rank_rows()

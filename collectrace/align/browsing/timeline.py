@@ -1,6 +1,6 @@
 """A run as a timeline: what every rank was in, and which calls met, in the order of time.
 
-Events are those of the Trace Event Format, which the Perfetto UI and chrome://tracing read
+Events are those of the Trace Event Format, which the Perfetto UI reads
 (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). A process is a
 rank, a thread one of its process groups, its messages, or what else it waits for.
 

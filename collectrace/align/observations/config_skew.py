@@ -28,6 +28,8 @@ _OWN: Final = re.compile(
     r"|file|dir|pid)$"
     r"|^(torchelastic_run_id|nccl_debug.*)$"
 )
+_MARK: Final = "\0"
+_QUANTITY: Final = re.compile(r"[-+.\d]*(e[-+]?\d+)?[kmgt]?i?b?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"-\.?\d|[^-]|-$")
 _NO_SCRIPT: Final = frozenset({"", "-c", "-m"})
 _WORKERS: Final = ("/ray/_private/workers/default_worker.py",)
@@ -140,17 +142,29 @@ def _arguments(argv: Sequence[str]) -> dict[str, str]:
 def is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
     """Whether a setting is meant to differ between ranks: by its name, or by its values.
 
-    Values that are the ranks' own numbers are, whatever the name.
+    Values that are the ranks' own numbers are, whatever the name; and texts that differ by these.
     """
     if _OWN.search(name.strip("-").replace("-", "_").lower()):
         return True
     return bool(name) and any(
-        all(values.get(rank) == str(number) for rank, number in numbers.items())
+        len({_without(number, values.get(rank, "")) for rank, number in numbers.items()}) == 1
         for numbers in (
             {rank: rank for rank in headers},
             {rank: header.local_rank for rank, header in headers.items()},
         )
     )
+
+
+def _without(number: int | None, value: str) -> str | None:
+    """Return a value with a mark for the rank's number, wherever it stands; None: nowhere.
+
+    A quantity such as 0.5 only is the rank's if it is nothing else.
+    """
+    if value == str(number):
+        return _MARK
+    if number is None or _QUANTITY.fullmatch(value):
+        return f"{number} {value}"
+    return re.sub(rf"(?<!\d){number}(?!\d)", _MARK, value)
 
 
 def _backends(logs: Mapping[int, RankLog], group: str) -> Values:

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from collectrace.findings import Alignment
 from collectrace.overview import Overview
+from collectrace.report import text
 from collectrace.report.page import content, data
 
 _ESCAPES: Final = str.maketrans(
@@ -40,6 +41,7 @@ def write(alignment: Alignment, out: TextIO) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["quoted"] = _quoted
     css, js = _part("page.css"), _script()
     page = environment.get_template("page.html").render(
         content.content(alignment, overview),
@@ -56,6 +58,14 @@ def write(alignment: Alignment, out: TextIO) -> None:
 def embedded(value: Any) -> str:
     """JSON that can stand in a script element."""
     return json.dumps(value, separators=(",", ":")).translate(_ESCAPES)
+
+
+def _quoted(told: str) -> Markup:
+    """Return a sentence in which what stands in backticks is code; all of it is escaped."""
+    return Markup("").join(
+        Markup("<code>{}</code>" if is_code else "{}").format(part)
+        for is_code, part in text.pieces(told)
+    )
 
 
 def _script() -> str:

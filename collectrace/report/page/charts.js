@@ -56,12 +56,15 @@ function bars(title, values, told, least = 0) {
 
 /** How far behind the first rank each came, by call. */
 function course(one) {
-  const all = one.course.flatMap(([, late]) => late);
-  const most = Math.max(...all, 1);
+  const columns = one.marks.map((_, i) => Math.max(...one.course.map(([, late]) => late[i])));
+  const later = Math.max(...columns.slice(1), 1);
+  // The first call waits for every rank to start: beside that, nothing else could be seen.
+  const isCut = columns.length > 2 && columns[0] > 3 * later;
+  const most = isCut ? later : Math.max(...columns, 1);
   const worst = one.totals[0][0];
   const w = 560, h = 130;
   const x = (i) => 54 + (i / Math.max(1, one.marks.length - 1)) * (w - 70);
-  const y = (us) => h - 22 - (us / most) * (h - 42);
+  const y = (us) => h - 22 - Math.min(1, us / most) * (h - 42);
   const line = ([rank, late]) => svg("polyline", { class: rank === worst ? "odd" : null, points: late.map((us, i) => `${x(i).toFixed(1)},${y(us).toFixed(1)}`).join(" ") }, svg("title", {}, `rank ${rank}`));
   const order = [...one.course].sort((a, b) => (a[0] === worst) - (b[0] === worst));
   return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: worst lateness behind the first rank, by call; rank ${worst} highlighted`),
@@ -69,6 +72,7 @@ function course(one) {
       svg("line", { x1: 54, y1: h - 22, x2: w - 16, y2: h - 22 }),
       svg("text", { x: 48, y: 26, "text-anchor": "end" }, time(most * 1000)),
       svg("text", { x: 48, y: h - 20, "text-anchor": "end" }, "0"),
+      isCut ? svg("text", { x: 58, y: 14, class: "value" }, `call ${one.marks[0]}: ${time(columns[0] * 1000)}, not to scale`) : "",
       svg("text", { x: 54, y: h - 6 }, `call ${one.marks[0]}`),
       svg("text", { x: w - 16, y: h - 6, "text-anchor": "end" }, `${one.marks[one.marks.length - 1]}`),
       ...order.map(line)));

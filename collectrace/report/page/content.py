@@ -70,6 +70,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "clocks": text.clean(overview.clocks),
         "hosts": [(text.clean(h), words.ranks(r)) for h, r in overview.hosts],
         "settings": [_setting(s) for s in overview.settings],
+        "own_settings": [text.clean(s.name) for s in overview.settings if s.own],
         "gaps": ending.gaps(alignment),
         "internal_errors": internal.sentences(alignment),
         "blind": [

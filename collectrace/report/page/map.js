@@ -1,17 +1,18 @@
 // The map: ranks by calls, drawn on demand.
 
-const GUTTER = 128;
 const NARROW_GUTTER = 84;
+const LABELS = 0.4; // share of the map that labels of ranks may take
 const HEAD = 30;
-const LEAST = 4; // calls that a window shows at least
+const LEAST = 3; // calls that a window shows at least
 const ROOM = 9; // calls that there is room for at least, however few there are
+const WIDEST = 150; // pixels of a call, as far as there are others
 const map = $("canvas") ? makeMap() : null;
 
 function makeMap() {
   const scroll = $("scroll"), canvas = $("canvas"), spacer = $("spacer"), strip = $("strip");
   const paper = canvas.getContext("2d"), stripPaper = strip.getContext("2d");
   const state = { focus: lead < 0 ? 0 : D.findings[lead].stream, x0: 0, x1: 1, each: false, seq: 0, row: -1 };
-  let rows = [], width = 0, height = 0, gutter = GUTTER, queued = false, hover = null, total = 0;
+  let rows = [], width = 0, height = 0, gutter = NARROW_GUTTER, queued = false, hover = null, total = 0;
 
   const stream = () => D.streams[state.focus];
 
@@ -21,6 +22,7 @@ function makeMap() {
 
   function layout() {
     rows = [];
+    fitLabels();
     let y = 0;
     const add = (row, h) => { rows.push({ ...row, y, h }); y += h; };
     const order = [state.focus, ...D.streams.keys()].filter((s, i) => i === 0 || s !== state.focus);
@@ -43,6 +45,19 @@ function makeMap() {
     spacer.style.height = `${Math.max(0, total - height)}px`;
   }
 
+  const measured = (told, weight = "") => {
+    paper.font = `${weight} 11px system-ui, sans-serif`;
+    return paper.measureText(told).width;
+  };
+
+  /** Labels of ranks get the room that they need. */
+  function fitLabels() {
+    let need = measured("message");
+    for (const band of stream().bands.slice(0, 100)) need = Math.max(need, measured(named(band.ranks), "600"), measured(band.doing));
+    gutter = Math.round(width < 520 ? NARROW_GUTTER : Math.max(NARROW_GUTTER, Math.min(need + 18, width * LABELS)));
+    canvas.dataset.gutter = gutter;
+  }
+
   function resize() {
     // Few rows need little room; many get what there is, and scroll.
     height = most();
@@ -50,7 +65,6 @@ function makeMap() {
     height = Math.max(90, Math.min(height, total));
     scroll.style.height = `${height + 2}px`;
     width = scroll.clientWidth;
-    gutter = width < 520 ? NARROW_GUTTER : GUTTER;
     const scale = window.devicePixelRatio || 1;
     for (const [c, p, h] of [[canvas, paper, height], [strip, stripPaper, 14]]) {
       c.width = Math.round(width * scale);
@@ -73,13 +87,14 @@ function makeMap() {
     const wide = $("map").closest(".first").classList.contains("enlarged");
     return Math.max(200, Math.min(wide ? 2000 : 400, innerHeight - (wide ? 240 : 390)));
   };
+  const room = () => Math.max(LEAST, Math.min(ROOM, Math.floor(inner() / WIDEST)));
   const inner = () => width - gutter - 8;
   const perCall = () => inner() / (state.x1 - state.x0);
   const xOf = (seq) => gutter + (seq - 1 - state.x0) * perCall();
 
   function clamp() {
     const last = stream().last;
-    const span = Math.max(LEAST, Math.min(state.x1 - state.x0, Math.max(ROOM, last + 1)));
+    const span = Math.max(LEAST, Math.min(state.x1 - state.x0, Math.max(room(), last + 1)));
     const middle = (state.x0 + state.x1) / 2;
     state.x0 = Math.max(0, Math.min(middle - span / 2, last + 1 - span));
     state.x1 = state.x0 + span;
@@ -205,7 +220,9 @@ function makeMap() {
       paper.fillStyle = suspect ? ink.suspect : ink.text;
       paper.fillRect(end, y + 1, 2, row.h - 2);
       const short = band.last < one.last || two;
-      if (row.h >= 15 && short) text(`${band.last.toLocaleString("en")}, ${doing(list)}`, end + 6, y + row.h / 2, width - end - 12, suspect ? ink.suspect : ink.quiet);
+      // What the ranks did stands under their label, where there is room for it.
+      const told = band.last.toLocaleString("en") + (two ? "" : `, ${doing(list)}`);
+      if (row.h >= 15 && short) text(told, end + 6, y + row.h / 2, width - end - 12, suspect ? ink.suspect : ink.quiet);
     }
     paper.restore();
   }
@@ -411,7 +428,7 @@ function makeMap() {
     whole();
   }
 
-  function whole() { show(0, Math.max(ROOM, stream().last + 1)); }
+  function whole() { show(0, Math.max(room(), stream().last + 1)); }
 
   /** The window in which a call stands with what came before it. */
   function around(s, seq) {

@@ -12,7 +12,7 @@ import pytest
 
 from collectrace import ras
 from collectrace.commands.doctor_page import write
-from collectrace.doctor import checkup, tools
+from collectrace.doctor import checkup, jobs, tools
 from collectrace.doctor.checkup import examine
 from collectrace.doctor.flight import Dumps
 from collectrace.doctor.known import Checkup, Ras, Row, RunFiles, Surroundings, age
@@ -29,6 +29,7 @@ RUN = "/data/logs/20260101-000000-aaaaaa"
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(jobs, "own_users", lambda: frozenset({"me"}))
     monkeypatch.setattr(
         tools, "ptrace", lambda one: None if one.is_readable else "it is another user's"
     )

@@ -51,7 +51,8 @@ def test_the_parts() -> None:
     assert page.startswith("### collectrace: diverged\n")
     html = PARSER.render(page)
     parsed = tags(html)
-    assert "fix: Move the call at train.py:43 out of the `with model.join():` block" in parsed.text
+    assert "fix: Move the call at train.py:43 out of the with model.join(): block" in parsed.text
+    assert "<code>with model.join():</code>" in html
     assert parsed.found.count("pre") == 2
     assert "<strong>error:</strong> rank 1" in html
     assert "   43   dist.barrier()       \N{BLACK LEFT-POINTING TRIANGLE} rank 1: call 29" in page
@@ -101,7 +102,15 @@ def test_whatever_a_log_says(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [("@octocat", "@octocat"), ("#12", "#12"), ("http://e", "http:"), ("www.e", "www.")],
+    [
+        ("@octocat", "@octocat"),
+        ("#12", "#12"),
+        ("http://e", "http:"),
+        ("www.e", "www."),
+        ("GH-12", "GH-12"),
+        ("gh-7", "gh-7"),
+        (":tada:", ":tada:"),
+    ],
 )
 def test_what_github_would_turn_into_links_is_parted(text: str, whole: str) -> None:
     assert whole not in markdown.escaped(text)
@@ -136,3 +145,52 @@ def test_a_page_stays_small() -> None:
     )
     page = told(replace(alignments.missing_call(), ranks=states))
     assert len(page) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("in `if x < y and a[0]:` (line 3)", "in <code>if x &lt; y and a[0]:</code> (line 3)"),
+        ("`a` and `b`", "<code>a</code> and <code>b</code>"),
+        ("a ` b", "a ` b"),
+        ("``` x ```", "``` x ```"),
+        ("`a``b`", "`a``b`"),
+        (r"\`a`", r"\<code>a</code>"),
+        ("`@octocat #12 </code><b>`", "<code>@octocat #12 &lt;/code&gt;&lt;b&gt;</code>"),
+    ],
+)
+def test_what_a_sentence_quotes_is_code(text: str, shown: str) -> None:
+    assert PARSER.render(markdown.sentence(text)) == f"<p>{shown}</p>\n"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_log_is_no_markdown_in_a_sentence(text: str) -> None:
+    for hostile in (text, f"`{text}`", f"` {text} ` {text}"):
+        parsed = tags(PARSER.render(markdown.sentence(hostile)))
+        assert {*parsed.found} <= {"p", "code"}
+
+
+@given(st.text(alphabet=st.sampled_from("`\\ a<*_&[]()$\n:@#\ue000"), max_size=12))
+def test_whatever_a_sentence_quotes(text: str) -> None:
+    parsed = tags(PARSER.render(markdown.sentence(text)))
+    assert set(parsed.found) <= {"p", "code"}
+    shown = parsed.text.replace("\u200b", "").replace("`", "")
+    assert shown.split() == clean(text).replace("`", "").split()
+
+
+def test_a_stream_that_lacks_characters_gets_references_for_them() -> None:
+    finding = alignments.join_with_barrier().findings[0]
+    odd = replace(finding, cause="caf\u00e9 \u2192 \u6f22")
+    page = replace(alignments.join_with_barrier(), findings=(odd,))
+    shown = {}
+    for encoding in ("ascii", "latin-1", "utf-8"):
+        raw = io.BytesIO()
+        stream = io.TextIOWrapper(raw, encoding)
+        markdown.write(page, stream)
+        stream.flush()
+        shown[encoding] = raw.getvalue().decode(encoding)
+    assert "**why:** caf&#233; &#8594; &#28450;\n" in shown["ascii"]
+    assert "**why:** caf\u00e9 &#8594; &#28450;\n" in shown["latin-1"]
+    assert "   43   dist.barrier()       < rank 1: call 29" in shown["ascii"]
+    heads = {PARSER.render(one).partition("<pre>")[0] for one in shown.values()}
+    assert len(heads) == 1

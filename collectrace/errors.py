@@ -25,3 +25,16 @@ class DivergenceError(CollectraceError):
 
 class DamagedRecord(ValueError):
     """One line of a rank file does not hold a record; the reader counts it and goes on."""
+
+
+def not_traced(problem: Exception) -> None:
+    """Warn, in one line, that this process runs untraced, and why."""
+    import logging
+
+    try:
+        text = " ".join(str(problem).split())
+    except Exception:  # noqa: BLE001 - its text is code of others
+        text = ""
+    if not isinstance(problem, CollectraceError):
+        text = f"{type(problem).__name__}: {text}; please report it"
+    logging.getLogger("collectrace").warning("collectrace: not traced: %s", text)

@@ -272,7 +272,7 @@ class Session:
     @property
     def folder(self) -> Path | None:
         """Where the record of the run in progress lies; None: there is none."""
-        return self.recorder.writer.path.parent if self.recorder is not None else None
+        return self.recorder.writer.folder if self.recorder is not None else None
 
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""

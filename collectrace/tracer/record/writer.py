@@ -87,6 +87,11 @@ class Writer:
         """The provisional file, until its lines are in another."""
         self._provisional_lines = b""
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder that its lines lie in; None: none could be written there so far."""
+        return self.path.parent if self._size or self._kept else None
+
     def write(self, line: bytes) -> bool:
         """Append a line, its newline included; whether it is in the file."""
         if self.fd < 0 and not self.recover():
@@ -170,11 +175,12 @@ class Writer:
         if self._warned:
             return
         self._warned = True
-        log.warning(
-            "collectrace: cannot write %s: %s. Training goes on; what is lost is counted.",
-            self._current,
-            why,
+        then = (
+            "Records are lost, and counted, until it can be written again; the job goes on."
+            if self.total
+            else "Nothing is recorded; set COLLECTRACE_LOG_DIR to a folder that can be written to."
         )
+        log.warning("collectrace: cannot write %s: %s. %s", self._current, why, then)
 
     def recover(self) -> bool:
         """Open the segment and write its first lines, if an attempt is due; whether it is open."""

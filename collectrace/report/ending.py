@@ -234,8 +234,10 @@ def _summary(alignment: Alignment) -> str:
         if alive and not alignment.evidence.missing_ranks:
             calls = words.compared(alignment.evidence) or words.counted(0, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
+        crashed = any(finding.kind == "raised" for finding in alignment.findings)
+        found = "the job crashed, and" if crashed else "nothing wrong found, but"
         return (
-            f"nothing wrong found, but the logs of {world} cannot show that all is well"
+            f"{found} the logs of {world} cannot show that all {'else ' * crashed}is well"
             f"{_killed(alignment)}."
         )
     findings = alignment.findings

@@ -244,7 +244,7 @@ class Session:
             os._exit(1)  # a thread that hangs in C++ can be ended in no other way
 
     def finish(self, last: records.Exit) -> None:
-        """End the run in progress, or that of a rank that never began one; ``last``: its last line."""
+        """End the run in progress, or the one of a rank that fails without one, with this line."""
         recorder = self.recorder or self._begin_at_end(last)
         if recorder is None or self._finished:
             return

@@ -11,6 +11,14 @@ class LogError(CollectraceError):
     """The logs cannot be used at all: not there, not readable, not rank files."""
 
 
+class Unreadable(LogError):
+    """A file cannot be read."""
+
+    def __init__(self, path: object, why: str) -> None:
+        super().__init__(f"cannot read {path}: {why}")
+        self.why = why
+
+
 class NotThere(LogError):
     """There is nothing where logs were looked for: not yet, or no longer."""
 

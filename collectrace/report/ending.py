@@ -37,7 +37,7 @@ NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
 
 _TELLING: Final[tuple[State, ...]] = (
-    "died", "raised", "silent", "missing", "busy", "blocked", "running", "finished",
+    "died", "raised", "silent", "missing", "busy", "blocked", "running", "unknown", "finished",
 )  # fmt: skip
 """The states, what tells most of an end first."""
 
@@ -46,6 +46,7 @@ _ENDED: Final[dict[Ended, str]] = {
     "signal": "killed by a signal",
     "gone": "killed before the log ended",
     "alive": "still alive",
+    "unknown": "",
 }
 
 

@@ -141,11 +141,12 @@ def _never_started(case: Case) -> list[GroupConflict]:
         if log.provisional
         or (log.last_call is None and all(g.phase == "asked" for g in log.groups))
     ]
-    if not case.evidence.missing or len(stuck) < len(logs) or len(asked) < len(logs):
+    absent = tuple(rank for rank in case.evidence.missing if rank not in case.evidence.unreadable)
+    if not absent or len(stuck) < len(logs) or len(asked) < len(logs):
         return []
     first = min(asked)
     present = (tuple(sorted(asked)), asked[first])
-    return [GroupConflict(asked[first].group, (present, (case.evidence.missing, None)), IN_INIT)]
+    return [GroupConflict(asked[first].group, (present, (absent, None)), IN_INIT)]
 
 
 def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:

@@ -291,7 +291,7 @@ def once_of(function: Callable[[Case, Subject], Answer]) -> Callable[[Case, Subj
 def build(comparison: Comparison, now: int | None = None) -> Case:
     """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
     clocks = estimate(comparison)
-    return Case(comparison, clocks, standings(comparison.evidence, clocks, now))
+    return Case(comparison, clocks, standings(comparison.evidence, clocks, now, comparison.cut))
 
 
 def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:

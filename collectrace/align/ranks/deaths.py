@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from collectrace.align.ranks.standing import Standing, Waiting, patience
 from collectrace.align.reading.evidence import RunEvidence
+from collectrace.findings import Ended
 
 
-def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> None:
+def find_dead(
+    evidence: RunEvidence, found: dict[int, Standing], now: int, cut: Collection[int]
+) -> None:
     """Replace the standings of ranks that died, or whose process exists and does nothing.
 
+    Also those of the ranks ``cut``: what they did after the end of their log is not known.
     ``now``: ns since 1970.
     """
     latest = max((s.end for s in found.values()), default=0)
@@ -26,7 +30,10 @@ def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> No
         is_behind = behind > patience(log)
         # With nobody left to compare it with, only the present says how old its last line is.
         is_old = alone and now - standing.end > patience(log)
-        if exists and (is_behind or is_old):
+        if rank in cut and not log.stack_dumps.fatal:
+            if standing.ended != "alive" or is_behind or is_old:
+                found[rank] = _cut(found, standing)
+        elif exists and (is_behind or is_old):
             # Its heartbeats have stopped with it, so what it was in says little.
             found[rank] = replace(standing, state="silent", behind=behind, doing="")
         elif log.stack_dumps.fatal or (
@@ -44,6 +51,14 @@ def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
         return False
     others = [s for s in found.values() if s is not standing and s.log is not None]
     return any(s.state == "raised" or (s.log and s.log.stack_dumps.fatal) for s in others)
+
+
+def _cut(found: Mapping[int, Standing], standing: Standing) -> Standing:
+    """A rank of which the log has lost its end; still what held it up, if it was seen to be."""
+    ended: Ended = "unknown" if standing.ended == "gone" else standing.ended
+    if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
+        return replace(standing, ended=ended)
+    return replace(standing, state="unknown", ended=ended, waiting=(), doing="")
 
 
 def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:

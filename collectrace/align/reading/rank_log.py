@@ -145,6 +145,7 @@ class FileLog:
         self.threads_ended: Sequence[Raised] = [
             raised for raised in found.raised if raised.what in (THREAD, OTHER_THREAD)
         ]
+        self.torn = self.exit is None and reader.segments.is_torn
         if self.exit is None:
             self.exit = _end_of_thread(found.raised, last)
 

@@ -26,7 +26,7 @@ from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
-from collectrace.errors import NotThere
+from collectrace.errors import LogError, NotThere
 from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
@@ -34,6 +34,9 @@ SMALL: Final = 64 << 20
 
 _KILLED_TOGETHER: Final = 0.5
 """Seconds after which processes that were killed at once are gone."""
+
+_FRESH: Final = 60_000_000_000
+"""ns after which a line that was written whole is whole on all hosts that see the file."""
 
 _SMALL_IF_FAR: Final = 4 << 20
 """The same where every byte is asked of a rank."""
@@ -123,7 +126,12 @@ class RunReader:
                 exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
             # It may have come to its end after its file was read, and before it was looked for.
             evidence = self._read(None, folder)
-        return replace(evidence, still_exists=lambda log: exists.get(log.rank))
+        cut = {
+            rank
+            for rank, log in evidence.logs.items()
+            if log.torn and (exists.get(rank) is False or not _is_fresh(log))
+        }
+        return replace(evidence, cut=frozenset(cut), still_exists=lambda log: exists.get(log.rank))
 
     def _read(self, on_progress: OnProgress | None, folder: Folder | None) -> RunEvidence:
         folder = folder or self._folder or self._open_folder()
@@ -132,7 +140,10 @@ class RunReader:
         files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
         chosen, doubled = _one_per_rank(choice.files)
-        opened, unusable = self._open(chosen, on_progress)
+        opened, unusable, unreadable = self._open(chosen, on_progress)
+        if not opened and any(unreadable.values()):
+            rank, why = next(iter(unreadable.items()))
+            raise LogError(f"cannot read the file of rank {rank} in {folder.label}: {why}")
         if not opened:
             raise NotThere(
                 f"no file of run {choice.name} in {folder.label} holds a record that can be read"
@@ -146,7 +157,11 @@ class RunReader:
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
         evidence = _evidence(choice.name, opened, found, notes, folder)
         return replace(
-            evidence, other_runs=choice.others, earlier=choice.earlier, is_live=folder.is_far
+            evidence,
+            unreadable={rank: why for rank, why in unreadable.items() if rank in evidence.missing},
+            other_runs=choice.others,
+            earlier=choice.earlier,
+            is_live=folder.is_far,
         )
 
     def _open_folder(self) -> Folder:
@@ -157,8 +172,11 @@ class RunReader:
 
     def _open(
         self, files: Sequence[File], on_progress: OnProgress | None
-    ) -> tuple[dict[int, _Opened], list[str]]:
-        """Read the files that hold a record, by rank, and tell of the others."""
+    ) -> tuple[dict[int, _Opened], list[str], dict[int, str]]:
+        """Read the files that hold a record, by rank; notes, and why the others cannot be read.
+
+        Of a file without a record the reason is empty.
+        """
         total = sum(file.segments.size for file in files)
         scanning = self._full or total <= self._small
         done = 0
@@ -174,9 +192,12 @@ class RunReader:
             self._kept, self._vocabulary = {}, Vocabulary()
         before, self._kept = self._kept, {}
         wall = min((file.wall for file in files if file.header is not None), default=0)
-        opened, notes = {}, []
+        opened, notes, unreadable = {}, [], dict[int, str]()
         for file in files:
             assert file.rank is not None
+            if file.unreadable:
+                unreadable[file.rank] = file.unreadable
+                continue
             # A file without a header gets the others' clock: close enough to order what it holds.
             header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
             identity = (file.segments.name, file.rank, header.pid, header.t)
@@ -196,15 +217,18 @@ class RunReader:
                 notes += [note] if note is not None else []
             self._kept[identity] = reader
             if not reader.records.lines:
-                notes.append(
-                    f"{file.segments.name} holds no record that can be read; "
-                    f"rank {file.rank} is missing"
-                )
+                unreadable[file.rank] = ""
                 continue
             if file.header is None:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
             opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
-        return opened, notes
+        return opened, notes, unreadable
+
+
+def _is_fresh(log: RankLog) -> bool:
+    """Whether a last line that is not whole may be one that is just being written."""
+    written = log.header.wall - log.header.t + log.last_t
+    return time.time_ns() - written < max(_FRESH, round(log.header.heartbeat * 2e9))
 
 
 def _rank_files(folder: Folder, page: int) -> list[File]:

@@ -48,6 +48,11 @@ class Segments:
         return [blob.name for blob in self._blobs]
 
     @property
+    def is_torn(self) -> bool:
+        """Whether the last line has no end."""
+        return self.read(self.size - 2, self.size - 1) not in (b"", b"\n")
+
+    @property
     def page(self) -> int:
         """Bytes per page."""
         return self._page

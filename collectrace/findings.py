@@ -451,8 +451,8 @@ class RankState:
     state: State
     """``blocked`` in a call, a wait or a group's creation; ``busy`` with something else since its
     last call; ``raised`` an exception; ``died`` without a last line; ``silent``: its heartbeats
-    stopped, though its process exists; ``missing``: it left no file; ``unknown``: its
-    file is incomplete, or cannot be read."""
+    stopped, and its process is not known to have ended; ``missing``: it left no file;
+    ``unknown``: its file is incomplete, or cannot be read."""
 
     ended: Ended
     """How its process ended: by itself, by a signal, in some way that nobody saw, or not at

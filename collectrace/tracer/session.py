@@ -382,5 +382,6 @@ class Session:
             heartbeat=self.config.heartbeat,
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
+            inode=self.recorder.writer.inode if self.recorder is not None else None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )

@@ -267,6 +267,21 @@ def _exited(_s: Situation, found: Those, _who: str) -> Said:
     )
 
 
+def _copied(found: Those) -> str:
+    """Return that files may be copies of different times, for ranks of which the file ends early.
+
+    Empty if they are known to be what the tracer wrote.
+    """
+    those = [one for one in found if one.may_be_copy]
+    if not those:
+        return ""
+    behind, who = text.seconds(max(one.behind for one in those)), text.ranks(s.rank for s in those)
+    return (
+        f"The file of {who} ends {behind} before the last of its peers': if the files were copied "
+        "while the job ran, it was copied earlier, or not as a whole."
+    )
+
+
 def _died(_: Situation, found: Those, who: str) -> Said:
     deaths = [f"rank {one.rank}: {detail.death(one)}" for one in found[: waited_for.MOST]]
     return Said(
@@ -316,8 +331,25 @@ def _in_time(situation: Situation) -> tuple[str, ...]:
 
 def stopped(_: Situation, found: Those, who: str) -> Said:
     """Return what is said of ranks whose process exists and does nothing."""
-    places = _places(found)
+    places, copied = _places(found), _copied(found)
     behind = text.seconds(max(one.behind for one in found))
+    look = f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`)."
+    if copied:
+        exists = all(one.ended == "alive" for one in found)
+        is_stopped = "is stopped (SIGSTOP, a debugger)"
+        killed = f"was killed (out of memory?), aborted in C++, left by os._exit, or {is_stopped}"
+        gone = (
+            f"If {who} still ends early, look at what it printed last, at its exit code in the "
+            "launcher's output, and for the out-of-memory killer in the kernel's log (dmesg)."
+        )
+        return Said(
+            f"left no sign of life for {behind}",
+            (copied, f"Or its process {is_stopped if exists else killed}."),
+            (
+                "Copy the files of all ranks again, after the job has ended or at one time.",
+                look if exists else gone,
+            ),
+        )
     return Said(
         "stopped",
         (
@@ -325,7 +357,7 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
             "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
             f"{text.upper(places)}." if places else "",
         ),
-        (f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",),
+        (look,),
     )
 
 

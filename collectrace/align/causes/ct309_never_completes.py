@@ -74,7 +74,7 @@ def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
     who = text.ranks(waited_for.numbers(those))
     said = ct302_absent_rank.stopped(situation, those, who)
     return Words(
-        f"{who} stopped inside {waited_for.call(situation)}",
+        f"{who} {said.did} inside {waited_for.call(situation)}",
         (f"Every rank reached the call. {said.why[0]}", *said.why[1:]),
         said.fixes,
         waited_for.chain(situation),

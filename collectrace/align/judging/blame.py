@@ -22,7 +22,8 @@ __all__ = ["Gap", "failed_by_itself", "gaps", "verdict"]
 
 Gap = Literal["no file", "unreadable", "empty", "cut", "dropped", "out of reach"]
 """Why a rank's evidence is not there: it left none, none that can be read, one without a
-record, or one that has lost its end; its tracer lost records, or its log does not reach the place of a candidate."""
+record, or one that has lost its end; its tracer lost records, or its log does not reach the place
+of a candidate."""
 
 
 def verdict(case: Case, candidate: Candidate) -> Verdict:

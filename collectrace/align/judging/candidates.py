@@ -112,14 +112,9 @@ def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
         if asked is not None and ranks
     ]
     sides = [
-        Side(
-            ranks=tuple(ranks),
-            call=None,
-            state=case.standings[ranks[0]].state,
-            site=asked.site if asked is not None else None,
-        )
+        replace(side, site=asked.site if asked is not None else None)
         for ranks, asked in conflict.variants
-        if ranks and ranks[0] in case.standings
+        for side in case.absentees(rank for rank in ranks if rank in case.standings)
     ]
     return Candidate(
         what="group_mismatch", source=conflict,

@@ -233,7 +233,7 @@ class Case:
         return dict(zip(calls, chains.ways(stacks), strict=True))
 
     def absentees(self, ranks: Iterable[int]) -> tuple[Side, ...]:
-        """Ranks that did not come, told apart by what they did instead."""
+        """Ranks that made no call there, told apart by what they did instead."""
         by_state: dict[State, list[int]] = {}
         for rank in sorted(ranks):
             by_state.setdefault(self.standings[rank].state, []).append(rank)

@@ -35,13 +35,18 @@ def find_dead(
                 found[rank] = _cut(found, standing)
         elif exists and (is_behind or is_old):
             # Its heartbeats have stopped with it, so what it was in says little.
-            found[rank] = replace(standing, state="silent", behind=behind, doing="")
+            may_be_copy = is_behind and not log.is_original and not evidence.is_live
+            found[rank] = replace(
+                standing, state="silent", behind=behind, doing="", may_be_copy=may_be_copy
+            )
         elif log.stack_dumps.fatal or (
             (is_behind or (exists is False and survivors)) and not _was_sent_away(found, standing)
         ):
-            found[rank] = _dead(found, replace(standing, behind=behind))
+            is_proven = log.stack_dumps.end is not None or (exists is False and survivors)
+            may_be_copy = not is_proven and not log.is_original
+            found[rank] = _dead(found, replace(standing, behind=behind, may_be_copy=may_be_copy))
     for standing in _let_peers_down(found, evidence.missing):
-        found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True))
+        found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True, may_be_copy=False))
 
 
 def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
@@ -63,9 +68,11 @@ def _cut(found: Mapping[int, Standing], standing: Standing) -> Standing:
 
 def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
     """A rank that ended before the others: died, or still what held it up until then."""
-    standing = replace(standing, early=True)
+    standing = replace(standing, early=not standing.may_be_copy)
     if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
         return standing  # what killed it killed a rank that could not go on
+    if standing.may_be_copy:
+        return replace(standing, state="silent", ended="unknown", waiting=(), doing="")
     return replace(standing, state="died", waiting=(), doing="")
 
 

@@ -190,6 +190,8 @@ class RankLog(Protocol):
     """How many calls more its last line counts than there are by their numbers; negative: fewer."""
     disproved: int
     """Calls whose lines contradict each other, or the digests: they count as lost."""
+    is_original: bool
+    """Its file is known to be the one that the tracer wrote, and no copy."""
     torn: bool
     """Its last line is not whole, and none says that the process ended: lines may be lost."""
     lossy: bool

@@ -63,6 +63,14 @@ class LocalBlob:
         except OSError:
             return None
 
+    @property
+    def inode(self) -> int | None:
+        """Its number on its file system; None: that is not known."""
+        try:
+            return self.path.stat().st_ino
+        except OSError:
+            return None
+
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`Blob`."""
         try:

@@ -23,9 +23,10 @@ from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.tap.wire import Undo
 from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_text
 
+_version = getattr(wrapt, "__version__", "an older one")
 if not hasattr(wrapt.BoundFunctionWrapper, "__class_getitem__"):
     raise CollectraceError(
-        f"it needs wrapt 2.0 or newer, this is {wrapt.__version__}; pip install --upgrade wrapt"
+        f"it needs wrapt 2.0 or newer, this is {_version}; pip install --upgrade wrapt"
     )
 
 

@@ -58,6 +58,8 @@ class Writer:
         self.path = path
         self.fd = -1
         """Of the segment being written; -1: it is not open, see :meth:`recover`."""
+        self.inode: int | None = None
+        """Number of the segment that was opened last, on its file system."""
         self.dropped = 0
         """Lines lost."""
         self.rotated = 0
@@ -192,7 +194,9 @@ class Writer:
             self._put_off(problem)
             return False
         try:
-            head = b"\n" if self._torn and os.fstat(fd).st_size else b""
+            status = os.fstat(fd)
+            self.inode = status.st_ino
+            head = b"\n" if self._torn and status.st_size else b""
             # After a loss the preamble's checkpoint says how much, and where the streams stand.
             head += self._preamble(self._segment) + self._provisional_lines
             if os.write(fd, head) != len(head):

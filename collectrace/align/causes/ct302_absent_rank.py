@@ -8,7 +8,8 @@ What it means
       SystemExit of ``sys.exit()``.
     - Its process died: a signal, the out-of-memory killer, an abort in C++, or ``os._exit``.
     - It left no file: it never started, has not come so far, or its file was lost.
-    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code).
+    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code). Of files
+      that were copied while the job ran, its own may have been copied earlier.
     - It left the job, to form it anew without the others.
     - It is busy: it loads data, waits for a lock or a thread, or is in an endless loop.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from collectrace.align import align
 from collectrace.records import Alive, Header, decode
@@ -12,7 +12,7 @@ from tests.process.test_writer import mounted
 from tests.support.apart import Apart, gather
 
 HEARTBEAT: Final = 0.2
-OPTIONS: Final = {"online": 0, "heartbeat": HEARTBEAT, "stall_after": 1}
+OPTIONS: Final[dict[str, Any]] = {"online": 0, "heartbeat": HEARTBEAT, "stall_after": 1}
 
 SCRIPT: Final = """
 import os, sys, time

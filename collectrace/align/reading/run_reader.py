@@ -16,7 +16,7 @@ from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.process_files import File, is_rank, list_files
-from collectrace.align.reading.processes import still_exists
+from collectrace.align.reading.processes import is_over, still_exists
 from collectrace.align.reading.rank_log import FileLog
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names
@@ -34,9 +34,6 @@ SMALL: Final = 64 << 20
 
 _KILLED_TOGETHER: Final = 0.5
 """Seconds after which processes that were killed at once are gone."""
-
-_FRESH: Final = 60_000_000_000
-"""ns after which a line that was written whole is whole on all hosts that see the file."""
 
 _SMALL_IF_FAR: Final = 4 << 20
 """The same where every byte is asked of a rank."""
@@ -126,11 +123,7 @@ class RunReader:
                 exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
             # It may have come to its end after its file was read, and before it was looked for.
             evidence = self._read(None, folder)
-        cut = {
-            rank
-            for rank, log in evidence.logs.items()
-            if log.torn and (exists.get(rank) is False or not _is_fresh(log))
-        }
+        cut = {r for r, log in evidence.logs.items() if log.torn and is_over(log, exists.get(r))}
         return replace(evidence, cut=frozenset(cut), still_exists=lambda log: exists.get(log.rank))
 
     def _read(self, on_progress: OnProgress | None, folder: Folder | None) -> RunEvidence:
@@ -223,12 +216,6 @@ class RunReader:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
             opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
         return opened, notes, unreadable
-
-
-def _is_fresh(log: RankLog) -> bool:
-    """Whether a last line that is not whole may be one that is just being written."""
-    written = log.header.wall - log.header.t + log.last_t
-    return time.time_ns() - written < max(_FRESH, round(log.header.heartbeat * 2e9))
 
 
 def _rank_files(folder: Folder, page: int) -> list[File]:

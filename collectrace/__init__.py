@@ -40,12 +40,9 @@ def enable(
     :class:`collectrace.config.Config`, in any form that the variables take, such as ``"64M"``;
     what is not given comes from ``COLLECTRACE_*`` variables, else from the defaults. Imports torch.
 
-    Raises:
-        CollectraceError: an option that cannot be used, or a torch that cannot be traced; then
-            nothing has been changed.
+    Raises nothing: if an option cannot be used, or this torch cannot be traced, one line of warning
+    says so, nothing has been changed, and the job runs untraced.
     """
-    from collectrace.config import Config
-
     given = {
         "log_dir": log_dir,
         "max_bytes": max_bytes,
@@ -60,7 +57,17 @@ def enable(
         "online": online,
         "on_divergence": on_divergence,
     }
-    given = {name: value for name, value in given.items() if value is not None}
+    try:
+        _enable({name: value for name, value in given.items() if value is not None})
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the job goes on
+        from collectrace.errors import not_traced
+
+        not_traced(problem)
+
+
+def _enable(given: dict[str, Any]) -> None:
+    from collectrace.config import Config
+
     config = Config.from_environment(**given)
     from collectrace.tracer import torch_api
 
@@ -72,11 +79,15 @@ def enable(
 
 def disable() -> None:
     """Stop recording, close the file, and take every patch off again."""
+    _disable()
+
+
+def _disable(problem: BaseException | None = None) -> None:
     import sys
 
     switch = sys.modules.get("collectrace.tracer.switch")
     if switch is not None:
-        switch.disable()
+        switch.disable(problem)
 
 
 def step() -> None:
@@ -121,11 +132,9 @@ def trace(
     if was_on:
         yield
         return
-    from collectrace.tracer import switch
-
     try:
         yield
     except BaseException as problem:
-        switch.disable(problem)
+        _disable(problem)
         raise
     disable()

@@ -24,9 +24,9 @@ def on_torch() -> None:
     try:
         _enable()
     except Exception as problem:  # noqa: BLE001 - whatever it is, the program goes on
-        import logging
+        from collectrace.errors import not_traced
 
-        logging.getLogger("collectrace").warning("collectrace: not traced: %s", problem)
+        not_traced(problem)
 
 
 def _enable() -> None:

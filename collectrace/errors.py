@@ -15,6 +15,14 @@ class LogError(CollectraceError):
     """The logs cannot be used at all: not there, not readable, not rank files."""
 
 
+class Unreadable(LogError):
+    """A file cannot be read."""
+
+    def __init__(self, path: object, why: str) -> None:
+        super().__init__(f"cannot read {path}: {why}")
+        self.why = why
+
+
 class NotThere(LogError):
     """There is nothing where logs were looked for: not yet, or no longer."""
 
@@ -29,3 +37,16 @@ class DivergenceError(CollectraceError):
 
 class DamagedRecord(ValueError):
     """One line of a rank file does not hold a record; the reader counts it and goes on."""
+
+
+def not_traced(problem: Exception) -> None:
+    """Warn, in one line, that this process runs untraced, and why."""
+    import logging
+
+    try:
+        text = " ".join(str(problem).split())
+    except Exception:  # noqa: BLE001 - its text is code of others
+        text = ""
+    if not isinstance(problem, CollectraceError):
+        text = f"{type(problem).__name__}: {text}; please report it"
+    logging.getLogger("collectrace").warning("collectrace: not traced: %s", text)

@@ -32,8 +32,10 @@ UNTOLD: Final[Mapping[str, bool]] = MappingProxyType({"untold": True})
 
 Status = Literal["aligned", "diverged", "hung", "unknown"]
 Severity = Literal["error", "warning", "info"]
-State = Literal["finished", "raised", "blocked", "busy", "died", "silent", "running", "missing"]
-Ended = Literal["exit", "signal", "gone", "alive"]
+State = Literal[
+    "finished", "raised", "blocked", "busy", "died", "silent", "running", "missing", "unknown"
+]
+Ended = Literal["exit", "signal", "gone", "alive", "unknown"]
 Kind = Literal[
     # same place, different call
     "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
@@ -450,10 +452,12 @@ class RankState:
     state: State
     """``blocked`` in a call, a wait or a group's creation; ``busy`` with something else since its
     last call; ``raised`` an exception; ``died`` without a last line; ``silent``: its heartbeats
-    stopped, though its process exists; ``missing``: it left no file."""
+    stopped, and its process is not known to have ended; ``missing``: it left no file;
+    ``unknown``: its file is incomplete, or cannot be read."""
 
     ended: Ended
-    """How its process ended: by itself, by a signal, in some way that nobody saw, or not at all."""
+    """How its process ended: by itself, by a signal, in some way that nobody saw, or not at
+    all; ``unknown``: its file is incomplete, or cannot be read."""
 
     last_call: Call | None = None
     """The last call that it issued."""
@@ -571,7 +575,7 @@ class Evidence:
     """What the verdict does not cover, on any rank; left out where there is nothing."""
 
     missing_ranks: tuple[int, ...] = ()
-    """Ranks that left no file."""
+    """Ranks that left no file that can be read."""
 
     damaged_lines: int = 0
     """Lines that could not be read."""

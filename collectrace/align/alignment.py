@@ -124,6 +124,9 @@ def compared(evidence: RunEvidence) -> Comparison:
                 other_runs=evidence.other_runs,
                 earlier=evidence.earlier,
                 is_live=evidence.is_live,
+                unreadable=evidence.unreadable,
+                cut=evidence.cut,
+                still_exists=evidence.still_exists,
             )
 
 

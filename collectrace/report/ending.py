@@ -37,7 +37,7 @@ NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
 
 _TELLING: Final[tuple[State, ...]] = (
-    "died", "raised", "silent", "missing", "busy", "blocked", "running", "finished",
+    "died", "raised", "silent", "missing", "busy", "blocked", "running", "unknown", "finished",
 )  # fmt: skip
 """The states, what tells most of an end first."""
 
@@ -46,6 +46,7 @@ _ENDED: Final[dict[Ended, str]] = {
     "signal": "killed by a signal",
     "gone": "killed before the log ended",
     "alive": "still alive",
+    "unknown": "",
 }
 
 
@@ -234,8 +235,10 @@ def _summary(alignment: Alignment) -> str:
         if alive and not alignment.evidence.missing_ranks:
             calls = words.compared(alignment.evidence) or words.counted(0, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
+        crashed = any(finding.kind == "raised" for finding in alignment.findings)
+        found = "the job crashed, and" if crashed else "nothing wrong found, but"
         return (
-            f"nothing wrong found, but the logs of {world} cannot show that all is well"
+            f"{found} the logs of {world} cannot show that all {'else ' * crashed}is well"
             f"{_killed(alignment)}."
         )
     findings = alignment.findings

@@ -30,6 +30,7 @@ _DURATION: Final = re.compile(r"\b\d+(\.\d+)? (s|min)\b")
 _STYLE: Final[dict[State, str]] = {
     "finished": "green", "running": "green", "blocked": "yellow", "busy": "cyan",
     "raised": "red", "died": "red", "silent": "red", "missing": "magenta",
+    "unknown": "magenta",
 }  # fmt: skip
 
 

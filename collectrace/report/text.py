@@ -29,6 +29,7 @@ STATES: Final[dict[State, str]] = {
     "silent": "no sign of life",
     "running": "running",
     "missing": "left no file",
+    "unknown": "not known",
 }
 """What a rank is doing, in words."""
 

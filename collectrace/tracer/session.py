@@ -111,6 +111,15 @@ class Session:
             if not self.over and not self.by_hand:
                 return self.recorder
             self.finish(records.Exit(reason="finished"))
+        recorder = self._open(rank, world_size)
+        self.values = ValueRecords(recorder, self.config.values, lambda: self.run)
+        self._watchdog = Watchdog(recorder, self.config, self.values)
+        self._watchdog.start()
+        self.exit_hooks.watch_child()
+        return recorder
+
+    def _open(self, rank: int | None, world_size: int | None) -> Recorder:
+        """Begin the record of a run, as a provisional file."""
         Session.runs += 1
         self.rank, self.world_size, self.run = rank, world_size, None
         self.over = self.by_hand = self._finished = False
@@ -123,12 +132,20 @@ class Session:
         self.recorder.global_rank = rank
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
-        self._member = None
-        self.values = ValueRecords(self.recorder, self.config.values, lambda: self.run)
-        self._watchdog = Watchdog(self.recorder, self.config, self.values)
-        self._watchdog.start()
-        self.exit_hooks.watch_child()
+        self._member = self._watchdog = self.values = None
         return self.recorder
+
+    def _begin_at_end(self, last: records.Exit) -> Recorder | None:
+        """Begin the record of a rank that fails before it asks for a group; None: it is no such.
+
+        Nothing is watched: when an interpreter exits, no thread can be started.
+        """
+        has_failed = last.reason == "exception" or last.code
+        by_hand = last.error == KeyboardInterrupt.__name__
+        if not has_failed or by_hand or self._finished or self._is_fork or not self.live:
+            return None
+        rank = own_process.launched_as()
+        return None if rank is None else self._open(rank, groups.environment_int("WORLD_SIZE"))
 
     def begin_by_hand(self, store: Any, rank: int, size: int) -> Recorder | None:
         """Begin a run with a group that ``init_process_group`` has no part in, unless one is on.
@@ -227,8 +244,8 @@ class Session:
             os._exit(1)  # a thread that hangs in C++ can be ended in no other way
 
     def finish(self, last: records.Exit) -> None:
-        """End the run in progress, if there is one; ``last`` becomes its last line."""
-        recorder = self.recorder
+        """End the run in progress, or the one of a rank that fails without one, with this line."""
+        recorder = self.recorder or self._begin_at_end(last)
         if recorder is None or self._finished:
             return
         self._finished = True
@@ -272,7 +289,7 @@ class Session:
     @property
     def folder(self) -> Path | None:
         """Where the record of the run in progress lies; None: there is none."""
-        return self.recorder.writer.path.parent if self.recorder is not None else None
+        return self.recorder.writer.folder if self.recorder is not None else None
 
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""
@@ -365,5 +382,6 @@ class Session:
             heartbeat=self.config.heartbeat,
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
+            inode=self.recorder.writer.inode if self.recorder is not None else None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )

@@ -46,7 +46,12 @@ def enable(config: Config, asked: Collection[str] = ()) -> None:
             log.warning("collectrace: %s", sentence)
     sites.have_libraries(config.library)
     session = Session(config)
-    _install(session)
+    try:
+        _install(session)
+    except BaseException:
+        session.live = False
+        _take_off()
+        raise
     if dist.is_initialized():
         try:
             session.join_late()
@@ -97,6 +102,10 @@ def disable(problem: BaseException | None = None) -> None:
         session.exit_hooks.at_end()
     session.finish(records.Exit(reason="disabled"))
     session.live = False
+    _take_off()
+
+
+def _take_off() -> None:
     while _undos:
         _undos.pop()()
 

@@ -91,3 +91,25 @@ def test_old_runs_are_removed_and_the_file_says_so(ranks: Ranks) -> None:
     [removed] = zero.of(Removed)
     assert [name[:8] for name in removed.runs] == ["20200101", "20200103"]
     assert one.of(Removed) == []
+
+
+def _stalls_and_raises() -> None:
+    dist.barrier()
+    if dist.get_rank() == 1:
+        time.sleep(1)
+    dist.barrier()
+    raise ValueError("mine")
+
+
+def test_nothing_is_said_to_be_recorded_where_nothing_can_be(ranks: Ranks, tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.touch()
+    often = {"COLLECTRACE_STALL_AFTER": "0.3", "COLLECTRACE_HEARTBEAT": "0.1"}
+    env = ON | often | {"COLLECTRACE_LOG_DIR": str(blocker / "logs")}
+    ran = ranks.run(_stalls_and_raises, env=env, exits=(1, 1))
+    for rank in range(2):
+        first, *rest = _lines(ran.output(rank))
+        assert first.startswith(f"collectrace: cannot write {blocker}/logs/pending/")
+        assert first.endswith("set COLLECTRACE_LOG_DIR to a folder that can be written to.")
+        assert not any("recording to" in line or "Why:" in line for line in rest)
+    assert any("has been in barrier" in line for line in _lines(ran.output(0)))

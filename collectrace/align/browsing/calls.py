@@ -52,7 +52,8 @@ def calls_of(
     evidence = run_reader.read(path, run)
     if rank not in evidence.logs:
         there = words.ranks(evidence.logs)
-        raise LogError(f"rank {rank} left no file in run {evidence.run}; there is one of {there}")
+        lost = "no file" if rank not in evidence.unreadable else "a file that cannot be read"
+        raise LogError(f"rank {rank} left {lost} in run {evidence.run}; there is one of {there}")
     alignment = judged(compared(evidence), 0)
     if not evidence.logs[rank].scanned and evidence.read_whole is not None:
         evidence = evidence.read_whole((rank,))

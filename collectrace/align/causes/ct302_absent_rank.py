@@ -8,7 +8,8 @@ What it means
       SystemExit of ``sys.exit()``.
     - Its process died: a signal, the out-of-memory killer, an abort in C++, or ``os._exit``.
     - It left no file: it never started, has not come so far, or its file was lost.
-    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code).
+    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code). Of files
+      that were copied while the job ran, its own may have been copied earlier.
     - It left the job, to form it anew without the others.
     - It is busy: it loads data, waits for a lock or a thread, or is in an endless loop.
 
@@ -39,23 +40,13 @@ from collectrace import dumps, exceptions
 from collectrace import words as text
 from collectrace.align.causes import deciders, phrases, waited_for
 from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.stopped import Said, Those, places, stopped
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, failure
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
 from collectrace.records import Raised
-
-Those = tuple[Standing, ...]
-
-
-class Said(NamedTuple):
-    """What is said of ranks in one state."""
-
-    did: str
-    """What they did before they did not reach the call, for the headline."""
-    why: tuple[str, ...]
-    fixes: tuple[str, ...]
 
 
 class Row(NamedTuple):
@@ -314,27 +305,6 @@ def _in_time(situation: Situation) -> tuple[str, ...]:
     )
 
 
-def stopped(_: Situation, found: Those, who: str) -> Said:
-    """Return what is said of ranks whose process exists and does nothing."""
-    places = _places(found)
-    behind = text.seconds(max(one.behind for one in found))
-    return Said(
-        "stopped",
-        (
-            f"The process of {who} exists but has given no sign of life for {behind}: it is "
-            "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
-            f"{text.upper(places)}." if places else "",
-        ),
-        (f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",),
-    )
-
-
-def _places(found: Those) -> str:
-    """Return ``rank 1 was at load.py:3; rank 2 was at load.py:9``, of a few ranks."""
-    shown = ((one.rank, waited_for.place(one)) for one in found[: waited_for.MOST])
-    return "; ".join(f"rank {rank} was at {place}" for rank, place in shown if place)
-
-
 _FASTER: Final = (
     "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
     "init_process_group a timeout that covers the slowest batch."
@@ -358,7 +328,7 @@ LONGER: Final = "If the work is meant to take long, raise the timeout of init_pr
 
 def _busy(situation: Situation, found: Those, who: str) -> Said:
     loads = any(one.doing == "batch" for one in found)
-    one, site, places = found[0], waited_for.site(found[0]), _places(found)
+    one, site, where = found[0], waited_for.site(found[0]), places(found)
     held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
     frames = [detail.main_frames(each) for each in found]
     doing = "in code without collectives"
@@ -370,7 +340,7 @@ def _busy(situation: Situation, found: Those, who: str) -> Said:
         fixes = (_FASTER, _WORKER) if of_worker else (_FASTER,)
     return Said(
         f"{text.verb(found, 'was', 'were')} busy{site}{held}",
-        (f"{text.upper(places)}, {doing}." if places else "",),
+        (f"{text.upper(where)}, {doing}." if where else "",),
         _in_time(situation) or fixes,
     )
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collectrace import words as text
 from collectrace.align.causes import ct302_absent_rank, lagging, phrases, waited_for
 from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.stopped import stopped as stopped_ranks
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.ranks.standing import Standing
@@ -72,9 +73,9 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
 
 def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
     who = text.ranks(waited_for.numbers(those))
-    said = ct302_absent_rank.stopped(situation, those, who)
+    said = stopped_ranks(situation, those, who)
     return Words(
-        f"{who} stopped inside {waited_for.call(situation)}",
+        f"{who} {said.did} inside {waited_for.call(situation)}",
         (f"Every rank reached the call. {said.why[0]}", *said.why[1:]),
         said.fixes,
         waited_for.chain(situation),

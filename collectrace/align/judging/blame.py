@@ -20,9 +20,10 @@ from collectrace.findings import KINDS, Kind, Severity
 
 __all__ = ["Gap", "failed_by_itself", "gaps", "verdict"]
 
-Gap = Literal["no file", "dropped", "out of reach"]
-"""Why a rank's evidence is not there: it left none, its tracer lost records, or its log does not
-reach the place of a candidate."""
+Gap = Literal["no file", "unreadable", "empty", "cut", "dropped", "out of reach"]
+"""Why a rank's evidence is not there: it left none, none that can be read, one without a
+record, or one that has lost its end; its tracer lost records, or its log does not reach the place
+of a candidate."""
 
 
 def verdict(case: Case, candidate: Candidate) -> Verdict:
@@ -66,7 +67,10 @@ def gaps(case: Case, found: Sequence[Candidate]) -> dict[int, Gap]:
     for rank, standing in case.standings.items():
         log = standing.log
         if log is None:
-            out[rank] = "no file"
+            why = case.evidence.unreadable.get(rank)
+            out[rank] = "no file" if why is None else "unreadable" if why else "empty"
+        elif rank in case.comparison.cut and standing.ended != "alive":
+            out[rank] = "cut"
         elif log.dropped:
             out[rank] = "dropped"
         elif rank in needed:

@@ -112,14 +112,9 @@ def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
         if asked is not None and ranks
     ]
     sides = [
-        Side(
-            ranks=tuple(ranks),
-            call=None,
-            state=case.standings[ranks[0]].state,
-            site=asked.site if asked is not None else None,
-        )
+        replace(side, site=asked.site if asked is not None else None)
         for ranks, asked in conflict.variants
-        if ranks and ranks[0] in case.standings
+        for side in case.absentees(rank for rank in ranks if rank in case.standings)
     ]
     return Candidate(
         what="group_mismatch", source=conflict,
@@ -141,11 +136,12 @@ def _never_started(case: Case) -> list[GroupConflict]:
         if log.provisional
         or (log.last_call is None and all(g.phase == "asked" for g in log.groups))
     ]
-    if not case.evidence.missing or len(stuck) < len(logs) or len(asked) < len(logs):
+    absent = tuple(rank for rank in case.evidence.missing if rank not in case.evidence.unreadable)
+    if not absent or len(stuck) < len(logs) or len(asked) < len(logs):
         return []
     first = min(asked)
     present = (tuple(sorted(asked)), asked[first])
-    return [GroupConflict(asked[first].group, (present, (case.evidence.missing, None)), IN_INIT)]
+    return [GroupConflict(asked[first].group, (present, (absent, None)), IN_INIT)]
 
 
 def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:

@@ -244,7 +244,7 @@ class Case:
         return dict(zip(calls, chains.ways(stacks), strict=True))
 
     def absentees(self, ranks: Iterable[int]) -> tuple[Side, ...]:
-        """Ranks that did not come, told apart by what they did instead."""
+        """Ranks that made no call there, told apart by what they did instead."""
         by_state: dict[State, list[int]] = {}
         for rank in sorted(ranks):
             by_state.setdefault(self.standings[rank].state, []).append(rank)
@@ -302,7 +302,7 @@ def once_of(function: Callable[[Case, Subject], Answer]) -> Callable[[Case, Subj
 def build(comparison: Comparison, now: int | None = None) -> Case:
     """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
     clocks = estimate(comparison)
-    return Case(comparison, clocks, standings(comparison.evidence, clocks, now))
+    return Case(comparison, clocks, standings(comparison.evidence, clocks, now, comparison.cut))
 
 
 def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:

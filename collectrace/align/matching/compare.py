@@ -33,7 +33,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         for name in evidence.groups
         if name == conflict.name or name.startswith(f"{conflict.name} [")
     }
-    unproven = cut_short(evidence.groups, logs)
+    unproven = cut_short(evidence.groups, logs, evidence.cut)
     cut = {fact.rank for fact in unproven}
     unproven += [fact for log in logs.values() for fact in _of_the_whole(log)]
     bridged: dict[StreamKey, list[Gap]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, RunEvidence, StreamKey
 from collectrace.findings import GroupInfo, OtherLines
@@ -68,16 +68,20 @@ class Unproven:
     """Lines of a rank that are lost or contradict themselves, and that nothing makes up for."""
 
     rank: int
-    why: Literal["lines", "end", "count", "cut"]
+    why: Literal["lines", "end", "count", "cut", "torn"]
     """``lines``: the calls (messages) ``first`` to ``last`` of a stream (channel) are lost, and no
     digest shows that the ranks agree on them. ``end``: lines at the end could not be read, so that
     calls may follow those that are known. ``count``: the rank's last line counts ``last`` calls,
     by their numbers there are ``first``. ``cut``: the log ends before call ``first``, from which
-    rank ``last`` returned."""
+    rank ``last`` returned. ``torn``: the file ends within a line."""
     key: StreamKey | ChannelKey | None = None
     """None: it concerns all of the rank's streams and channels."""
     first: int = 0
     last: int = 0
+
+
+_OF_ALL: Final = ("count", "cut", "torn")
+"""Losses at the end of a log that concern all of its streams and channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +174,15 @@ class Comparison:
     """Rows whose bytes and meaning agree and that differ all the same: in shape, or in call sites
     that are swapped. Found by full scan only."""
 
+    @property
+    def cut(self) -> frozenset[int]:
+        """Ranks of which the log has lost its end."""
+        return frozenset(fact.rank for fact in self.unproven if fact.why in ("cut", "torn"))
+
     def may_have_issued(self, rank: int, key: StreamKey | ChannelKey) -> bool:
         """Whether lost lines of a rank may hold calls behind the last one that is known."""
         return any(
             fact.rank == rank
-            and (fact.why in ("count", "cut") or (fact.why == "end" and fact.key in (None, key)))
+            and (fact.why in _OF_ALL or (fact.why == "end" and fact.key in (None, key)))
             for fact in self.unproven
         )

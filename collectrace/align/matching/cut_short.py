@@ -1,12 +1,13 @@
-"""Logs that end before a call to which their rank came, as calls of others prove.
+"""Logs that have lost their end.
 
+A log that ends within a line has, and so has one that ends before a call to which its rank came.
 A collective that holds every rank until all have come returns only then; a receive returns only
-when its message was sent. A log that ends before that, without a last line, has lost its end.
+when its message was sent. So calls of others prove it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -20,10 +21,19 @@ _LOOK_BACK: Final = 64
 """Rows at the end of a stream or channel that are looked at."""
 
 
-def cut_short(groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]) -> list[Unproven]:
-    """Return the ranks whose logs have lost their end, each with a call that proves it."""
-    endless = {rank for rank, log in logs.items() if log.exit is None and log.imported is None}
-    found: dict[int, Unproven] = {}
+def cut_short(
+    groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog], torn: Collection[int]
+) -> list[Unproven]:
+    """Return the ranks whose logs have lost their end, each with what proves it.
+
+    ``torn``: ranks of which the file ends within a line.
+    """
+    found = {rank: Unproven(rank, "torn") for rank in torn}
+    endless = {
+        rank
+        for rank, log in logs.items()
+        if log.exit is None and log.imported is None and rank not in found
+    }
     for log in logs.values() if endless else ():
         latest = _latest(log)
         for stream, seq in _collectives(log, latest):

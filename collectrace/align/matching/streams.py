@@ -98,6 +98,7 @@ class _StreamComparison:
         else:
             self._spans = {rank: log.spans(stream) for rank, log in logs.items()}
             proven = self._last
+        self._without_end = cut
         # Where a tracer was switched off, or lines are lost, the end of the log is not the end of
         # the stream.
         self._endless = {
@@ -153,9 +154,13 @@ class _StreamComparison:
         return verdict
 
     def _recorded(self) -> int:
-        """The last row up to which every rank's calls are known: described, and its tracer on."""
+        """The last row up to which every rank's calls are known: recorded, and described."""
         lasts = [log.voids.get(self._stream, self._top + 1) - 1 for log in self._logs.values()]
-        lasts += [self._last[rank] for rank, log in self._logs.items() if log.disabled]
+        lasts += [
+            self._last[rank]
+            for rank, log in self._logs.items()
+            if log.disabled or rank in self._without_end
+        ]
         return min(lasts)
 
     def _window(self, agreed: int) -> Window | None:

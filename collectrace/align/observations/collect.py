@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +17,8 @@ from collectrace.align.observations.raised import raised
 from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.reading.hosts import by_host, hosts_missing
 from collectrace.findings import Finding, Kind, Severity, Side
+from collectrace.ops import POINT_TO_POINT
+from collectrace.records import Call
 
 # torch/distributed/algorithms/join.py (2.13): Join.notify_join_context, _notify_procs_to_terminate.
 _TERMINATED: Final = re.compile(r"exhausted( all)? inputs")
@@ -83,8 +85,8 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
     for rank, gap in found.items():
         by_reason.setdefault(_gap_in_words(case, rank, gap), []).append(rank)
     listed = "; ".join(f"{words.ranks(ranks)}: {reason}" for reason, ranks in by_reason.items())
-    missing = [rank for rank in found if case.log(rank) is None]
-    waiting = _waits_for(case, missing)
+    missing = [rank for rank, gap in found.items() if gap == "no file"]
+    waiting = _waits_for(case, [r for r, gap in found.items() if gap in _UNSEEN])
     known = _nothing_known(case, missing)
     cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
     if missing and case.evidence.is_live:
@@ -103,24 +105,40 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
         "evidence_gap",
         listed,
         f"{known} {cause}" if known else cause,
-        _where_to_look(case, missing, is_nothing_known=bool(known)),
+        _where_to_look(case, missing, set(found.values()), is_nothing_known=bool(known)),
         severity="warning" if waiting else "info",
     )
 
 
-def _where_to_look(case: Case, missing: Sequence[int], *, is_nothing_known: bool) -> str:
+def _where_to_look(
+    case: Case, missing: Sequence[int], kinds: Collection[Gap], *, is_nothing_known: bool
+) -> str:
     if missing and case.evidence.is_live:
         return (
             f"See whether {words.ranks(missing)} still {words.verb(missing, 'runs', 'run')}, and "
             "in what: py-spy dump --pid, on the machine itself."
         )
-    fix = (
-        "Collect the files of every rank (each host writes its own), and see that no disk is full. "
-        "A rank that never started leaves no file either: look at the launcher."
-    )
+    fixes = [advice for gap, advice in _ADVICE.items() if gap in kinds]
+    if not fixes or missing:
+        fixes.append(
+            "Collect the files of every rank (each host writes its own), and see that no disk is "
+            "full."
+        )
+    if missing:
+        fixes.append("A rank that never started leaves no file either: look at the launcher.")
     if is_nothing_known:
-        fix += " One that was not traced leaves none: call enable() on every rank."
-    return fix
+        fixes.append("One that was not traced leaves none: call enable() on every rank.")
+    return " ".join(fixes)
+
+
+_UNSEEN: Final = ("no file", "unreadable", "empty", "cut")
+"""Gaps after which nothing is known of a rank."""
+
+_ADVICE: Final[dict[Gap, str]] = {
+    "unreadable": "See to whom the file belongs (`ls -l`), make it readable, or copy it again.",
+    "empty": "See whether the disk that the file was written to is full.",
+    "cut": "Copy the whole file again, and see whether the disk that it was written to is full.",
+}
 
 
 def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
@@ -129,10 +147,24 @@ def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
             if case.evidence.is_live:
                 return "does not answer" if len(case.evidence.missing) == 1 else "do not answer"
             return "left no file"
+        case "unreadable":
+            return f"its file cannot be read ({case.evidence.unreadable[rank]})"
+        case "empty":
+            return "its file holds no record"
+        case "cut":
+            last = case.evidence.logs[rank].last_call
+            what = "it holds no call" if last is None else f"its calls are known up to {_at(last)}"
+            return f"its file is incomplete, {what}"
         case "dropped":
             return f"lost {words.counted(case.evidence.logs[rank].dropped, 'record')}"
         case "out of reach":
             return "its log does not reach the place in question"
+
+
+def _at(call: Call) -> str:
+    if call.op in POINT_TO_POINT:
+        return f"{call.op}{words.at_site(call.site)}"
+    return f"call {call.seq} of {words.named_group(call.group)}"
 
 
 def _nothing_known(case: Case, missing: Sequence[int]) -> str:

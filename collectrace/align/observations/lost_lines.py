@@ -34,6 +34,8 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
             f"the last line counts {words.counted(fact.last, 'call')}, but by their numbers there "
             f"are {fact.first:,}."
         )
+    if fact.why == "torn":
+        return "the file ends within a line. What came after it is not known."
     if fact.why == "cut" and fact.key is not None:
         what = _calls(comparison, fact.key, fact.first, fact.first)
         return f"the log ends before {what}. Rank {fact.last} returned from it, so lines are lost."

@@ -56,6 +56,9 @@ def _told(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
     who, missing = words.ranks(s.rank for s in those), words.ranks(case.evidence.missing)
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
     fix = "Fix what raised: the collectives agree."
+    if not any(log.groups for log in case.evidence.logs.values()):
+        headline = f"the job crashed before init_process_group: {who} ended with an exception"
+        return headline, "Fix what raised. No collective was issued."
     if all(s.by_peers for s in those):
         lost = f"{who} lost a connection or timed out"
         headline = f"the job crashed: {lost}, though the collectives agree"

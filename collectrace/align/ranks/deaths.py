@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from collectrace.align.ranks.standing import Standing, Waiting, patience
 from collectrace.align.reading.evidence import RunEvidence
+from collectrace.findings import Ended
 
 
-def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> None:
+def find_dead(
+    evidence: RunEvidence, found: dict[int, Standing], now: int, cut: Collection[int]
+) -> None:
     """Replace the standings of ranks that died, or whose process exists and does nothing.
 
+    Also those of the ranks ``cut``: what they did after the end of their log is not known.
     ``now``: ns since 1970.
     """
     latest = max((s.end for s in found.values()), default=0)
@@ -26,15 +30,23 @@ def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> No
         is_behind = behind > patience(log)
         # With nobody left to compare it with, only the present says how old its last line is.
         is_old = alone and now - standing.end > patience(log)
-        if exists and (is_behind or is_old):
+        if rank in cut and not log.stack_dumps.fatal:
+            if standing.ended != "alive" or is_behind or is_old:
+                found[rank] = _cut(found, standing)
+        elif exists and (is_behind or is_old):
             # Its heartbeats have stopped with it, so what it was in says little.
-            found[rank] = replace(standing, state="silent", behind=behind, doing="")
+            may_be_copy = is_behind and not log.is_original and not evidence.is_live
+            found[rank] = replace(
+                standing, state="silent", behind=behind, doing="", may_be_copy=may_be_copy
+            )
         elif log.stack_dumps.fatal or (
             (is_behind or (exists is False and survivors)) and not _was_sent_away(found, standing)
         ):
-            found[rank] = _dead(found, replace(standing, behind=behind))
+            is_proven = log.stack_dumps.end is not None or (exists is False and survivors)
+            may_be_copy = not is_proven and not log.is_original
+            found[rank] = _dead(found, replace(standing, behind=behind, may_be_copy=may_be_copy))
     for standing in _let_peers_down(found, evidence.missing):
-        found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True))
+        found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True, may_be_copy=False))
 
 
 def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
@@ -46,11 +58,21 @@ def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
     return any(s.state == "raised" or (s.log and s.log.stack_dumps.fatal) for s in others)
 
 
+def _cut(found: Mapping[int, Standing], standing: Standing) -> Standing:
+    """A rank of which the log has lost its end; still what held it up, if it was seen to be."""
+    ended: Ended = "unknown" if standing.ended == "gone" else standing.ended
+    if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
+        return replace(standing, ended=ended)
+    return replace(standing, state="unknown", ended=ended, waiting=(), doing="")
+
+
 def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
     """A rank that ended before the others: died, or still what held it up until then."""
-    standing = replace(standing, early=True)
+    standing = replace(standing, early=not standing.may_be_copy)
     if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
         return standing  # what killed it killed a rank that could not go on
+    if standing.may_be_copy:
+        return replace(standing, state="silent", ended="unknown", waiting=(), doing="")
     return replace(standing, state="died", waiting=(), doing="")
 
 

@@ -33,6 +33,8 @@ def detail(standing: Standing) -> str:
     match standing.state:
         case "missing":
             return "left no file"
+        case "unknown":
+            return "its file cannot be read" if standing.log is None else "its file is incomplete"
         case "finished":
             return "tracing was switched off" if standing.disabled else rejoins(standing)
         case "raised":

@@ -74,6 +74,9 @@ class Standing:
     """A peer's exception says that the connection to it was lost, and it left no last line."""
     behind: int = 0
     """`died`, `silent`: ns by which its file ends before the latest of its peers'."""
+    may_be_copy: bool = False
+    """Only the end of its file says that it stopped, and the file may be a copy that was made
+    before its peers', or is not whole."""
     early: bool = False
     """It ended without a last line, and before the others."""
     disabled: bool = False

@@ -8,6 +8,7 @@ launcher that ends all ranks after one failed changes nothing about what they we
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import replace
 
 from collectrace import exceptions
@@ -28,14 +29,19 @@ class _Standings(dict[int, Standing]):
         return Standing(rank, "missing", "gone")
 
 
-def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
-    """Every rank of the job, and any beyond that left a file. ``now``: ns since 1970."""
+def standings(
+    evidence: RunEvidence, clocks: Clocks, now: int | None = None, cut: Collection[int] = ()
+) -> dict[int, Standing]:
+    """Return every rank of the job, and any beyond that left a file.
+
+    ``now``: ns since 1970. ``cut``: ranks of which the log has lost its end.
+    """
     now = time.time_ns() if now is None else now
     everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
     found = _Standings(
         {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
     )
-    find_dead(evidence, found, now)
+    find_dead(evidence, found, now, cut)
     return found
 
 
@@ -43,7 +49,8 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
     """One rank by its own log, whatever its peers' say."""
     log = evidence.logs.get(rank)
     if log is None:
-        return Standing(rank, "missing", "gone")
+        lost = rank in evidence.unreadable
+        return Standing(rank, *(("unknown", "unknown") if lost else ("missing", "gone")))
     waits = Waits(rank, log, when)
     standing = Standing(
         rank, "running", "gone", end=when(log.last_t), log=log, waiting=waits.at_the_end(),

@@ -190,6 +190,10 @@ class RankLog(Protocol):
     """How many calls more its last line counts than there are by their numbers; negative: fewer."""
     disproved: int
     """Calls whose lines contradict each other, or the digests: they count as lost."""
+    is_original: bool
+    """Its file is known to be the one that the tracer wrote, and no copy."""
+    torn: bool
+    """Its last line is not whole, and none says that the process ended: lines may be lost."""
     lossy: bool
     """Lines that held calls are lost, or may be, and not by rotation."""
 
@@ -277,7 +281,9 @@ class RunEvidence:
     world_size: int
     logs: Mapping[int, RankLog]
     missing: tuple[int, ...] = ()
-    """Ranks that left no file."""
+    """Ranks that left no file that can be read."""
+    unreadable: Mapping[int, str] = field(default_factory=dict)
+    """Those of them that left a file, and why it cannot be read; empty: it holds no record."""
     groups: Mapping[str, GroupInfo] = field(default_factory=dict)
     """By a name that is unique in the run; the logs use it too."""
     conflicts: Sequence[GroupConflict] = ()
@@ -285,6 +291,8 @@ class RunEvidence:
     """The texts that ranks ran."""
     code: CodeFiles = field(default_factory=CodeFiles)
     """The same by the lines that calls came from."""
+    cut: frozenset[int] = frozenset()
+    """Ranks of which the file ends within a line, and is written to no more."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

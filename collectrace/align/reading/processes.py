@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from pathlib import Path
 
 from collectrace.align.reading.evidence import RankLog
 
 _SLACK: int = 2_000_000_000
 """ns by which two ways to tell a process's start may differ."""
+
+_SEEN: int = 60_000_000_000
+"""ns after which a line that was written whole is whole on all hosts that see the file."""
 
 
 def still_exists(log: RankLog) -> bool | None:
@@ -32,3 +36,13 @@ def still_exists(log: RankLog) -> bool | None:
     began = boot * 1_000_000_000 + started * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     # A zombie runs no more; a process younger than the log only has inherited the number.
     return state not in "ZX" and began <= header.wall + _SLACK
+
+
+def is_over(log: RankLog, exists: bool | None) -> bool:
+    """Whether a log is written to no more, so that a last line which is not whole stays so.
+
+    ``exists``: whether its process exists.
+    """
+    written = log.header.wall - log.header.t + log.last_t
+    pause = max(_SEEN, round(log.header.heartbeat * 2e9))
+    return exists is False or time.time_ns() - written >= pause

@@ -145,6 +145,9 @@ class FileLog:
         self.threads_ended: Sequence[Raised] = [
             raised for raised in found.raised if raised.what in (THREAD, OTHER_THREAD)
         ]
+        written = self.header.inode
+        self.is_original = written is not None and written == reader.segments.inode
+        self.torn = self.exit is None and reader.segments.is_torn
         if self.exit is None:
             self.exit = _end_of_thread(found.raised, last)
 

@@ -16,7 +16,7 @@ from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.process_files import File, is_rank, list_files
-from collectrace.align.reading.processes import still_exists
+from collectrace.align.reading.processes import is_over, still_exists
 from collectrace.align.reading.rank_log import FileLog
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names
@@ -26,7 +26,7 @@ from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
-from collectrace.errors import NotThere
+from collectrace.errors import LogError, NotThere
 from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
@@ -123,7 +123,8 @@ class RunReader:
                 exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
             # It may have come to its end after its file was read, and before it was looked for.
             evidence = self._read(None, folder)
-        return replace(evidence, still_exists=lambda log: exists.get(log.rank))
+        cut = {r for r, log in evidence.logs.items() if log.torn and is_over(log, exists.get(r))}
+        return replace(evidence, cut=frozenset(cut), still_exists=lambda log: exists.get(log.rank))
 
     def _read(self, on_progress: OnProgress | None, folder: Folder | None) -> RunEvidence:
         folder = folder or self._folder or self._open_folder()
@@ -132,7 +133,10 @@ class RunReader:
         files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
         chosen, doubled = _one_per_rank(choice.files)
-        opened, unusable = self._open(chosen, on_progress)
+        opened, unusable, unreadable = self._open(chosen, on_progress)
+        if not opened and any(unreadable.values()):
+            rank, why = next(iter(unreadable.items()))
+            raise LogError(f"cannot read the file of rank {rank} in {folder.label}: {why}")
         if not opened:
             raise NotThere(
                 f"no file of run {choice.name} in {folder.label} holds a record that can be read"
@@ -146,7 +150,11 @@ class RunReader:
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
         evidence = _evidence(choice.name, opened, found, notes, folder)
         return replace(
-            evidence, other_runs=choice.others, earlier=choice.earlier, is_live=folder.is_far
+            evidence,
+            unreadable={rank: why for rank, why in unreadable.items() if rank in evidence.missing},
+            other_runs=choice.others,
+            earlier=choice.earlier,
+            is_live=folder.is_far,
         )
 
     def _open_folder(self) -> Folder:
@@ -157,8 +165,11 @@ class RunReader:
 
     def _open(
         self, files: Sequence[File], on_progress: OnProgress | None
-    ) -> tuple[dict[int, _Opened], list[str]]:
-        """Read the files that hold a record, by rank, and tell of the others."""
+    ) -> tuple[dict[int, _Opened], list[str], dict[int, str]]:
+        """Read the files that hold a record, by rank; notes, and why the others cannot be read.
+
+        Of a file without a record the reason is empty.
+        """
         total = sum(file.segments.size for file in files)
         scanning = self._full or total <= self._small
         done = 0
@@ -174,9 +185,12 @@ class RunReader:
             self._kept, self._vocabulary = {}, Vocabulary()
         before, self._kept = self._kept, {}
         wall = min((file.wall for file in files if file.header is not None), default=0)
-        opened, notes = {}, []
+        opened, notes, unreadable = {}, [], dict[int, str]()
         for file in files:
             assert file.rank is not None
+            if file.unreadable:
+                unreadable[file.rank] = file.unreadable
+                continue
             # A file without a header gets the others' clock: close enough to order what it holds.
             header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
             identity = (file.segments.name, file.rank, header.pid, header.t)
@@ -196,15 +210,12 @@ class RunReader:
                 notes += [note] if note is not None else []
             self._kept[identity] = reader
             if not reader.records.lines:
-                notes.append(
-                    f"{file.segments.name} holds no record that can be read; "
-                    f"rank {file.rank} is missing"
-                )
+                unreadable[file.rank] = ""
                 continue
             if file.header is None:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
             opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
-        return opened, notes
+        return opened, notes, unreadable
 
 
 def _rank_files(folder: Folder, page: int) -> list[File]:

@@ -231,8 +231,16 @@ def _first_of_each_folder(files: Iterable[File]) -> list[File]:
 
 def _group(files: Iterable[File]) -> list[Run]:
     runs: dict[str, Run] = {}
+    nameless = []
     for file in files:
+        if file.peek() is None:
+            nameless.append(file)
+            continue
         name = _run_id(file)
+        runs.setdefault(name, Run(name, [])).files.append(file)
+    for file in nameless:  # of the one run that the others of its folder are of, whatever its name
+        beside = [one for one in runs.values() if any(f.folder == file.folder for f in one.files)]
+        name = beside[0].name if len(beside) == 1 else _run_id(file)
         runs.setdefault(name, Run(name, [])).files.append(file)
     return list(runs.values())
 

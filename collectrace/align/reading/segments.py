@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace.align.reading.source import Blob
+from collectrace.align.reading.source import Blob, LocalBlob
 
 PAGE: Final = 4096
 """Bytes of one look-up: a dozen calls."""
@@ -46,6 +46,16 @@ class Segments:
     def names(self) -> list[str]:
         """Of all segments."""
         return [blob.name for blob in self._blobs]
+
+    @property
+    def inode(self) -> int | None:
+        """Number of the first file on its file system; None: that is not known."""
+        return self._blobs[0].inode if isinstance(self._blobs[0], LocalBlob) else None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the last line has no end."""
+        return self.read(self.size - 2, self.size - 1) not in (b"", b"\n")
 
     @property
     def page(self) -> int:

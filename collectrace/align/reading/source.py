@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
 from collectrace.align.reading import packed
-from collectrace.errors import LogError, NotThere
+from collectrace.errors import LogError, NotThere, Unreadable
 from collectrace.foreign import convert as foreign
 from collectrace.foreign import documented
 from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, is_source, rank_file
@@ -63,6 +63,14 @@ class LocalBlob:
         except OSError:
             return None
 
+    @property
+    def inode(self) -> int | None:
+        """Its number on its file system; None: that is not known."""
+        try:
+            return self.path.stat().st_ino
+        except OSError:
+            return None
+
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`Blob`."""
         try:
@@ -74,9 +82,11 @@ class LocalBlob:
                     start += len(part)
                 return b"".join(parts)
         except FileNotFoundError:
+            if self.path.is_symlink():
+                raise Unreadable(self.path, "a link to what is not there") from None
             raise NotThere(f"{self.path} is gone: renamed or removed by its process") from None
         except OSError as problem:
-            raise LogError(f"cannot read {self.path}: {problem.strerror or problem}") from None
+            raise Unreadable(self.path, problem.strerror or str(problem)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ class RemoteBlob:
         try:
             data = self.store.cat_file(self.path, start=start, end=min(stop, self.size))
         except Exception as problem:  # noqa: BLE001 - stores raise what they like
-            raise LogError(f"cannot read {self.path}: {_one_line(problem)}") from None
+            raise Unreadable(self.path, _one_line(problem)) from None
         return bytes(data)
 
 
@@ -277,7 +287,9 @@ def _walk(
         for entry in entries:
             name = prefix + entry.name
             try:
-                if entry.is_dir():
+                if RANK_FILE.fullmatch(entry.name) and _is_in_the_way(entry):
+                    yield LocalBlob(name, 1, Path(entry.path))  # to read it tells what is wrong
+                elif entry.is_dir():
                     real = Path(entry.path).resolve()
                     # Links to folders are followed (logs gathered from hosts), each folder once.
                     if depth > 0 and real not in seen and not entry.name.startswith("."):
@@ -289,6 +301,14 @@ def _walk(
                 # Renamed or rotated away while we looked, and what took its place is listed by
                 # itself; a link to itself; or somebody else's folder (lost+found).
                 continue
+
+
+def _is_in_the_way(entry: os.DirEntry[str]) -> bool:
+    """Whether what bears a file's name is a folder, or a link to nothing."""
+    try:
+        return entry.is_dir() or (entry.is_symlink() and not entry.is_file())
+    except OSError:
+        return True  # a link to itself
 
 
 def _open_remote(url: str, depth: int) -> Folder:

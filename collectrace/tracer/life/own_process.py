@@ -70,3 +70,18 @@ def _argv() -> list[str]:
             return [*texts, "..."]
         texts.append(text)
     return texts
+
+
+def launched_as() -> int | None:
+    """Return the rank that a launcher gave to this very process; None: it gave none.
+
+    A Python process that a rank starts inherits the variable, and is not that rank.
+    """
+    rank = environment_int("RANK")
+    parent = Path("/proc", str(os.getppid()))
+    try:
+        is_python = (parent / "exe").samefile("/proc/self/exe")
+        is_inherited = f"RANK={rank}".encode() in (parent / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return rank  # the parent is gone, or somebody else's
+    return None if is_python and is_inherited else rank

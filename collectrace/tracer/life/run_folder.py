@@ -37,7 +37,9 @@ def begin(config: Config, recorder: Recorder, *, first: bool) -> None:
 
     ``first``: it is the process's first run, of which a person is told on standard error.
     """
-    folder = recorder.writer.path.parent
+    folder = recorder.writer.folder
+    if folder is None:
+        return  # it cannot be written to, and a warning has said so
     if first and config.announce:
         announce(folder)
     if config.keep_runs:

@@ -90,7 +90,7 @@ class Stalls:
         tell(
             self._recorder.global_rank,
             f"has been in {what}{where} for {pending / 1e9:.0f} s",
-            self._recorder.writer.path.parent,
+            self._recorder.writer.folder,
         )
 
     def _dump_flight_recorder(self) -> None:

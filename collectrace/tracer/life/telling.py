@@ -15,13 +15,13 @@ def announce(folder: Path) -> None:
     say(f"recording to {folder}; if it hangs or ends badly: {_command(folder)}")
 
 
-def tell(rank: int | None, what: str, folder: Path) -> None:
+def tell(rank: int | None, what: str, folder: Path | None) -> None:
     """Say what has happened to a rank, and the command that tells why.
 
-    ``rank``: None where it is not known; ``folder``: where the record is.
+    ``rank``: None where it is not known; ``folder``: where the record is; None: there is none.
     """
     who = "this process" if rank is None else f"rank {rank}"
-    say(f"{who} {what}. Why: {_command(folder)}")
+    say(f"{who} {what}" + ("" if folder is None else f". Why: {_command(folder)}"))
 
 
 def _command(folder: Path) -> str:

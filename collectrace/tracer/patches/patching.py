@@ -17,10 +17,17 @@ from typing import Any, Final, Protocol
 
 import wrapt
 
+from collectrace.errors import CollectraceError
 from collectrace.tracer import dynamo, torch_api
 from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.tap.wire import Undo
 from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_text
+
+_version = getattr(wrapt, "__version__", "an older one")
+if not hasattr(wrapt.BoundFunctionWrapper, "__class_getitem__"):
+    raise CollectraceError(
+        f"it needs wrapt 2.0 or newer, this is {_version}; pip install --upgrade wrapt"
+    )
 
 
 class Installer(Protocol):
@@ -110,22 +117,25 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
         elif torch_api.is_expected(target.where):
             installer.not_found(target.where)
 
-    for target in targets:
-        missing = [name for name in target.modules if name not in sys.modules]
-        if not missing:
-            patch(target)
-            continue
-
-        def later(_: Any, target: Target = target) -> None:
-            if installer.live:
-                patch(target)
-
-        wrapt.register_post_import_hook(later, missing[0])
-
     def undo() -> None:
         while undos:
             undos.pop()()
 
+    try:
+        for target in targets:
+            missing = [name for name in target.modules if name not in sys.modules]
+            if not missing:
+                patch(target)
+                continue
+
+            def later(_: Any, target: Target = target) -> None:
+                if installer.live:
+                    patch(target)
+
+            wrapt.register_post_import_hook(later, missing[0])
+    except BaseException:
+        undo()
+        raise
     return installed, undo
 
 

@@ -58,6 +58,8 @@ class Writer:
         self.path = path
         self.fd = -1
         """Of the segment being written; -1: it is not open, see :meth:`recover`."""
+        self.inode: int | None = None
+        """Number of the segment that was opened last, on its file system."""
         self.dropped = 0
         """Lines lost."""
         self.rotated = 0
@@ -86,6 +88,11 @@ class Writer:
         self._provisional: Path | None = None
         """The provisional file, until its lines are in another."""
         self._provisional_lines = b""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that its lines lie in; None: none could be written there so far."""
+        return self.path.parent if self._size or self._kept else None
 
     def write(self, line: bytes) -> bool:
         """Append a line, its newline included; whether it is in the file."""
@@ -170,11 +177,12 @@ class Writer:
         if self._warned:
             return
         self._warned = True
-        log.warning(
-            "collectrace: cannot write %s: %s. Training goes on; what is lost is counted.",
-            self._current,
-            why,
+        then = (
+            "Records are lost, and counted, until it can be written again; the job goes on."
+            if self.total
+            else "Nothing is recorded; set COLLECTRACE_LOG_DIR to a folder that can be written to."
         )
+        log.warning("collectrace: cannot write %s: %s. %s", self._current, why, then)
 
     def recover(self) -> bool:
         """Open the segment and write its first lines, if an attempt is due; whether it is open."""
@@ -186,7 +194,9 @@ class Writer:
             self._put_off(problem)
             return False
         try:
-            head = b"\n" if self._torn and os.fstat(fd).st_size else b""
+            status = os.fstat(fd)
+            self.inode = status.st_ino
+            head = b"\n" if self._torn and status.st_size else b""
             # After a loss the preamble's checkpoint says how much, and where the streams stand.
             head += self._preamble(self._segment) + self._provisional_lines
             if os.write(fd, head) != len(head):

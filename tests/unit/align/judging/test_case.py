@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align import align
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
 from tests.support.judging import case_of
@@ -56,3 +57,18 @@ def test_a_message_that_raised_is_no_collective_of_its_number(
 ) -> None:
     assert [done.error for done in case.failed(0, stream)] == ["RuntimeError: of the collective"]
     assert case.failed(1, stream) == case.failed(7, stream) == case.failed(0, None) == []
+
+
+def test_ranks_that_asked_for_no_group_are_told_apart_by_what_they_did(tmp_path: Path) -> None:
+    run = Run(3)
+    run.all("all_reduce")
+    zero, one, two = run
+    zero.beat(60, zero.creating(zero.group("7", [0, 1, 2], phase="asked")))
+    one.exit("exception", error="ValueError", message="mine")
+    two.stuck_in(two.call("broadcast"))
+    run.write(tmp_path)
+    finding = align(tmp_path).findings[0]
+    assert finding.kind == "group_mismatch"
+    assert [(side.ranks, side.state) for side in finding.sides] == [
+        ((0,), "blocked"), ((1,), "raised"), ((2,), "blocked"),
+    ]  # fmt: skip

@@ -199,8 +199,21 @@ def test_busy_after_its_last_call(run: Run, tmp_path: Path) -> None:
 
 
 def test_died_without_a_word(run: Run, tmp_path: Path) -> None:
+    """In the files that the tracer wrote, and not in copies of them."""
     run.rank(1).beat(20)
+    for rank in run:
+        file = tmp_path / "run-1" / f"rank{rank.rank:05}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+        rank.header.inode = file.stat().st_ino
     assert states(run, tmp_path)[0] == "died"
+
+
+def test_a_file_that_ends_early_may_be_a_copy(run: Run, tmp_path: Path) -> None:
+    run.rank(1).beat(20)
+    standing = first(run, tmp_path)
+    assert (standing.state, standing.ended, standing.may_be_copy) == ("silent", "unknown", True)
+    assert not standing.final
 
 
 def test_slow_is_not_dead(run: Run, tmp_path: Path) -> None:

@@ -324,8 +324,12 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
             f"The process of {who} exists but has given no sign of life for {behind}: it is "
             "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
             f"{text.upper(places)}." if places else "",
+            _host_waits(found),
         ),
-        (f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",),
+        (
+            *dict.fromkeys(one.host_wait.row.fix.format(who=who) for one in found if one.host_wait),
+            f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",
+        ),
     )
 
 
@@ -363,6 +367,14 @@ def _busy(situation: Situation, found: Those, who: str) -> Said:
     frames = [detail.main_frames(each) for each in found]
     doing = "in code without collectives"
     look = _LOOK.format(who=who)
+    known = next((each for each in found if each.host_wait is not None), None)
+    if known is not None and known.host_wait is not None:
+        row = known.host_wait.row
+        return Said(
+            f"{row.did}{waited_for.site(known)}{held}",
+            (f"{text.upper(places)}." if places else "", _host_waits(found)),
+            _in_time(situation) or (row.fix.format(who=who), *((_FASTER,) if loads else ())),
+        )
     fixes: tuple[str, ...] = (look, _THREAD if any(map(dumps.awaits_thread, frames)) else LONGER)
     if loads:
         of_worker = any(map(dumps.awaits_worker, frames))
@@ -373,6 +385,19 @@ def _busy(situation: Situation, found: Those, who: str) -> Said:
         (f"{text.upper(places)}, {doing}." if places else "",),
         _in_time(situation) or fixes,
     )
+
+
+def _host_waits(found: Those) -> str:
+    """Return ``Rank 1 waits for file lock /data/a.lock, held by process 47 (rank 0).``."""
+    told: dict[str, list[int]] = {}
+    for one in found:
+        if one.host_wait is not None:
+            told.setdefault(one.host_wait.what, []).append(one.rank)
+    parts = [
+        f"{text.ranks(ranks)} {text.verb(ranks, 'waits', 'wait')} for {what}"
+        for what, ranks in told.items()
+    ]
+    return f"{text.upper('; '.join(parts[: waited_for.MOST]))}." if parts else ""
 
 
 _ROWS: Final = (

@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 from collectrace import exceptions
+from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import Standing, patience
@@ -36,6 +37,10 @@ def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> 
         {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
     )
     find_dead(evidence, found, now)
+    for rank, standing in found.items():
+        if standing.log is not None and standing.state in ("busy", "running", "silent"):
+            waits = host_waits.find(standing.log, evidence)
+            found[rank] = replace(standing, host_wait=waits)
     return found
 
 

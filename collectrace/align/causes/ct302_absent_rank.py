@@ -318,11 +318,16 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
     """Return what is said of ranks whose process exists and does nothing."""
     places = _places(found)
     behind = text.seconds(max(one.behind for one in found))
+    how = (
+        f"exists but has given no sign of life for {behind}: it is "
+        "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs."
+    )
+    if all(one.log is not None and one.log.stack_dumps.is_gil_held for one in found):
+        how = f"gave no sign of life for {behind}: none of its threads could run."
     return Said(
         "stopped",
         (
-            f"The process of {who} exists but has given no sign of life for {behind}: it is "
-            "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
+            f"The process of {who} {how}",
             f"{text.upper(places)}." if places else "",
             _host_waits(found),
         ),

@@ -32,7 +32,11 @@ def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> No
         elif log.stack_dumps.fatal or (
             (is_behind or (exists is False and survivors)) and not _was_sent_away(found, standing)
         ):
-            found[rank] = _dead(found, replace(standing, behind=behind))
+            if log.stack_dumps.is_gil_held:
+                # It stopped before it was ended, with the others perhaps.
+                found[rank] = replace(standing, state="silent", behind=behind, doing="")
+            else:
+                found[rank] = _dead(found, replace(standing, behind=behind))
     for standing in _let_peers_down(found, evidence.missing):
         found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True))
 

@@ -102,7 +102,7 @@ def _file_lock(seen: LastStall) -> str:
     if holder is not None:
         return f"{named}, held by {seen.process(holder)}"
     if any("/file_baton.py:" in frame for frame in seen.inner):
-        return f"{named}, whose existence is the lock"
+        return f"{named}, which lasts until that file is removed"
     return f"{named}, whose holder is not known" if seen.kernel.call is not None else named
 
 
@@ -143,17 +143,17 @@ def _queue(seen: LastStall) -> str:
         return "another process, by a queue or a pipe"
     if not others:
         return "a queue or a pipe whose other end no other process has open"
-    return "a queue or a pipe from " + words.listed(
-        [seen.process(pid) for pid in others[:_MOST]]
-    )  # fmt: skip
+    known = seen.children
+    told = [seen.child(known[pid]) if pid in known else seen.process(pid) for pid in others[:_MOST]]
+    return f"a queue or a pipe whose other end is open in {'; '.join(told)}"
 
 
 def _child(seen: LastStall) -> str:
-    known = {one.pid: one for one in seen.stall.children or ()}
+    known = seen.children
     wanted = [seen.kernel.child] if seen.kernel.child else seen.kernel.others or ()
-    those = [known[pid] for pid in wanted if pid in known] or (
-        list(known.values()) if len(known) == 1 and not wanted else []
-    )
+    those = [known[pid] for pid in wanted if pid in known]
+    if not wanted and len(known) == 1:
+        those = list(known.values())
     return "; ".join(map(seen.child, those[:_MOST])) or "a child process"
 
 
@@ -197,9 +197,11 @@ def _file(seen: LastStall) -> str:
     call, file = seen.kernel.call or "", seen.kernel.file or ""
     does = next((does for start, does in _ACCESS.items() if call.startswith(start)), "access to")
     sleeps = seen.kernel.wchan or ""
-    if file and ("pipe" in sleeps or sleeps == "wait_for_partner"):
-        return f"{does} FIFO {file}, which has nobody at its other end, or nobody who acts"
-    return f"{does} {file}" if file else f"a file, in {_call(seen, 'a library')}"
+    if sleeps == "wait_for_partner":
+        return f"{does} FIFO {file}, whose other end nobody has open"
+    if file:
+        return f"{does} {'FIFO ' * ('pipe' in sleeps)}{file}"
+    return f"a file, in {_call(seen, 'a library')}"
 
 
 _ACCESS: Final = {
@@ -215,7 +217,8 @@ def _is_file(seen: LastStall) -> bool:
 
 
 def _compile(seen: LastStall) -> str:
-    return f"the compiler, in {_call(seen, 'a library')}"
+    child = _child(seen)
+    return f"the compiler: {child}" if child != "a child process" else "the compiler"
 
 
 # -- parts of it ---------------------------------------------------------------------------------

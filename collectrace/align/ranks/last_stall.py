@@ -82,6 +82,11 @@ class LastStall:
             if isinstance(node, ast.Call | ast.With) and node.lineno == number:
                 yield node
 
+    @property
+    def children(self) -> Mapping[int | None, KernelWait]:
+        """The child processes of the rank, by number."""
+        return {one.pid: one for one in self.stall.children or ()}
+
     def others(self) -> Iterator[tuple[str, list[str]]]:
         """Return the other threads with code of the user's, and those frames of each."""
         for thread, frames in self.stall.stacks.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,10 +40,17 @@ class StackDumps:
             return None
         if any(_in_backward(frame) for frame in dumps.of_main(dump.stacks)):
             return None  # it may wait for its buckets, in C++
-        held = dump is self.held or None
-        if last is not None and dumps.of_main(last.stacks)[-1:] == dumps.of_main(dump.stacks)[-1:]:
+        held = self.is_gil_held or None
+        if last is not None and dumps.of_main(last.stacks)[-1:] == _innermost(dump):
             return replace(last, t=t + 1, in_=[], gil_held=held)
         return Stall(t=t + 1, stacks=dump.stacks, gil_held=held)
+
+    @property
+    def is_gil_held(self) -> bool:
+        """Whether the GIL was held until the process ended, as far as it is known."""
+        if self.held is None or self.fatal:
+            return False
+        return self.end is None or _innermost(self.end) == _innermost(self.held)
 
     @property
     def fatal(self) -> bool:
@@ -67,6 +74,10 @@ def _dump(blob: Blob | None) -> Dump | None:
     except LogError:
         return None  # it only adds to what the rank file says
     return dumps.parse(data.decode(errors="replace"))
+
+
+def _innermost(dump: Dump) -> Sequence[str]:
+    return dumps.of_main(dump.stacks)[-1:]
 
 
 def _in_backward(frame: str) -> bool:

@@ -130,11 +130,10 @@ class Stalls:
 
 def stacks() -> dict[str, list[str]]:
     """The Python stack of every thread but the tracer's own, innermost last."""
-    frames = sys._current_frames()
+    # No variable may hold the frames: the function's own is among them, and would keep them all.
     return {
-        name: _lines(frames[ident])
+        name: _lines(sys._current_frames().get(ident))
         for ident, name in kernel_waits.names().items()
-        if ident in frames
     }
 
 

@@ -24,6 +24,7 @@ import filelock
 import pytest
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.file_baton import FileBaton
 
@@ -33,6 +34,7 @@ from collectrace.align.judging.case import build
 from collectrace.align.ranks.host_waits import ROWS, HostWait
 from collectrace.align.reading import run_reader
 from collectrace.findings import Alignment
+from tests.support.judging import errors
 from tests.support.real_ranks import Ran, Ranks
 
 FOREVER: Final = 10_000
@@ -126,7 +128,7 @@ def slow_queue(_: Path) -> None:
 
 
 def store(_: Path) -> None:
-    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     store.get("checkpoint/7")  # WAITS
 
 
@@ -234,17 +236,13 @@ CASES: Final[dict[str, Callable[[Path], None]]] = {
     f.__name__: f
     for f in (
         flock, lockf, filelock_, baton, lock, condition, thread_queue, dead_queue, slow_queue,
-        store, worker, forked_worker, child, waitpid, sleep, request, receive, opened, read, library_reads,
-        compiles, gil, ray_get,
+        store, worker, forked_worker, child, waitpid, sleep, request, receive, opened, read,
+        library_reads, compiles, gil, ray_get,
     )
 }  # fmt: skip
 
 
 # -- a job ---------------------------------------------------------------------------------------
-
-
-def _files() -> Iterator[Path]:
-    yield from Path(os.environ["COLLECTRACE_LOG_DIR"]).glob("2*/rank*.jsonl")
 
 
 def _is_seen(file: Path, sign: str) -> bool:
@@ -417,12 +415,20 @@ def _holds(ranks: Ranks, folder: Path, waits_in: str) -> Alignment:
 
 
 def test_a_deadlock_through_a_file_lock_is_found(ranks: Ranks, tmp_path: Path) -> None:
-    alignment = _holds(ranks, tmp_path, "all_reduce")
-    print(alignment.findings)
-    assert 0
+    (found,) = errors(_holds(ranks, tmp_path, "all_reduce"))
+    assert (found.code, found.kind, found.suspects) == ("CT320", "deadlock", ())
+    assert re.search(
+        rf"ranks 0,2 wait in all_reduce \(.*\) for rank 1; rank 1 waits \(.*\) for file lock "
+        rf"{tmp_path}/a.lock, held by process \d+ \(rank 0\)",
+        found.cause,
+    )
 
 
 def test_who_holds_the_lock_is_to_blame(ranks: Ranks, tmp_path: Path) -> None:
-    alignment = _holds(ranks, tmp_path, "sleeps_for_ever")
-    print(alignment.findings)
-    assert 0
+    (found,) = errors(_holds(ranks, tmp_path, "sleeps_for_ever"))
+    assert (found.code, found.suspects) == ("CT302", (0,))
+    assert "Rank 0 waits for the end of time.sleep(FOREVER)." in found.cause
+    assert re.fullmatch(
+        rf"Rank 1 waits for file lock {tmp_path}/a.lock, held by process \d+ \(rank 0\)\.",
+        found.notes[0],
+    )

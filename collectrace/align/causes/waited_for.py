@@ -118,7 +118,9 @@ def chain(situation: Situation) -> tuple[str, ...]:
     case, notes = situation.case, []
     for rank in situation.candidate.absent[:MOST]:
         standing, edges = case.standings[rank], case.graph.of(rank)
-        if standing.waiting and edges:
+        if standing.host_wait is not None and edges:
+            notes.append(f"Rank {rank} waits for {standing.host_wait.what}.")
+        elif standing.waiting and edges:
             w, others = standing.waiting[0], words.ranks(edge.target[0] for edge in edges)
             notes.append(f"Rank {rank} waits for {others} in {w.op}{phrases.line(w.site)}.")
     return tuple(notes)

@@ -41,6 +41,7 @@ class Row(NamedTuple):
     """A kind of wait."""
 
     name: str
+    noun: str
     did: str
     """Reads on after "rank 1", in a headline."""
     say: Callable[[LastStall], str]
@@ -164,6 +165,8 @@ def _thread(seen: LastStall) -> str:
     )  # fmt: skip
     named = f"lock `{lock}`" if lock else "another thread"
     others = list(seen.others())
+    if lock and seen.is_within(dumps.own(seen.frames), lock):
+        return f"{named}, which this thread holds itself"
     holders = [one for one in others if lock and seen.is_within(one[1], lock)]
     if holders:
         return f"{named}, held by thread {_at(*holders[0])}"
@@ -242,27 +245,27 @@ def _at(thread: str, frames: Sequence[str]) -> str:
 
 ROWS: Final = (
     Row(
-        "gil", "was in a call into C that holds the GIL", _gil,
+        "gil", "a call into C", "was in a call into C that holds the GIL", _gil,
         "Release the GIL in that extension (Py_BEGIN_ALLOW_THREADS, pybind11's "
         "gil_scoped_release), or run it in a process of its own.",
         also=lambda seen: bool(seen.stall.gil_held),
     ),
     Row(
-        "file_lock", "waited for a file lock", _file_lock,
+        "file_lock", "a file lock", "waited for a file lock", _file_lock,
         "Let no rank hold a file lock while it calls a collective. Bound the wait (timeout=), and "
         "remove a lock file that a process left behind when it died.",
         re.compile(r"/filelock/|/file_baton\.py:|/portalocker/|/fasteners/"),
         frozenset({"flock", "fcntl"}), frozenset({"flock", "lockf"}),
     ),
     Row(
-        "dataloader", "waited for a DataLoader worker", _worker,
+        "dataloader", "a DataLoader worker", "waited for a DataLoader worker", _worker,
         "If the worker waits for a lock, it was forked while a thread of its parent held one: use "
         'DataLoader(multiprocessing_context="spawn"). Else find out what it reads, and pass '
         "timeout=.",
         re.compile(r"/torch/utils/data/dataloader\.py:\d+ _try_get_data$"),
     ),
     Row(
-        "compile", "compiled code", _compile,
+        "compile", "the compiler", "compiled code", _compile,
         "Compile before the first collective, warm the cache on one rank (TORCHINDUCTOR_CACHE_DIR, "
         "TRITON_CACHE_DIR), or give init_process_group a timeout that covers it.",
         re.compile(
@@ -274,26 +277,26 @@ ROWS: Final = (
         ),
     ),
     Row(
-        "store", "waited for a key of the store", _store,
+        "store", "a key of the store", "waited for a key of the store", _store,
         "Let a rank set the key on every path, also where it fails, and pass a timeout to the "
         "wait.",
         re.compile(r"/torch/distributed/(elastic/utils/store|rendezvous)\.py:"),
         also=_is_store,
     ),
     Row(
-        "ray", "waited for a result of Ray", _ray,
+        "ray", "a result of Ray", "waited for a result of Ray", _ray,
         "Look at that task in `ray list tasks`, and pass a timeout to ray.get().",
         re.compile(r"/ray/(_private|util|actor|remote_function)"),
     ),
     Row(
-        "queue", "waited for another process", _queue,
+        "queue", "a queue", "waited for another process", _queue,
         "Find out why the process at the other end gives nothing. Close the ends that a process "
         "does not use, so that a dead writer is noticed, and read with a timeout.",
         re.compile(r"/multiprocessing/(queues|connection|managers|synchronize)\.py:"),
         also=lambda seen: (seen.kernel.file or "").startswith("pipe:") and not seen.inner,
     ),
     Row(
-        "subprocess", "waited for a child process", _child,
+        "subprocess", "a child process", "waited for a child process", _child,
         "Find out what the child process waits for, and pass a timeout. If it writes to a pipe, "
         "read that (communicate()) before you wait.",
         re.compile(
@@ -302,7 +305,7 @@ ROWS: Final = (
         frozenset({"wait4", "waitid"}), frozenset({"waitpid", "wait", "system", "waitid", "wait4"}),
     ),
     Row(
-        "thread", "waited for another thread", _thread,
+        "thread", "a thread", "waited for another thread", _thread,
         "Find out why the other thread of {who} neither releases the lock nor gives a result "
         "(`py-spy dump`), and wait with a timeout. Hold no lock while you call a collective.",
         re.compile(
@@ -313,7 +316,7 @@ ROWS: Final = (
         also=_is_lock,
     ),
     Row(
-        "socket", "waited for a connection", _socket,
+        "socket", "a connection", "waited for a connection", _socket,
         "Pass a timeout to the request. If only one rank needs the answer, let it broadcast "
         "whether it came.",
         re.compile(
@@ -325,13 +328,13 @@ ROWS: Final = (
         also=_is_socket,
     ),
     Row(
-        "sleep", "slept", _sleep,
+        "sleep", "the end of a sleep", "slept", _sleep,
         "If {who} sleeps in a loop, find out why the condition of the loop does not come true, and "
         "bound the loop.",
         calls=frozenset({"nanosleep", "clock_nanosleep"}), functions=frozenset({"sleep"}),
     ),
     Row(
-        "file", "waited for a file", _file,
+        "file", "a file", "waited for a file", _file,
         "Look at the file system (a mount that does not answer, a FIFO without another end), copy "
         "the data to a local disk, or give init_process_group a timeout that covers the read.",
         re.compile(

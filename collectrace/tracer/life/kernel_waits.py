@@ -92,6 +92,8 @@ class _Look:
                 wait = self._wait(f"/proc/{pid}")
                 wait.pid = pid
                 wait.name, wait.state = proc.name_and_state(pid)
+                if wait.state == "Z":
+                    wait.call = None  # there is nothing left of it that could be in one
                 self.children.append(wait)
 
     def _wait(self, task: str) -> KernelWait:

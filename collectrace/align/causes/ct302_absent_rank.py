@@ -35,27 +35,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from collectrace import dumps, exceptions
+from collectrace import exceptions
 from collectrace import words as text
-from collectrace.align.causes import deciders, phrases, waited_for
+from collectrace.align.causes import deciders, not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.waited_for import Said, Those
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, failure
-from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
 from collectrace.records import Raised
-
-Those = tuple[Standing, ...]
-
-
-class Said(NamedTuple):
-    """What is said of ranks in one state."""
-
-    did: str
-    """What they did before they did not reach the call, for the headline."""
-    why: tuple[str, ...]
-    fixes: tuple[str, ...]
 
 
 class Row(NamedTuple):
@@ -295,114 +284,12 @@ def _missing(situation: Situation, found: Those, who: str) -> Said:
             f"far, or {text.verb(found, 'its file was', 'their files were')} lost.",
         ),
         (
-            *_in_time(situation),
+            *waited_for.in_time(situation),
             f"Look at the launcher's output for {who}: did the process start, and which host is "
             "it on?",
             "If its file is on another host, collect the files of every host.",
         ),
     )
-
-
-def _in_time(situation: Situation) -> tuple[str, ...]:
-    """Return how to create a group in time, if ranks wait in its creation."""
-    source = situation.candidate.source
-    if not isinstance(source, GroupConflict):
-        return ()
-    return (
-        f"Let every rank call {waited_for.creation(source)} at the same point, before work that "
-        "takes long on some ranks only, or give it a longer timeout.",
-    )
-
-
-def stopped(_: Situation, found: Those, who: str) -> Said:
-    """Return what is said of ranks whose process exists and does nothing."""
-    places = _places(found)
-    behind = text.seconds(max(one.behind for one in found))
-    how = (
-        f"exists but has given no sign of life for {behind}: it is "
-        "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs."
-    )
-    if all(one.log is not None and one.log.stack_dumps.is_gil_held for one in found):
-        how = f"gave no sign of life for {behind}: none of its threads could run."
-    return Said(
-        "stopped",
-        (
-            f"The process of {who} {how}",
-            f"{text.upper(places)}." if places else "",
-            _host_waits(found),
-        ),
-        (
-            *dict.fromkeys(one.host_wait.row.fix.format(who=who) for one in found if one.host_wait),
-            f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",
-        ),
-    )
-
-
-def _places(found: Those) -> str:
-    """Return ``rank 1 was at load.py:3; rank 2 was at load.py:9``, of a few ranks."""
-    shown = ((one.rank, waited_for.place(one)) for one in found[: waited_for.MOST])
-    return "; ".join(f"rank {rank} was at {place}" for rank, place in shown if place)
-
-
-_FASTER: Final = (
-    "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
-    "init_process_group a timeout that covers the slowest batch."
-)
-_WORKER: Final = (
-    "If no batch ever comes, look at the worker process (`py-spy dump`). A worker that was forked "
-    "while a thread of its parent held a lock waits for ever: use "
-    'DataLoader(multiprocessing_context="spawn").'
-)
-"""Source: Python's documentation of ``os.fork`` and of ``multiprocessing``'s start methods."""
-_LOOK: Final = (
-    "Find out what {who} did there (`py-spy dump`, or the `stall` line of its log): an endless "
-    "loop, a lock, or work that only some ranks do."
-)
-_THREAD: Final = (
-    "It waits for another thread there, by a queue, a lock or an event: find out why that thread "
-    "gives nothing, and wait with a timeout."
-)
-LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
-
-
-def _busy(situation: Situation, found: Those, who: str) -> Said:
-    loads = any(one.doing == "batch" for one in found)
-    one, site, places = found[0], waited_for.site(found[0]), _places(found)
-    held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
-    frames = [detail.main_frames(each) for each in found]
-    doing = "in code without collectives"
-    look = _LOOK.format(who=who)
-    known = next((each for each in found if each.host_wait is not None), None)
-    if known is not None and known.host_wait is not None:
-        row = known.host_wait.row
-        return Said(
-            f"{row.did}{waited_for.site(known)}{held}",
-            (f"{text.upper(places)}." if places else "", _host_waits(found)),
-            _in_time(situation) or (row.fix.format(who=who), *((_FASTER,) if loads else ())),
-        )
-    fixes: tuple[str, ...] = (look, _THREAD if any(map(dumps.awaits_thread, frames)) else LONGER)
-    if loads:
-        of_worker = any(map(dumps.awaits_worker, frames))
-        doing = f"waiting for the next batch of a DataLoader{' worker' * of_worker}"
-        fixes = (_FASTER, _WORKER) if of_worker else (_FASTER,)
-    return Said(
-        f"{text.verb(found, 'was', 'were')} busy{site}{held}",
-        (f"{text.upper(places)}, {doing}." if places else "",),
-        _in_time(situation) or fixes,
-    )
-
-
-def _host_waits(found: Those) -> str:
-    """Return ``Rank 1 waits for file lock /data/a.lock, held by process 47 (rank 0).``."""
-    told: dict[str, list[int]] = {}
-    for one in found:
-        if one.host_wait is not None:
-            told.setdefault(one.host_wait.what, []).append(one.rank)
-    parts = [
-        f"{text.ranks(ranks)} {text.verb(ranks, 'waits', 'wait')} for {what}"
-        for what, ranks in told.items()
-    ]
-    return f"{text.upper('; '.join(parts[: waited_for.MOST]))}." if parts else ""
 
 
 _ROWS: Final = (
@@ -412,7 +299,7 @@ _ROWS: Final = (
     Row(("finished",), lambda _, one: bool(detail.left_by_exit(one)), _exited),
     Row(("died",), lambda _s, _o: True, _died),
     Row(("missing",), lambda _s, _o: True, _missing),
-    Row(("silent",), lambda _s, _o: True, stopped, True),
-    Row(("busy", "running"), lambda _s, _o: True, _busy, True),
+    Row(("silent",), lambda _s, _o: True, not_moving.stopped, True),
+    Row(("busy", "running"), lambda _s, _o: True, not_moving.busy, True),
 )
 """Those that tell most come first."""

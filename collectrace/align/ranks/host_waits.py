@@ -309,7 +309,8 @@ ROWS: Final = (
         "Find out why the other thread of {who} neither releases the lock nor gives a result "
         "(`py-spy dump`), and wait with a timeout. Hold no lock while you call a collective.",
         re.compile(
-            r"/queue\.py:\d+ (get|put|join)$|/threading\.py:\d+ \w+$"
+            r"/queue\.py:\d+ (get|put|join)$"
+            r"|/threading\.py:\d+ (wait|wait_for|join|acquire|__enter__|_wait_for_tstate_lock)$"
             r"|/concurrent/futures/_base\.py:\d+ \w+$"
         ),
         functions=frozenset({"acquire"}),

@@ -38,9 +38,10 @@ def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> 
     )
     find_dead(evidence, found, now)
     for rank, standing in found.items():
-        if standing.log is not None and standing.state in ("busy", "running", "silent"):
-            waits = host_waits.find(standing.log, evidence)
-            found[rank] = replace(standing, host_wait=waits)
+        log = standing.log
+        is_silent = standing.state == "silent" and log is not None and log.stack_dumps.is_gil_held
+        if log is not None and (standing.state in ("busy", "running") or is_silent):
+            found[rank] = replace(standing, host_wait=host_waits.find(log, evidence))
     return found
 
 

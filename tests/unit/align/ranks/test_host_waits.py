@@ -101,6 +101,29 @@ def test_a_rank_that_issued_a_call_since_waits_no_more(run: Run, tmp_path: Path)
     assert case_of(run, tmp_path).standings[1].host_wait is None
 
 
+_LOADER = "/x/site-packages/torch/utils/data/dataloader.py"
+
+
+@pytest.mark.parametrize(
+    ("frames", "row"),
+    [
+        ([f"{_LOADER}:725 __next__", f"{_LOADER}:1291 _try_get_data"], "dataloader"),
+        ([f"{_LOADER}:725 __next__", "/job/data.py:28 __getitem__"], None),
+        (["/usr/lib/python3.11/queue.py:171 get"], "thread"),
+        (["/usr/lib/python3.11/queue.py:90 join"], "thread"),
+        (["/usr/lib/python3.11/threading.py:327 wait"], "thread"),
+        (["/job/queue.py:20 get"], None),
+        (["/x/site-packages/torch/_dynamo/eval_frame.py:736 compile_wrapper"], None),
+        (["/x/site-packages/torch/_inductor/compile_fx.py:900 codegen"], "compile"),
+    ],
+)
+def test_frames_alone_decide(frames: list[str], row: str | None, run: Run, tmp_path: Path) -> None:
+    run.rank(1).stall(stacks={THREAD: [*OWN, *frames]})
+    run.rank(1).alive()
+    wait = case_of(run, tmp_path).standings[1].host_wait
+    assert (wait.row.name if wait is not None else None) == row
+
+
 @pytest.mark.parametrize(
     "wait",
     ['{"holder":"4000"}', '{"holder":true}', '{"others":["x"]}', '{"file":[]}', "7"],

@@ -10,7 +10,8 @@ What it means
     - It left no file: it never started, has not come so far, or its file was lost.
     - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code).
     - It left the job, to form it anew without the others.
-    - It is busy: it loads data, waits for a lock or a thread, or is in an endless loop.
+    - It is busy: it waits in no call (for a file lock, a queue, a key of the store, a worker or
+      another process, a thread, a connection, a file), or it computes, or it is in an endless loop.
 
 Example
     ::
@@ -21,7 +22,8 @@ Example
 
 Not to be confused with
     CT104, if the rank caught the exception. CT317, if it returned early before, and so skipped
-    calls already. CT918, if nothing proves that a rank without a file is to blame.
+    calls already. CT320, if it waits for what a rank holds that waits for it. CT918, if nothing
+    proves that a rank without a file is to blame.
 
 How to fix it
     Fix what raised, what ended the process, or what the rank is busy with. If a rank may fail

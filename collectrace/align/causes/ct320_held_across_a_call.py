@@ -25,7 +25,6 @@ from collectrace import words as text
 from collectrace.align.causes import phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.ranks.host_waits import HostWait
 from collectrace.align.ranks.standing import HOST
 from collectrace.align.ranks.waitgraph import Cycle
 
@@ -41,22 +40,18 @@ def words(situation: Situation, found: Cycle) -> Words:
     waits = [edge.waiting for edge in found]
     who = text.ranks(w.rank for w in waits)
     calls = [wait_cycle.what(situation, e) for e in found if e.waiting.what != HOST]
-    rows = [one.row for w in waits if (one := _host_wait(situation, w.rank)) is not None]
+    noun = next(w.op for w in waits if w.what == HOST)
     call = calls[0] if calls else "the call"
     holders = text.ranks(e.target[0] for e in found if e.waiting.what == HOST)
     return Words(
         phrases.fitting(
-            f"{who} wait for each other: in {call}, and for {rows[0].noun}",
+            f"{who} wait for each other: in {call}, and for {noun}",
             f"{who} wait for each other",
         ),
         (wait_cycle.waits(situation),),
         (
-            f"Let {holders} let go before {call}: hold nothing across a collective that another "
-            "rank needs to reach it.",
+            f"Let {holders} release before {call} what the other waits for: no rank may hold it "
+            "across a collective.",
             "If one rank must do something first, let the others wait for it in a barrier.",
         ),
     )
-
-
-def _host_wait(situation: Situation, rank: int) -> HostWait | None:
-    return situation.case.standings[rank].host_wait

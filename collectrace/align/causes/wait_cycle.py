@@ -68,8 +68,9 @@ def members(group: Group) -> str:
 
 def _step(situation: Situation, edge: Edge) -> str:
     case, wait = situation.case, edge.waiting
-    if wait.what == HOST:
-        return f"rank {wait.rank} waits{phrases.line(wait.site)} for {wait.op}"
+    on_host = case.standings[wait.rank].host_wait
+    if wait.what == HOST and on_host is not None:
+        return f"rank {wait.rank} waits{phrases.line(wait.site)} for {on_host.what}"
     those = sorted({wait.rank, *(r for r, s in case.standings.items() if _is_in(s.waiting, wait))})
     edges = case.graph.edges.get((wait.rank, wait.thread), ())
     alike = [one.target[0] for one in edges if wait.stream is not None and not one.queued]

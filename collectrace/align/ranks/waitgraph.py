@@ -90,13 +90,15 @@ def _of_hosts(
         if _may_let_go(standings[wait.holder], seen):
             continue
         w = Waiting(
-            standing.rank, MAIN, HOST, seen, "", wait.what, site=host_waits.place(standing.log),
+            standing.rank, MAIN, HOST, seen, "", wait.row.noun, site=host_waits.place(standing.log),
         )  # fmt: skip
         yield Edge(w, (wait.holder, MAIN), None)
 
 
 def _may_let_go(holder: Standing, seen: int) -> bool:
     """Whether a rank that is blocked may have let go since, or another thread of it may."""
+    if holder.state not in ("blocked", "busy", "running", "silent"):
+        return True  # what ended holds nothing
     if not holder.waiting:
         return False
     if min(w.since for w in holder.waiting) > seen:

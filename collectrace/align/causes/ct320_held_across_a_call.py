@@ -50,8 +50,8 @@ def words(situation: Situation, found: Cycle) -> Words:
         ),
         (wait_cycle.waits(situation),),
         (
-            f"Let {holders} release before {call} what the other waits for: no rank may hold it "
-            "across a collective.",
+            f"Let {holders} release the {noun.partition(' ')[2]} before {call}: no rank may "
+            "hold it across a collective.",
             "If one rank must do something first, let the others wait for it in a barrier.",
         ),
     )

@@ -52,26 +52,6 @@ def within(frames: Sequence[str]) -> str:
     return next((frame for frame in frames[inner:] if TRACER not in frame), "")
 
 
-def awaits_worker(frames: Sequence[str]) -> bool:
-    """Whether a thread with this stack waits for a process that loads data for a DataLoader."""
-    return any(_WORKER.search(frame) for frame in frames)
-
-
-_WORKER: Final = re.compile(r"/torch/utils/data/dataloader\.py:\d+ _try_get_data$")
-"""``_MultiProcessingDataLoaderIter`` (torch 2.13), which reads what its workers put in a queue."""
-
-
-def awaits_thread(frames: Sequence[str]) -> bool:
-    """Whether a thread with this stack waits for what another is to give, or to do."""
-    return any(_HANDED.search(frame) for frame in frames[-_INNERMOST:])
-
-
-_HANDED: Final = re.compile(
-    r"/queue\.py:\d+ (get|put|join)$|/threading\.py:\d+ (wait|join|wait_for|acquire)$"
-)
-"""Frames in which it does (CPython 3.10 to 3.14)."""
-
-
 def is_joining(frames: Sequence[str]) -> bool:
     """Whether a thread with this stack waits for the result, or for the end, of another."""
     return any(_JOINS.search(frame) for frame in frames[-_INNERMOST:])

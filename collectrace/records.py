@@ -84,6 +84,31 @@ class FrameValues:
 
 
 @dataclass(slots=True, kw_only=True)
+class KernelWait:
+    """What the kernel says of a thread of a rank, or of one of its child processes.
+
+    Every field is absent where the system does not tell, as in some sandboxes.
+    """
+
+    thread: str | None = _opt("the thread, as `stacks` names it; absent: it is a child process")
+    pid: int | None = _opt("number of the child process")
+    name: str | None = _opt("what the child process is called")
+    state: str | None = _opt("state of the child: `R` runs, `S` sleeps, `D`, `T`, `Z` has ended")
+    call: str | None = _opt(
+        "system call that it is in, as `flock`, or its number; `running`: in none; `page fault`"
+    )
+    wchan: str | None = _opt("function of the kernel that it sleeps in")
+    file: str | None = _opt("path that the call is about, or `pipe:[inode]`, `socket:[inode]`")
+    peer: str | None = _opt("address and port that the socket is connected to")
+    others: list[int] | None = _opt(
+        "processes that hold the other end of the pipe, this one left out; empty: there is none"
+    )
+    child: int | None = _opt("process that it waits for")
+    lock: bool | None = _opt("true where it looks for the lock of `file` again and again")
+    holder: int | None = _opt("process that holds the lock of `file`")
+
+
+@dataclass(slots=True, kw_only=True)
 class Record:
     """What every line has."""
 
@@ -464,6 +489,9 @@ class Stall(Record):
     stacks: dict[str, list[str]] = _doc(
         "Python stack per thread, innermost last", default_factory=dict
     )
+    gil_held: bool | None = _opt("true where a call into C held the GIL, so that no Python ran")
+    waits: list[KernelWait] | None = _opt("per thread what the kernel says that it is in")
+    children: list[KernelWait] | None = _opt("per child process what the kernel says of it")
 
 
 STALLED: Final = "stall"
@@ -582,7 +610,7 @@ torchcomms' ``ncclx`` was not read: by its comments nccl2 is a port of that.
 """
 
 
-_PARTS: Final = frozenset({"in_", "functions"})
+_PARTS: Final = frozenset({"in_", "functions", "waits", "children"})
 """Fields that hold objects of a class of their own."""
 
 
@@ -591,7 +619,7 @@ def json_name(name: str) -> str:
     return name.rstrip("_")
 
 
-def to_dict(record: Record | Activity | FrameValues) -> dict[str, Any]:
+def to_dict(record: Record | Activity | FrameValues | KernelWait) -> dict[str, Any]:
     """A record as a JSON object, ``kind`` first, absent fields left out."""
     out: dict[str, Any] = {}
     if isinstance(record, Record):
@@ -729,6 +757,7 @@ def _rows(value: list[Any]) -> list[Any]:
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
+    "waits": _parts(KernelWait), "children": _parts(KernelWait), "others": _members,
     "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members, "first_lines": _members,
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
@@ -762,4 +791,6 @@ def _plan(cls: type[Any]) -> Iterator[tuple[str, str, tuple[type, ...], bool]]:
         yield f.name, json_name(f.name), runtime_types(hints[f.name]), is_required(f)
 
 
-_PLANS: Final = {cls: tuple(_plan(cls)) for cls in (*KINDS.values(), Activity, FrameValues)}
+_PLANS: Final = {
+    cls: tuple(_plan(cls)) for cls in (*KINDS.values(), Activity, FrameValues, KernelWait)
+}

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
 from collectrace import findings, records
-from collectrace.records import Activity, Call, FrameValues, Record
+from collectrace.records import Activity, Call, FrameValues, KernelWait, Record
 
 
 class Item(NamedTuple):
@@ -96,7 +96,7 @@ def items(cls: type[Any]) -> Iterator[Item]:
     for field in fields(cls):
         if field.metadata == findings.UNTOLD:
             continue
-        if issubclass(cls, Record | Activity | FrameValues):
+        if issubclass(cls, Record | Activity | FrameValues | KernelWait):
             required = records.is_required(field)
         else:
             required = field.metadata != findings.LEFT_OUT
@@ -161,7 +161,12 @@ RANK_FILE: Final = Format(
             },
         ],
     },
-    parts={**records.KINDS, "activity": Activity, "frame_values": FrameValues},
+    parts={
+        **records.KINDS,
+        "activity": Activity,
+        "frame_values": FrameValues,
+        "kernel_wait": KernelWait,
+    },
     known=frozenset({"t"}),
 )
 

@@ -4,7 +4,6 @@ import faulthandler
 import tempfile
 import threading
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,22 +69,3 @@ def test_what_a_frame_of_ones_own_called_is_not_the_tracers() -> None:
     assert dumps.within(LOADING).endswith("dataloader.py:725 __next__")
     assert not dumps.within(LOADING[:3])
     assert not dumps.within(LOADING[2:])
-
-
-def test_a_worker_is_awaited_where_there_is_one() -> None:
-    assert dumps.awaits_worker(LOADING)
-    assert not dumps.awaits_worker([*LOADING[:4], "/job/data.py:28 __getitem__"])
-
-
-@pytest.mark.parametrize(
-    ("frame", "awaits"),
-    [
-        ("/usr/lib/python3.11/queue.py:171 get", True),
-        ("/usr/lib/python3.11/queue.py:90 join", True),
-        ("/usr/lib/python3.11/threading.py:327 wait", True),
-        ("/job/queue.py:20 poll", False),
-        ("/job/train.py:68 evaluate", False),
-    ],
-)
-def test_what_another_thread_is_to_give(frame: str, *, awaits: bool) -> None:
-    assert dumps.awaits_thread(["/job/train.py:1 <module>", frame]) is awaits

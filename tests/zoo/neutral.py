@@ -29,7 +29,9 @@ _FIRST: Final = 1_000_000_000
 """What the monotonic clock showed then, ns."""
 
 _RUN: Final = re.compile(rb"\d{8}-\d{6}-[0-9a-f]{6}")
-_PID: Final = re.compile(rb'"pid":(\d+)')
+_PID: Final = re.compile(rb'"(pid|holder|child)":(\d+)')
+_OTHERS: Final = re.compile(rb'"others":\[[\d,]*\]')
+_INODE: Final = re.compile(rb"\b(pipe|socket):\[\d+\]")
 _IDENT: Final = re.compile(rb"\b1[34]\d{13}\b|\b0x[0-9a-f]{9,16}\b")
 """A thread or an object, by its address: Linux maps both high up."""
 _PORT: Final = re.compile(rb"(\[(?:127\.0\.0\.1|::1)\]:)\d+")
@@ -65,7 +67,9 @@ def neutral(files: Files, roots: Sequence[Path], folder: Path) -> dict[str, byte
             text = text.replace(path, paths[path])
         text = text.replace(f'"host":"{platform.node()}"'.encode(), f'"host":"{_HOST}"'.encode())
         text = _RUN.sub(lambda m: names.runs[m[0]], text)
-        text = _PID.sub(lambda m: b'"pid":%d' % names.pids[m[1]], text)
+        text = _PID.sub(lambda m: b'"%b":%d' % (m[1], names.pids[m[2]]), text)
+        text = _OTHERS.sub(lambda m: re.sub(rb"\d+", names.other, m[0]), text)
+        text = _INODE.sub(rb"\1:[1]", text)
         text = _IDENT.sub(lambda m: names.ident(m[0]), text)
         text = _PORT.sub(rb"\g<1>29500", text)
         text = _T.sub(lambda m: b'"%b":%d' % (m[1], max(0, int(m[2]) - shift)), text)
@@ -87,9 +91,13 @@ class _Names:
         runs |= {m for name in files for m in _RUN.findall(name.encode())}
         # Their order stays, for the latest run is the one that is read.
         self.runs = {run: b"20260101-0000%02d-%06x" % (n, n) for n, run in enumerate(sorted(runs))}
-        pids = dict.fromkeys(pid for text in texts for pid in _PID.findall(text))
+        pids = dict.fromkeys(pid for text in texts for _, pid in _PID.findall(text))
         self.pids = {pid: 1001 + n for n, pid in enumerate(pids)}
         self._idents: dict[int, int] = {}
+
+    def other(self, pid: re.Match[bytes]) -> bytes:
+        """A process that may be one of those that have a name."""
+        return b"%d" % self.pids.setdefault(pid[0], 1001 + len(self.pids))
 
     def ident(self, text: bytes) -> bytes:
         """An address, in the notation that it had."""

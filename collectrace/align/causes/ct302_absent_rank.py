@@ -11,7 +11,8 @@ What it means
     - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code). Of files
       that were copied while the job ran, its own may have been copied earlier.
     - It left the job, to form it anew without the others.
-    - It is busy: it loads data, waits for a lock or a thread, or is in an endless loop.
+    - It is busy: it waits in no call (for a file lock, a queue, a key of the store, a worker or
+      another process, a thread, a connection, a file), or it computes, or it is in an endless loop.
 
 Example
     ::
@@ -22,7 +23,8 @@ Example
 
 Not to be confused with
     CT104, if the rank caught the exception. CT317, if it returned early before, and so skipped
-    calls already. CT918, if nothing proves that a rank without a file is to blame.
+    calls already. CT320, if it waits for what a rank holds that waits for it. CT918, if nothing
+    proves that a rank without a file is to blame.
 
 How to fix it
     Fix what raised, what ended the process, or what the rank is busy with. If a rank may fail
@@ -36,15 +38,14 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from collectrace import dumps, exceptions
+from collectrace import exceptions
 from collectrace import words as text
-from collectrace.align.causes import deciders, phrases, waited_for
+from collectrace.align.causes import deciders, not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.stopped import Said, Those, places, stopped
+from collectrace.align.causes.waited_for import Said, Those
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, failure
-from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
 from collectrace.records import Raised
 
@@ -286,62 +287,11 @@ def _missing(situation: Situation, found: Those, who: str) -> Said:
             f"far, or {text.verb(found, 'its file was', 'their files were')} lost.",
         ),
         (
-            *_in_time(situation),
+            *waited_for.in_time(situation),
             f"Look at the launcher's output for {who}: did the process start, and which host is "
             "it on?",
             "If its file is on another host, collect the files of every host.",
         ),
-    )
-
-
-def _in_time(situation: Situation) -> tuple[str, ...]:
-    """Return how to create a group in time, if ranks wait in its creation."""
-    source = situation.candidate.source
-    if not isinstance(source, GroupConflict):
-        return ()
-    return (
-        f"Let every rank call {waited_for.creation(source)} at the same point, before work that "
-        "takes long on some ranks only, or give it a longer timeout.",
-    )
-
-
-_FASTER: Final = (
-    "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
-    "init_process_group a timeout that covers the slowest batch."
-)
-_WORKER: Final = (
-    "If no batch ever comes, look at the worker process (`py-spy dump`). A worker that was forked "
-    "while a thread of its parent held a lock waits for ever: use "
-    'DataLoader(multiprocessing_context="spawn").'
-)
-"""Source: Python's documentation of ``os.fork`` and of ``multiprocessing``'s start methods."""
-_LOOK: Final = (
-    "Find out what {who} did there (`py-spy dump`, or the `stall` line of its log): an endless "
-    "loop, a lock, or work that only some ranks do."
-)
-_THREAD: Final = (
-    "It waits for another thread there, by a queue, a lock or an event: find out why that thread "
-    "gives nothing, and wait with a timeout."
-)
-LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
-
-
-def _busy(situation: Situation, found: Those, who: str) -> Said:
-    loads = any(one.doing == "batch" for one in found)
-    one, site, where = found[0], waited_for.site(found[0]), places(found)
-    held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
-    frames = [detail.main_frames(each) for each in found]
-    doing = "in code without collectives"
-    look = _LOOK.format(who=who)
-    fixes: tuple[str, ...] = (look, _THREAD if any(map(dumps.awaits_thread, frames)) else LONGER)
-    if loads:
-        of_worker = any(map(dumps.awaits_worker, frames))
-        doing = f"waiting for the next batch of a DataLoader{' worker' * of_worker}"
-        fixes = (_FASTER, _WORKER) if of_worker else (_FASTER,)
-    return Said(
-        f"{text.verb(found, 'was', 'were')} busy{site}{held}",
-        (f"{text.upper(where)}, {doing}." if where else "",),
-        _in_time(situation) or fixes,
     )
 
 
@@ -352,7 +302,7 @@ _ROWS: Final = (
     Row(("finished",), lambda _, one: bool(detail.left_by_exit(one)), _exited),
     Row(("died",), lambda _s, _o: True, _died),
     Row(("missing",), lambda _s, _o: True, _missing),
-    Row(("silent",), lambda _s, _o: True, stopped, True),
-    Row(("busy", "running"), lambda _s, _o: True, _busy, True),
+    Row(("silent",), lambda _s, _o: True, not_moving.stopped, True),
+    Row(("busy", "running"), lambda _s, _o: True, not_moving.busy, True),
 )
 """Those that tell most come first."""

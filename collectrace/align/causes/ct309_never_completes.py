@@ -25,9 +25,8 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import ct302_absent_rank, lagging, phrases, waited_for
+from collectrace.align.causes import lagging, not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.stopped import stopped as stopped_ranks
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.ranks.standing import Standing
@@ -73,7 +72,7 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
 
 def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
     who = text.ranks(waited_for.numbers(those))
-    said = stopped_ranks(situation, those, who)
+    said = not_moving.stopped(situation, those, who)
     return Words(
         f"{who} {said.did} inside {waited_for.call(situation)}",
         (f"Every rank reached the call. {said.why[0]}", *said.why[1:]),
@@ -99,7 +98,7 @@ def _late(situation: Situation, found: IncompleteRow) -> Words:
         (
             f"Find out what keeps {who} so long before this call: work that only some ranks do, or "
             "that takes longer there. Move it out of the loop, or give it to all ranks.",
-            ct302_absent_rank.LONGER,
+            not_moving.LONGER,
         ),
         lagging.notes(situation),
     )

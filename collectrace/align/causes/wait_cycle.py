@@ -9,7 +9,7 @@ from collectrace import words
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
-from collectrace.align.ranks.standing import Waiting
+from collectrace.align.ranks.standing import HOST, Waiting
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call, Group
 
@@ -68,6 +68,9 @@ def members(group: Group) -> str:
 
 def _step(situation: Situation, edge: Edge) -> str:
     case, wait = situation.case, edge.waiting
+    on_host = case.standings[wait.rank].host_wait
+    if wait.what == HOST and on_host is not None:
+        return f"rank {wait.rank} waits{phrases.line(wait.site)} for {on_host.what}"
     those = sorted({wait.rank, *(r for r, s in case.standings.items() if _is_in(s.waiting, wait))})
     edges = case.graph.edges.get((wait.rank, wait.thread), ())
     alike = [one.target[0] for one in edges if wait.stream is not None and not one.queued]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.causes import phrases
@@ -20,6 +20,18 @@ _SHORTEST: Final = 1_000_000_000
 
 MOST: Final = 3
 """Ranks that are described one by one."""
+
+
+Those = tuple[Standing, ...]
+
+
+class Said(NamedTuple):
+    """What is said of ranks in one state."""
+
+    did: str
+    """What they did before they did not reach the call, for the headline."""
+    why: tuple[str, ...]
+    fixes: tuple[str, ...]
 
 
 def those(situation: Situation, *states: State) -> tuple[Standing, ...]:
@@ -118,7 +130,20 @@ def chain(situation: Situation) -> tuple[str, ...]:
     case, notes = situation.case, []
     for rank in situation.candidate.absent[:MOST]:
         standing, edges = case.standings[rank], case.graph.of(rank)
-        if standing.waiting and edges:
+        if standing.host_wait is not None and edges:
+            notes.append(f"Rank {rank} waits for {standing.host_wait.what}.")
+        elif standing.waiting and edges:
             w, others = standing.waiting[0], words.ranks(edge.target[0] for edge in edges)
             notes.append(f"Rank {rank} waits for {others} in {w.op}{phrases.line(w.site)}.")
     return tuple(notes)
+
+
+def in_time(situation: Situation) -> tuple[str, ...]:
+    """Return how to create a group in time, if ranks wait in its creation."""
+    source = situation.candidate.source
+    if not isinstance(source, GroupConflict):
+        return ()
+    return (
+        f"Let every rank call {creation(source)} at the same point, before work that "
+        "takes long on some ranks only, or give it a longer timeout.",
+    )

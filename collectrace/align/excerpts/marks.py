@@ -14,6 +14,7 @@ from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.deciding.endings import ending
 from collectrace.align.judging.case import Case
+from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
@@ -209,7 +210,8 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
     def did(one: int, side: Side) -> object:
         if side.call is None:
             standing = case.standings[one]
-            return standing.state, *(w.site for w in standing.waiting)
+            sites = (w.site for w in standing.waiting)
+            return standing.state, detail.top_frame(standing), *sites
         stream = StreamKey(side.call.group, side.call.device)
         own = case.call(one, stream, side.call.seq) if side.call.peer is None else None
         return case.stack(one, own) if own is not None else None

@@ -12,7 +12,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import closes
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
-from collectrace.align.ranks.standing import Standing, Waiting
+from collectrace.align.ranks.standing import HOST, Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.align.reading.groups import is_local
@@ -191,7 +191,7 @@ def deadlocks(case: Case) -> list[Cycle]:
     def is_clean(edge: Edge, cycle: Cycle) -> bool:
         w = edge.waiting
         key = w.channel or w.stream
-        if is_of_groups(case, cycle):
+        if is_of_groups(case, cycle) or w.what == HOST:
             return True
         if key is None or w.group in disputed or key in numbered:
             return False
@@ -219,7 +219,7 @@ def is_of_groups(case: Case, cycle: Cycle) -> bool:
 
 
 def _is_creation(edge: Edge) -> bool:
-    return edge.waiting.channel is None and edge.waiting.stream is None
+    return edge.waiting.is_creation
 
 
 def _is_lasting(case: Case, edge: Edge) -> bool:
@@ -231,7 +231,8 @@ def _is_lasting(case: Case, edge: Edge) -> bool:
 
 
 def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
-    start = min(range(len(cycle)), key=lambda n: cycle[n].waiting.rank)
+    waits = [edge.waiting for edge in cycle]
+    start = min(range(len(cycle)), key=lambda n: (waits[n].what == HOST, waits[n].rank))
     cycle = (*cycle[start:], *cycle[:start])
     first = cycle[0].waiting
     return Candidate(

@@ -167,7 +167,7 @@ class Case:
     def asked(self, waiting: Waiting) -> Group | None:
         """The request for the group in whose making a rank waits; None: it waits in a call."""
         log = self.log(waiting.rank)
-        if log is None or waiting.seq is not None or waiting.channel is not None:
+        if log is None or not waiting.is_creation:
             return None
         return next((one for one in reversed(log.groups) if one.group == waiting.group), None)
 

@@ -42,6 +42,10 @@ def find_dead(
         elif log.stack_dumps.fatal or (
             (is_behind or (exists is False and survivors)) and not _was_sent_away(found, standing)
         ):
+            if log.stack_dumps.is_gil_held:
+                # It stopped before it was ended, with the others perhaps.
+                found[rank] = replace(standing, state="silent", behind=behind, doing="")
+                continue
             is_proven = log.stack_dumps.end is not None or (exists is False and survivors)
             may_be_copy = not is_proven and not log.is_original
             found[rank] = _dead(found, replace(standing, behind=behind, may_be_copy=may_be_copy))

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from collectrace import dumps, words
+from collectrace.align.ranks import last_stall
 from collectrace.align.ranks.standing import Standing, failure
 from collectrace.dumps import MAIN, Dump
 
@@ -124,6 +125,8 @@ def _wait(standing: Standing) -> str:
 
 def _work(standing: Standing) -> str:
     doing = DOING.get(standing.doing, "")
+    if standing.host_wait is not None:
+        doing = f"waits for {words.brief(standing.host_wait.what)}"
     if standing.last_issued is None:
         return doing or "no collective so far"
     held = standing.end - standing.last_issued
@@ -146,16 +149,9 @@ def top_frame(standing: Standing) -> str:
 def at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the stack of the thread at work, outermost first, of stacks by thread.
 
-    The user's own frames if there are any. It is the main thread, unless that runs no code of the
-    user, as in workers that train in another thread, or waits for another thread.
+    The user's own frames if there are any.
     """
-    frames = dumps.of_main(stacks)
-    if not frames:
-        return ()
-    beside = (one for name, one in stacks.items() if not name.startswith(MAIN))
-    others = [own for one in beside if (own := dumps.own(one))]
-    if others and (dumps.is_joining(frames) or not dumps.own(frames)):
-        return others[0]
+    frames = stacks.get(last_stall.at_work(stacks), ())
     return dumps.own(frames) or frames
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace.align.ranks.host_waits import HostWait
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.exceptions import Failure, original
 from collectrace.findings import Ended, State
@@ -12,6 +13,9 @@ from collectrace.records import Call, Exit
 
 HEARTBEATS: Final = 3
 """By how many heartbeats a file must end before its peers' for its rank to count as stopped."""
+
+HOST: Final = "host"
+"""What a thread waits in that waits for no call: see :attr:`Waiting.what`."""
 
 NEVER: Final = 1 << 62
 """ns: longer than anything lasts."""
@@ -24,7 +28,8 @@ class Waiting:
     rank: int
     thread: str
     what: str
-    """As in ``records.Activity``; `device` where only an unfinished call on a GPU says so."""
+    """As in ``records.Activity``; `device` where only an unfinished call on a GPU says so; `host`:
+    no call, but what its rank's :class:`HostWait` says."""
     since: int
     """On the shared clock, ns."""
     group: str
@@ -46,6 +51,11 @@ class Waiting:
             return None
         return StreamKey(self.group, self.device)
 
+    @property
+    def is_creation(self) -> bool:
+        """Whether it is the creation of a group."""
+        return self.channel is None and self.seq is None and self.what != HOST
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -64,6 +74,8 @@ class Standing:
     """One per thread that waits; also what an exception came out of."""
     doing: str = ""
     """`busy`: ``Activity.what`` of its main thread; empty: nothing that the tracer knows of."""
+    host_wait: HostWait | None = None
+    """`busy`, `running`, `silent`: what it waited for in its last stall, if that is known."""
     last_issued: int | None = None
     """When it issued its last call, on the shared clock, ns; None: it issued none."""
     by_peers: bool = False

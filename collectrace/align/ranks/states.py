@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from collectrace import exceptions
+from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import Standing, patience
@@ -42,6 +43,11 @@ def standings(
         {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
     )
     find_dead(evidence, found, now, cut)
+    for rank, standing in found.items():
+        log = standing.log
+        is_silent = standing.state == "silent" and log is not None and log.stack_dumps.is_gil_held
+        if log is not None and (standing.state in ("busy", "running") or is_silent):
+            found[rank] = replace(standing, host_wait=host_waits.find(log, evidence))
     return found
 
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from collectrace import dumps
 from collectrace.align.matching.comparison import Comparison
+from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clocks
-from collectrace.align.ranks.standing import Standing, Waiting
+from collectrace.align.ranks.standing import HOST, Standing, Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog, is_placed
 from collectrace.dumps import MAIN
 from collectrace.ops import ANY_SOURCE
@@ -69,8 +71,41 @@ def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clo
         + tuple(_queued(w, waiting, standings, comparison, clocks))
         for node, w in waiting.items()
     }
+    edges |= {(e.waiting.rank, MAIN): (e,) for e in _of_hosts(standings, edges, clocks)}
     any_of = (n for n, w in waiting.items() if w.channel is not None and w.channel.source < 0)
     return WaitGraph(edges, frozenset(any_of))
+
+
+def _of_hosts(
+    standings: Mapping[int, Standing], known: Mapping[Node, object], clocks: Clocks
+) -> Iterator[Edge]:
+    """The waits in no call for what another rank holds, such as the lock of a file."""
+    for standing in standings.values():
+        wait = standing.host_wait
+        if wait is None or wait.holder is None or wait.holder == standing.rank:
+            continue
+        if (standing.rank, MAIN) in known or standing.log is None:
+            continue
+        seen = clocks.when(standing.rank, wait.t)
+        if _may_let_go(standings[wait.holder], seen):
+            continue
+        w = Waiting(
+            standing.rank, MAIN, HOST, seen, "", wait.row.noun, site=host_waits.place(standing.log),
+        )  # fmt: skip
+        yield Edge(w, (wait.holder, MAIN), None)
+
+
+def _may_let_go(holder: Standing, seen: int) -> bool:
+    """Whether a rank that is blocked may have let go since, or another thread of it may."""
+    if holder.state not in ("blocked", "busy", "running", "silent"):
+        return True  # what ended holds nothing
+    if not holder.waiting:
+        return False
+    if min(w.since for w in holder.waiting) > seen:
+        return True
+    stall = holder.log.stall if holder.log is not None else None
+    at_work = sum(bool(dumps.own(frames)) for frames in (stall.stacks if stall else {}).values())
+    return at_work != 1
 
 
 def _needs(
@@ -211,8 +246,8 @@ def follow(graph: WaitGraph, standings: Mapping[int, Standing], ranks: Iterable[
         if rank in seen:
             continue
         seen.add(rank)
-        edges = graph.of(rank)
-        if standings[rank].state == "blocked" or (standings[rank].by_peers and edges):
+        edges, standing = graph.of(rank), standings[rank]
+        if standing.state == "blocked" or (edges and (standing.by_peers or standing.host_wait)):
             todo += [edge.target[0] for edge in edges]
         else:
             ends.add(rank)

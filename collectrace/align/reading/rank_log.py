@@ -97,7 +97,7 @@ class FileLog:
         self.alive, self.exit = names.moment(found.alive), names.moment(found.exit)
         self.stall = names.moment(found.stall)
         if self.exit is None:
-            self.stall = stack_dumps.sign(self.last_t) or self.stall
+            self.stall = stack_dumps.sign(self.last_t, self.stall) or self.stall
         self.disabled = found.disabled and not _is_destroyed(found.groups)
         voids = {key: v for key, rows in found.rows.items() if (v := rows.voids()) is not None}
         self.void_count = sum(count for _, count, _ in voids.values())

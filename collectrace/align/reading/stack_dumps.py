@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import dumps
@@ -25,8 +25,10 @@ class StackDumps:
     end: Dump | None = None
     """SIGTERM, or a fatal error."""
 
-    def sign(self, t: int) -> Stall | None:
+    def sign(self, t: int, last: Stall | None = None) -> Stall | None:
         """The last stacks as a sign of life right after the log's last line, ``t``.
+
+        The ``last`` stall tells more, if the main thread is still where it was then.
 
         Only where the main thread was in code of its own: inside a collective the log itself
         knows better which one.
@@ -38,7 +40,17 @@ class StackDumps:
             return None
         if any(_in_backward(frame) for frame in dumps.of_main(dump.stacks)):
             return None  # it may wait for its buckets, in C++
-        return Stall(t=t + 1, stacks=dump.stacks)
+        held = self.is_gil_held or None
+        if last is not None and dumps.of_main(last.stacks)[-1:] == _innermost(dump):
+            return replace(last, t=t + 1, in_=[], gil_held=held)
+        return Stall(t=t + 1, stacks=dump.stacks, gil_held=held)
+
+    @property
+    def is_gil_held(self) -> bool:
+        """Whether the GIL was held until the process ended, as far as it is known."""
+        if self.held is None or self.fatal:
+            return False
+        return self.end is None or _innermost(self.end) == _innermost(self.held)
 
     @property
     def fatal(self) -> bool:
@@ -62,6 +74,10 @@ def _dump(blob: Blob | None) -> Dump | None:
     except LogError:
         return None  # it only adds to what the rank file says
     return dumps.parse(data.decode(errors="replace"))
+
+
+def _innermost(dump: Dump) -> Sequence[str]:
+    return dumps.of_main(dump.stacks)[-1:]
 
 
 def _in_backward(frame: str) -> bool:

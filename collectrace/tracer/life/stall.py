@@ -5,24 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from torch._C import _distributed_c10d
 
-from collectrace import records, words
+from collectrace import dumps, records, words
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Activity
+from collectrace.tracer.life import kernel_waits
+from collectrace.tracer.life.kernel_waits import KernelWaits
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.writer import MODE
-from collectrace.tracer.user_text import thread_name
 
 _STACK_LINES: Final = 60
 """Frames of a thread's stack that are written down, the innermost ones."""
+
+_MOST_SOURCES: Final = 8
+"""Frames of a thread of which the source is recorded, the innermost ones of the user's code."""
 
 
 class Stalls:
@@ -41,6 +45,7 @@ class Stalls:
         """How long a thing must be pending to be told, ns."""
         self.count = 0
         """How often a stall was written down."""
+        self._kernel = KernelWaits()
         self._joined = 0
         """When the rank was first seen to be part of the job."""
 
@@ -70,7 +75,15 @@ class Stalls:
             return False
         first = self._next == self._stall_after
         self._next = pending * 2
-        self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
+        threads = stacks()
+        waits, children = self._kernel.look()
+        self._recorder.write(
+            records.Stall(
+                in_=doing, pending=pending, stacks=threads, waits=waits or None,
+                children=children or None,
+            )
+        )  # fmt: skip
+        self._ask_sources(threads)
         self.count += 1
         longest = min(doing, key=lambda a: a.since, default=None)
         if longest is not None and t - longest.since >= self._stall_after:
@@ -78,6 +91,15 @@ class Stalls:
         if first:
             self._dump_flight_recorder()
         return True
+
+    def _ask_sources(self, threads: Mapping[str, Sequence[str]]) -> None:
+        """Have the lines recorded that the threads are at: calls may have come from others only."""
+        sources = self._recorder.sources
+        if sources is None:
+            return
+        for frames in threads.values():
+            places = (frame.rpartition(" ")[0] for frame in dumps.own(frames)[-_MOST_SOURCES:])
+            sources.ask([place for place in places if place.rpartition(":")[2].isdigit()])
 
     def _tell_user(self, activity: Activity, pending: int) -> None:
         where = f" at {activity.site}" if activity.site else ""
@@ -108,13 +130,10 @@ class Stalls:
 
 def stacks() -> dict[str, list[str]]:
     """The Python stack of every thread but the tracer's own, innermost last."""
-    known = dict(threading._active)  # type: ignore[attr-defined]
-    names = {ident: thread_name(thread) for ident, thread in known.items()}
-    me = threading.get_ident()
+    # No variable may hold the frames: the function's own is among them, and would keep them all.
     return {
-        f"{names.get(ident, 'native')} ({ident})": _lines(frame)
-        for ident, frame in sys._current_frames().items()
-        if ident != me and not names.get(ident, "").startswith("collectrace")
+        name: _lines(sys._current_frames().get(ident))
+        for ident, name in kernel_waits.names().items()
     }
 
 

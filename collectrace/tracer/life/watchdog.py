@@ -136,7 +136,9 @@ class Watchdog:
         self._switch.set(self._stall_after)
         dump = self._stack_dumps.collect()
         if dump is not None:
-            self._recorder.write(records.Stall(pending=now() - before, stacks=dump.stacks))
+            self._recorder.write(
+                records.Stall(pending=now() - before, stacks=dump.stacks, gil_held=True)
+            )
             self._values.of_threads(records.STALLED)
 
     def _beat(self) -> None:

@@ -17,6 +17,7 @@ from collectrace.records import (
     KINDS,
     Activity,
     FrameValues,
+    KernelWait,
     Record,
     encode,
     from_dict,
@@ -52,6 +53,22 @@ EXAMPLES: dict[Any, Any] = {
             frame="train.py:7 main",
             first_line=3,
             values={"step": 3, "lr": 0.1, "best": None, "x": {"type": "list", "len": 2}},
+        )
+    ],
+    list[KernelWait] | None: [
+        KernelWait(
+            thread="MainThread (7)",
+            pid=7,
+            name="python",
+            state="S",
+            call="flock",
+            wchan="do_wait",
+            file="/a",
+            peer="10.0.0.1:29500",
+            others=[8],
+            child=9,
+            lock=True,
+            holder=10,
         )
     ],
     list[Activity]: [Activity(thread="MainThread", what="call", since=5, seq=3)],

@@ -44,6 +44,12 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ERRORS, ("early",),
         example="healthy/killed_everywhere", counter_example="stopped/interrupted",
     ),
+    Cause(
+        "CT320", "held-across-a-call",
+        "Ranks wait for each other: one for a lock or the like that a rank in a call holds.",
+        kinds("deadlock"), ("root",),
+        example="stopped/lock_held_across_call", counter_example="stopped/lock",
+    ),
     retired("CT301", "busy-elsewhere", "CT302"),
     retired("CT303", "died", "CT302"),
     retired("CT304", "never-started", "CT302"),

@@ -29,7 +29,7 @@ def test_a_rank_in_nothing(
     rank: int | None, last_call: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[Record] = []
-    recorder = SimpleNamespace(global_rank=rank, last_t=0, write=written.append)
+    recorder = SimpleNamespace(sources=None, global_rank=rank, last_t=0, write=written.append)
     stalls = Stalls(cast(Any, recorder), stall_after=20)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
     for second in range(1, 32):

@@ -1,0 +1,119 @@
+"""Ranks that others wait for and whose processes exist: stopped, busy, or waiting in no call."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words as text
+from collectrace.align.causes import waited_for
+from collectrace.align.causes.situation import Situation
+from collectrace.align.causes.waited_for import Said, Those
+
+
+def stopped(_: Situation, found: Those, who: str) -> Said:
+    """Return what is said of ranks whose process exists and does nothing."""
+    places = f"{text.upper(_places(found))}." if _places(found) else ""
+    behind = text.seconds(max(one.behind for one in found))
+    look = f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`)."
+    known = [one.host_wait for one in found if one.host_wait is not None]
+    if len(known) == len(found):
+        return Said(
+            f"{known[0].row.did}{waited_for.site(found[0])}",
+            (
+                _host_waits(found),
+                f"So no thread of {who} could run, and it gave no sign of life for {behind}.",
+                places,
+            ),
+            (known[0].row.fix.format(who=who),),
+        )
+    if copied := _copied(found):
+        exists = all(one.ended == "alive" for one in found)
+        is_stopped = "is stopped (SIGSTOP, a debugger)"
+        killed = f"was killed (out of memory?), aborted in C++, left by os._exit, or {is_stopped}"
+        gone = (
+            f"If {who} still ends early, look at what it printed last, at its exit code in the "
+            "launcher's output, and for the out-of-memory killer in the kernel's log (dmesg)."
+        )
+        return Said(
+            f"left no sign of life for {behind}",
+            (copied, f"Or its process {is_stopped if exists else killed}."),
+            (
+                "Copy the files of all ranks again, after the job has ended or at one time.",
+                look if exists else gone,
+            ),
+        )
+    return Said(
+        "stopped",
+        (
+            f"The process of {who} exists but has given no sign of life for {behind}: it is "
+            "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
+            places,
+        ),
+        (look,),
+    )
+
+
+def _places(found: Those) -> str:
+    """Return ``rank 1 was at load.py:3; rank 2 was at load.py:9``, of a few ranks."""
+    shown = ((one.rank, waited_for.place(one)) for one in found[: waited_for.MOST])
+    return "; ".join(f"rank {rank} was at {place}" for rank, place in shown if place)
+
+
+def _copied(found: Those) -> str:
+    """Return that files may be copies of different times, for ranks of which the file ends early.
+
+    Empty if they are known to be what the tracer wrote.
+    """
+    those = [one for one in found if one.may_be_copy]
+    if not those:
+        return ""
+    behind, who = text.seconds(max(one.behind for one in those)), text.ranks(s.rank for s in those)
+    return (
+        f"The file of {who} ends {behind} before the last of its peers': if the files were copied "
+        "while the job ran, it was copied earlier, or not as a whole."
+    )
+
+
+_FASTER: Final = (
+    "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
+    "init_process_group a timeout that covers the slowest batch."
+)
+_LOOK: Final = (
+    "Find out what {who} did there (`py-spy dump`, or the `stall` line of its log): an endless "
+    "loop, a lock, or work that only some ranks do."
+)
+LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
+
+
+def busy(situation: Situation, found: Those, who: str) -> Said:
+    """Return what is said of ranks that do something else, or wait in no call."""
+    loads = any(one.doing == "batch" for one in found)
+    one = next((one for one in found if one.host_wait is not None), found[0])
+    held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
+    did, places = text.verb(found, "was busy", "were busy"), text.upper(_places(found))
+    doing = (
+        ", waiting for the next batch of a DataLoader" if loads else ", in code without collectives"
+    )
+    fixes = (_FASTER,) if loads else (_LOOK.format(who=who), LONGER)
+    if one.host_wait is not None:
+        row = one.host_wait.row
+        did, doing = row.did, ""
+        fixes = (row.fix.format(who=who), *((_FASTER,) if loads else ()))
+    return Said(
+        f"{did}{waited_for.site(one)}{held}",
+        (f"{places}{doing}." if places else "", _host_waits(found)),
+        waited_for.in_time(situation) or fixes,
+    )
+
+
+def _host_waits(found: Those) -> str:
+    """Return ``Rank 1 waits for file lock /data/a.lock, held by process 47 (rank 0).``."""
+    told: dict[str, list[int]] = {}
+    for one in found:
+        if one.host_wait is not None:
+            told.setdefault(one.host_wait.what, []).append(one.rank)
+    parts = [
+        f"{text.ranks(ranks)} {text.verb(ranks, 'waits', 'wait')} for {what}"
+        for what, ranks in told.items()
+    ]
+    return f"{text.upper('; '.join(parts[: waited_for.MOST]))}." if parts else ""

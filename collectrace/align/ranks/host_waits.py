@@ -1,0 +1,353 @@
+"""What a rank waits for that is no collective: a lock, a queue, a child process, a file.
+
+One table. Each row says by which frames, system calls, or calls in the user's line its wait is
+recognised, what the wait is called, and how to end it. The first row that fits wins. The facts are
+those of the last stall: Python frames, and what the kernel said of the thread. Where the kernel
+says nothing, as in some sandboxes, the frames and the source decide.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from collectrace import dumps, words
+from collectrace.align.ranks.last_stall import LastStall, at_work, name, site, text
+from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.records import KernelWait
+
+_MOST: Final = 3
+"""Processes or threads that are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWait:
+    """What a rank waits for."""
+
+    row: Row
+    what: str
+    """Reads on after "waits for": ``file lock /data/a.lock, held by process 47 (rank 0)``."""
+    t: int
+    """When it was seen, on the rank's own clock, ns."""
+    holder: int | None = None
+    """The rank that alone can end it, if that is known."""
+
+
+class Row(NamedTuple):
+    """A kind of wait."""
+
+    name: str
+    noun: str
+    did: str
+    """Reads on after "rank 1", in a headline."""
+    say: Callable[[LastStall], str]
+    fix: str
+    """``{who}`` stands for the ranks."""
+    frames: re.Pattern[str] | None = None
+    """Matches one of the frames below the user's innermost line."""
+    calls: frozenset[str] = frozenset()
+    """System calls that suffice."""
+    functions: frozenset[str] = frozenset()
+    """Names of functions of C, which have no frame, that the user's line calls; they suffice where
+    the kernel does not tell."""
+    also: Callable[[LastStall], bool] = lambda _: False
+    """What suffices, too."""
+
+    def fits(self, seen: LastStall) -> bool:
+        """Return whether it is this kind."""
+        if self.frames is not None and any(map(self.frames.search, seen.inner)):
+            return True
+        if seen.kernel.call is None and self.functions & seen.called:
+            return True
+        return seen.kernel.call in self.calls or self.also(seen)
+
+
+def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
+    """Return what a rank waited for in its last stall; None: that is not known."""
+    stall, last = log.stall, log.last_call
+    if stall is None or (last is not None and last.t > stall.t):
+        return None
+    thread = at_work(stall.stacks)
+    kernel = next((one for one in stall.waits or () if one.thread == thread), KernelWait())
+    seen = LastStall(log, stall, evidence, thread, kernel)
+    row = next((row for row in ROWS if row.fits(seen)), None)
+    if row is None:
+        return None
+    others = kernel.others or ()
+    pid = kernel.holder or kernel.child or (others[0] if len(others) == 1 else None)
+    holder = seen.rank_of(pid) if pid is not None and pid != log.header.pid else None
+    return HostWait(row, row.say(seen), stall.t, holder)
+
+
+def place(log: RankLog) -> str | None:
+    """Return ``path:line``, where a rank was in its last stall."""
+    stacks = log.stall.stacks if log.stall is not None else {}
+    frames = stacks.get(at_work(stacks), ())
+    return site((dumps.own(frames) or frames)[-1]) if frames else None
+
+
+# -- in words ------------------------------------------------------------------------------------
+
+
+def _gil(seen: LastStall) -> str:
+    return f"{_call(seen, 'a call into C')}, which holds the GIL"
+
+
+def _file_lock(seen: LastStall) -> str:
+    file, holder = seen.kernel.file, seen.kernel.holder
+    named = f"file lock {file}" if file else "a file lock"
+    if holder is not None:
+        return f"{named}, held by {seen.process(holder)}"
+    if any("/file_baton.py:" in frame for frame in seen.inner):
+        return f"{named}, which lasts until that file is removed"
+    return f"{named}, whose holder is not known" if seen.kernel.call is not None else named
+
+
+def _worker(seen: LastStall) -> str:
+    workers = [one for one in seen.stall.children or () if one.name in _WORKER_NAMES]
+    told = [seen.child(one) for one in workers[:_MOST]]
+    return f"a DataLoader worker: {'; '.join(told)}" if told else "a DataLoader worker"
+
+
+_WORKER_NAMES: Final = ("pt_data_worker",)
+"""What torch names a worker's thread (2.6 and later, ``_utils/worker.py``)."""
+
+
+def _store(seen: LastStall) -> str:
+    made = next((one for one in seen.statements if name(one.func) in _STORE), None)
+    key = f"key `{text(made.args[0])}` of the store" if made and made.args else "a key of the store"
+    return f"{key} at {seen.kernel.peer}" if seen.kernel.peer else key
+
+
+def _is_store(seen: LastStall) -> bool:
+    made = next((one for one in seen.statements if name(one.func) in _STORE), None)
+    if made is None or not isinstance(made.func, ast.Attribute):
+        return False
+    # No method of Python's own reads a socket by these names without a frame of its own.
+    return seen.kernel.peer is not None or name(made.func.value).lower().endswith("store")
+
+
+_STORE: Final = frozenset({"get", "wait", "multi_get", "queue_pop", "compare_set"})
+
+
+def _ray(_: LastStall) -> str:
+    return "a result of Ray"
+
+
+def _queue(seen: LastStall) -> str:
+    others = seen.kernel.others
+    if others is None:
+        return "another process, by a queue or a pipe"
+    if not others:
+        return "a queue or a pipe whose other end no other process has open"
+    known = seen.children
+    told = [seen.child(known[pid]) if pid in known else seen.process(pid) for pid in others[:_MOST]]
+    return f"a queue or a pipe whose other end is open in {'; '.join(told)}"
+
+
+def _child(seen: LastStall) -> str:
+    known = seen.children
+    wanted = [seen.kernel.child] if seen.kernel.child else seen.kernel.others or ()
+    those = [known[pid] for pid in wanted if pid in known]
+    if not wanted and len(known) == 1:
+        those = list(known.values())
+    return "; ".join(map(seen.child, those[:_MOST])) or "a child process"
+
+
+def _thread(seen: LastStall) -> str:
+    lock = seen.entered or next(
+        (text(one.func.value) for one in seen.statements
+         if isinstance(one.func, ast.Attribute) and one.func.attr in _ACQUIRES), ""
+    )  # fmt: skip
+    named = f"lock `{lock}`" if lock else "another thread"
+    others = list(seen.others())
+    if lock and seen.is_within(dumps.own(seen.frames), lock):
+        return f"{named}, which this thread holds itself"
+    holders = [one for one in others if lock and seen.is_within(one[1], lock)]
+    if holders:
+        return f"{named}, held by thread {_at(*holders[0])}"
+    if others:
+        return f"{named}; {'; '.join(f'thread {_at(*one)}' for one in others[:_MOST])}"
+    return f"{named}, but no other thread runs code of the program" if seen.has_source else named
+
+
+_ACQUIRES: Final = frozenset({"acquire", "wait", "join"})
+
+
+def _is_lock(seen: LastStall) -> bool:
+    if seen.entered or "acquire" in seen.called:
+        return seen.kernel.call in (None, "futex")
+    return seen.kernel.call == "futex" and bool(seen.line) and not seen.has_source
+
+
+def _socket(seen: LastStall) -> str:
+    return f"a connection to {seen.kernel.peer}" if seen.kernel.peer else "a connection"
+
+
+def _is_socket(seen: LastStall) -> bool:
+    return (seen.kernel.file or "").startswith("socket:")
+
+
+def _sleep(seen: LastStall) -> str:
+    return f"the end of {_call(seen, 'a sleep')}"
+
+
+def _file(seen: LastStall) -> str:
+    call, file = seen.kernel.call or "", seen.kernel.file or ""
+    does = next((does for start, does in _ACCESS.items() if call.startswith(start)), "access to")
+    sleeps = seen.kernel.wchan or ""
+    if sleeps == "wait_for_partner":
+        return f"{does} FIFO {file}, whose other end nobody has open"
+    if file:
+        return f"{does} {'FIFO ' * ('pipe' in sleeps)}{file}"
+    return f"a file, in {_call(seen, 'a library')}"
+
+
+_ACCESS: Final = {
+    "read": "a read of", "pread": "a read of", "write": "a write to", "pwrite": "a write to",
+    "fsync": "a flush of", "fdatasync": "a flush of", "open": "the opening of",
+    "page": "a page of a mapped file",
+}  # fmt: skip
+"""What is done to a file, by the beginning of a system call's name."""
+
+
+def _is_file(seen: LastStall) -> bool:
+    return (seen.kernel.file or "").startswith("/") and not seen.kernel.lock
+
+
+def _compile(seen: LastStall) -> str:
+    child = _child(seen)
+    return f"the compiler: {child}" if child != "a child process" else "the compiler"
+
+
+# -- parts of it ---------------------------------------------------------------------------------
+
+
+def _call(seen: LastStall, otherwise: str) -> str:
+    """Return ``time.sleep(60) (train.py:9)``, else the innermost library function."""
+    if seen.statements:
+        return text(seen.statements[-1])
+    if not seen.inner:
+        return otherwise
+    file = PurePath(site(seen.inner[-1])).name.partition(":")[0]
+    return f"{seen.inner[-1].rpartition(' ')[2]}() of {file}"
+
+
+def _at(thread: str, frames: Sequence[str]) -> str:
+    return f"{thread} at {words.site(site(frames[-1]))} ({frames[-1].rpartition(' ')[2]})"
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+ROWS: Final = (
+    Row(
+        "gil", "a call into C", "was in a call into C that holds the GIL", _gil,
+        "Release the GIL in that extension (Py_BEGIN_ALLOW_THREADS, pybind11's "
+        "gil_scoped_release), or run it in a process of its own.",
+        also=lambda seen: bool(seen.stall.gil_held),
+    ),
+    Row(
+        "file_lock", "a file lock", "waited for a file lock", _file_lock,
+        "Let no rank hold a file lock while it calls a collective. Bound the wait (timeout=), and "
+        "remove a lock file that a process left behind when it died.",
+        re.compile(r"/filelock/|/file_baton\.py:|/portalocker/|/fasteners/"),
+        frozenset({"flock", "fcntl"}), frozenset({"flock", "lockf"}),
+    ),
+    Row(
+        "dataloader", "a DataLoader worker", "waited for a DataLoader worker", _worker,
+        "If the worker waits for a lock, it was forked while a thread of its parent held one: use "
+        'DataLoader(multiprocessing_context="spawn"). Else find out what it reads, and pass '
+        "timeout=.",
+        re.compile(r"/torch/utils/data/dataloader\.py:\d+ _try_get_data$"),
+    ),
+    Row(
+        "compile", "the compiler", "compiled code", _compile,
+        "Compile before the first collective, warm the cache on one rank (TORCHINDUCTOR_CACHE_DIR, "
+        "TRITON_CACHE_DIR), or give init_process_group a timeout that covers it.",
+        re.compile(
+            r"/torch/_dynamo/(convert_frame|output_graph|symbolic_convert)\.py:"
+            r"|/torch/_inductor/(compile_fx|codecache|async_compile|scheduler|graph"
+            r"|select_algorithm|autotune_process|cpp_builder)\.py:"
+            r"|triton_heuristics\.py:\d+ (benchmark|autotune|precompile)"
+            r"|/triton/(compiler/|runtime/(autotuner|build)\.py:)|/torch/utils/cpp_extension\.py:"
+        ),
+    ),
+    Row(
+        "store", "a key of the store", "waited for a key of the store", _store,
+        "Let a rank set the key on every path, also where it fails, and pass a timeout to the "
+        "wait.",
+        re.compile(r"/torch/distributed/(elastic/utils/store|rendezvous)\.py:"),
+        also=_is_store,
+    ),
+    Row(
+        "ray", "a result of Ray", "waited for a result of Ray", _ray,
+        "Look at that task in `ray list tasks`, and pass a timeout to ray.get().",
+        re.compile(r"/ray/(_private|util|actor|remote_function)"),
+    ),
+    Row(
+        "queue", "a queue", "waited for another process", _queue,
+        "Find out why the process at the other end gives nothing. Close the ends that a process "
+        "does not use, so that a dead writer is noticed, and read with a timeout.",
+        re.compile(r"/multiprocessing/(queues|connection|managers|synchronize)\.py:"),
+        also=lambda seen: (seen.kernel.file or "").startswith("pipe:") and not seen.inner,
+    ),
+    Row(
+        "subprocess", "a child process", "waited for a child process", _child,
+        "Find out what the child process waits for, and pass a timeout. If it writes to a pipe, "
+        "read that (communicate()) before you wait.",
+        re.compile(
+            r"/subprocess\.py:|/multiprocessing/(process|popen_\w+|pool)\.py:|/os\.py:\d+ system$"
+        ),
+        frozenset({"wait4", "waitid"}), frozenset({"waitpid", "wait", "system", "waitid", "wait4"}),
+    ),
+    Row(
+        "thread", "a thread", "waited for another thread", _thread,
+        "Find out why the other thread of {who} neither releases the lock nor gives a result "
+        "(`py-spy dump`), and wait with a timeout. Hold no lock while you call a collective.",
+        re.compile(
+            r"/queue\.py:\d+ (get|put|join)$"
+            r"|/threading\.py:\d+ (wait|wait_for|join|acquire|__enter__|_wait_for_tstate_lock)$"
+            r"|/concurrent/futures/_base\.py:\d+ \w+$"
+        ),
+        functions=frozenset({"acquire"}),
+        also=_is_lock,
+    ),
+    Row(
+        "socket", "a connection", "waited for a connection", _socket,
+        "Pass a timeout to the request. If only one rank needs the answer, let it broadcast "
+        "whether it came.",
+        re.compile(
+            r"/(socket|ssl)\.py:|/http/client\.py:|/(urllib3|requests|httpx|httpcore|aiohttp|grpc"
+            r"|botocore|fsspec|s3fs|gcsfs|redis)/"
+        ),
+        frozenset({"connect", "accept", "accept4", "recvfrom", "recvmsg", "sendto", "sendmsg"}),
+        frozenset({"recv", "recv_into", "recvfrom", "accept", "connect"}),
+        also=_is_socket,
+    ),
+    Row(
+        "sleep", "the end of a sleep", "slept", _sleep,
+        "If {who} sleeps in a loop, find out why the condition of the loop does not come true, and "
+        "bound the loop.",
+        calls=frozenset({"nanosleep", "clock_nanosleep"}), functions=frozenset({"sleep"}),
+    ),
+    Row(
+        "file", "a file", "waited for a file", _file,
+        "Look at the file system (a mount that does not answer, a FIFO without another end), copy "
+        "the data to a local disk, or give init_process_group a timeout that covers the read.",
+        re.compile(
+            r"/torch/(serialization|distributed/checkpoint/)|/(safetensors|h5py|pyarrow|zarr)/"
+            r"|/numpy/lib/|/pandas/io/|/(pathlib|shutil|zipfile|gzip|tarfile|lzma|bz2)\.py:"
+            r"|/pathlib/"
+        ),
+        frozenset({"fsync", "fdatasync", "page fault", "getdents64", "open", "openat", "stat",
+                   "lstat", "newfstatat", "statx"}),
+        frozenset({"open", "read", "readline", "readinto", "write", "flush", "fsync", "stat",
+                   "listdir"}),
+        also=_is_file,
+    ),
+)  # fmt: skip
+"""Those that tell most come first."""

@@ -1,0 +1,190 @@
+"""What is known of a rank at its last stall: frames, what the kernel said, and the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from collectrace import dumps, words
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.dumps import MAIN
+from collectrace.records import KernelWait, Stall
+
+_SAME_CLOCK: Final = 1_000_000_000
+"""ns between what processes of one machine say that its monotonic clock began at."""
+
+_LONGEST: Final = 60
+"""Characters of an expression, or of a name."""
+
+
+@dataclass(frozen=True)
+class LastStall:
+    """What is known of a rank at its last stall."""
+
+    log: RankLog
+    stall: Stall
+    evidence: RunEvidence
+    thread: str
+    """The thread that is at work, as the stacks name it."""
+    kernel: KernelWait = field(default_factory=KernelWait)
+    """What the kernel says of it."""
+
+    @property
+    def frames(self) -> Sequence[str]:
+        """The frames of the thread, innermost last."""
+        return self.stall.stacks.get(self.thread, ())
+
+    @cached_property
+    def inner(self) -> Sequence[str]:
+        """The frames of libraries below the user's innermost line; of the tracer none."""
+        own = dumps.own(self.frames)
+        first = len(self.frames) - self.frames[::-1].index(own[-1]) if own else 0
+        return [frame for frame in self.frames[first:] if dumps.TRACER not in frame]
+
+    @cached_property
+    def line(self) -> str:
+        """The innermost line, if it is the user's, and so calls into C; else nothing."""
+        own = dumps.own(self.frames)
+        return site(own[-1]) if own and not self.inner else ""
+
+    @property
+    def has_source(self) -> bool:
+        """Whether the text of the user's innermost line is known."""
+        own = dumps.own(self.frames)
+        return bool(own) and bool(self.evidence.code.line(site(own[-1])))
+
+    @cached_property
+    def statements(self) -> Sequence[ast.Call]:
+        """The calls that stand at that line, the innermost first."""
+        return [one for one in self._nodes(self.line) if isinstance(one, ast.Call)][::-1]
+
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """The names of the functions that are called there: ``get`` for ``store.get(key)``."""
+        return frozenset(name(one.func) for one in self.statements)
+
+    @cached_property
+    def entered(self) -> str:
+        """What a ``with`` at that line enters and is no call, such as a lock; else nothing."""
+        for one in self._nodes(self.line):
+            if isinstance(one, ast.With) and not isinstance(one.items[0].context_expr, ast.Call):
+                return text(one.items[0].context_expr)
+        return ""
+
+    def _nodes(self, line: str) -> Iterator[ast.AST]:
+        """Return the calls and ``with`` statements that begin at a line."""
+        file, number = chains.split(line)
+        for node in self._walk(file) if number else ():
+            if isinstance(node, ast.Call | ast.With) and node.lineno == number:
+                yield node
+
+    @property
+    def children(self) -> Mapping[int | None, KernelWait]:
+        """The child processes of the rank, by number."""
+        return {one.pid: one for one in self.stall.children or ()}
+
+    def others(self) -> Iterator[tuple[str, list[str]]]:
+        """Return the other threads with code of the user's, and those frames of each."""
+        for thread, frames in self.stall.stacks.items():
+            own = dumps.own(frames)
+            if own and thread != self.thread:
+                yield thread.rpartition(" (")[0] or thread, own
+
+    def is_within(self, frames: Sequence[str], entered: str) -> bool:
+        """Return whether one of these lines lies inside a ``with`` that enters the same."""
+        places = (chains.split(site(frame)) for frame in frames)
+        return any(
+            isinstance(node, ast.With)
+            and node.body[0].lineno <= number <= (node.end_lineno or 0)
+            and any(text(item.context_expr) == entered for item in node.items)
+            for file, number in places
+            for node in self._walk(file)
+        )
+
+    def _walk(self, file: str) -> Iterator[ast.AST]:
+        tree = self.evidence.code.parsed(file)
+        return ast.walk(tree) if tree is not None else iter(())
+
+    def rank_of(self, pid: int) -> int | None:
+        """Return the rank whose process it is, on this machine and at that time."""
+        here = self.log.header
+        for rank, log in self.evidence.logs.items():
+            there = log.header
+            if there.pid != pid or there.host != here.host:
+                continue
+            is_same = abs((there.wall - there.t) - (here.wall - here.t)) < _SAME_CLOCK
+            if is_same and (log.exit is None or log.exit.t > self.stall.t):
+                return rank
+        return None
+
+    def process(self, pid: int) -> str:
+        """Return ``process 4711 (rank 0)``."""
+        if pid == self.log.header.pid:
+            return f"process {pid} (this rank itself)"
+        rank = self.rank_of(pid)
+        return f"process {pid}" + (f" (rank {rank})" if rank is not None else "")
+
+    def child(self, one: KernelWait) -> str:
+        """Return ``process 4712 (python), which sleeps``."""
+        named = f"process {one.pid}" + (f" ({one.name})" if one.name else "")
+        return f"{named}, which {_doing(self, one)}"
+
+
+def at_work(stacks: Mapping[str, Sequence[str]]) -> str:
+    """Return the name of the thread at work, of stacks by thread.
+
+    It is the main thread, unless that runs no code of the user, as in workers that train in another
+    thread, or waits for another thread.
+    """
+    main = next((name for name in stacks if name.startswith(MAIN)), "")
+    if not main:
+        return ""
+    beside = (name for name in stacks if not name.startswith(MAIN))
+    others = [name for name in beside if dumps.own(stacks[name])]
+    if others and (dumps.is_joining(stacks[main]) or not dumps.own(stacks[main])):
+        return others[0]
+    return main
+
+
+def site(frame: str) -> str:
+    """Return ``path:line`` of a frame; a path may hold spaces."""
+    return frame.rpartition(" ")[0]
+
+
+def name(of: ast.expr) -> str:
+    """Return the last name of an expression: ``get`` for ``self.store.get``."""
+    return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
+
+
+def text(of: ast.expr) -> str:
+    """Return an expression, cut where it is long."""
+    return words.brief(ast.unparse(of), _LONGEST)
+
+
+def _doing(seen: LastStall, one: KernelWait) -> str:
+    """Return what a child process does: ``waits for file lock /a, held by process 7``."""
+    if one.state == "Z":
+        return "has ended, and nobody has asked for its status"
+    if one.state == "T":
+        return "is stopped"
+    if one.holder is not None:
+        return f"waits for file lock {one.file}, held by {seen.process(one.holder)}"
+    told = _DOES.get(one.call or "")
+    if told is None:
+        return "runs" if one.state == "R" else f"is in {one.call}" if one.call else "is alive"
+    return f"{told} {one.file}" if one.file and told.endswith((" from", " to")) else told
+
+
+_DOES: Final = {
+    "running": "runs", "futex": "waits for a lock inside it", "clock_nanosleep": "sleeps",
+    "nanosleep": "sleeps", "read": "reads from", "pread64": "reads from", "write": "writes to",
+    "poll": "waits for work", "select": "waits for work", "wait4": "waits for a child of its own",
+    "waitid": "waits for a child of its own", "recvfrom": "waits for a connection",
+    "page fault": "waits for a page of memory", "flock": "waits for a file lock",
+    "openat": "opens a file", "open": "opens a file",
+}  # fmt: skip
+"""What a process does, by its system call."""

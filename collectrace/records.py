@@ -531,6 +531,9 @@ class Exit(Record):
         "`Type: text` of what it was raised from, or while that was handled, the nearest first",
         default_factory=list,
     )
+    frames: list[str] | None = _opt(
+        "KeyboardInterrupt: `path:line function` of the main thread, innermost last, as in a stall"
+    )
     in_: list[Activity] = _doc("per thread what it was in", default_factory=list)
     calls: int = _doc("calls recorded", default=0)
     ns: int = _doc("time the tracer took, ns", default=0)

@@ -325,7 +325,10 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
             "stopped (SIGSTOP, a debugger), is in C code that holds the GIL, or its machine hangs.",
             f"{text.upper(places)}." if places else "",
         ),
-        (f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",),
+        (
+            f"Look at the process of {who} on its host: `ps -o stat,wchan`"
+            f"{'' if places else ', `py-spy dump`'}.",
+        ),
     )
 
 
@@ -346,8 +349,11 @@ _WORKER: Final = (
 )
 """Source: Python's documentation of ``os.fork`` and of ``multiprocessing``'s start methods."""
 _LOOK: Final = (
-    "Find out what {who} did there (`py-spy dump`, or the `stall` line of its log): an endless "
-    "loop, a lock, or work that only some ranks do."
+    "Find out why {who} {stay} there: an endless loop, a lock, or work that only some ranks do."
+)
+_UNSEEN: Final = (
+    "The logs do not show where {who} {was}. Look while it hangs (`py-spy dump`), or let it hang "
+    "for longer than `stall_after`: then the log has the line."
 )
 _THREAD: Final = (
     "It waits for another thread there, by a queue, a lock or an event: find out why that thread "
@@ -362,7 +368,9 @@ def _busy(situation: Situation, found: Those, who: str) -> Said:
     held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
     frames = [detail.main_frames(each) for each in found]
     doing = "in code without collectives"
-    look = _LOOK.format(who=who)
+    look = (_LOOK if places else _UNSEEN).format(
+        who=who, stay=text.verb(found, "stays", "stay"), was=text.verb(found, "was", "were")
+    )
     fixes: tuple[str, ...] = (look, _THREAD if any(map(dumps.awaits_thread, frames)) else LONGER)
     if loads:
         of_worker = any(map(dumps.awaits_worker, frames))

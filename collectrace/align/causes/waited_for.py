@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from collectrace import words
@@ -11,6 +11,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import detail
+from collectrace.align.ranks.last_seen import is_interrupt
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
@@ -87,16 +88,19 @@ def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
 
 
 def place(standing: Standing) -> str:
-    """Return where a rank was in its last stall, and by which callers; empty: not recorded."""
-    top = detail.top_frame(standing)
-    if not top:
-        return ""
-    return f"{detail.frame(top)}{detail.within(standing)}{detail.reached(standing)}"
+    """Return where a rank was last seen, and by which callers; empty: not recorded."""
+    return place_in(detail.last_stacks(standing))
+
+
+def place_in(stacks: Mapping[str, Sequence[str]]) -> str:
+    """Return ``train.py:20 (load), called at train.py:56 (main)`` of the stacks of threads."""
+    top = detail.top_frame(stacks)
+    return f"{detail.frame(top)}{detail.within(stacks)}{detail.reached(stacks)}" if top else ""
 
 
 def site(standing: Standing) -> str:
-    """Return `` (train.py:40)``, where a rank was in its last stall; empty: not recorded."""
-    top = detail.top_frame(standing)
+    """Return `` (train.py:40)``, where a rank was last seen; empty: not recorded."""
+    top = detail.top_frame(detail.last_stacks(standing))
     return phrases.line(detail.split(top)[0]) if top else ""
 
 
@@ -106,7 +110,7 @@ def interrupted(situation: Situation) -> tuple[str, ...]:
     by_hand = [
         rank
         for rank in situation.candidate.present
-        if (end := standings[rank].exit) is not None and end.error == "KeyboardInterrupt"
+        if (end := standings[rank].exit) is not None and is_interrupt(end)
     ]
     if not by_hand:
         return ()

@@ -14,6 +14,7 @@ from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.deciding.endings import ending
 from collectrace.align.judging.case import Case
+from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
@@ -22,6 +23,7 @@ from collectrace.findings import (
     DecisionSide,
     DependsOn,
     Finding,
+    Left,
     Side,
     Strength,
     Way,
@@ -70,6 +72,14 @@ _DID: Final[Mapping[Way, str]] = {
     "no_handler": "not caught", "raised": "raises", "calls": "calls {name}()",
     "calls_other": "calls another function", "next": "", "value": "",
 }  # fmt: skip
+
+_HERE: Final[Mapping[Left, str]] = {
+    "stall": f"{WHO}: here{HELD}",
+    "interrupt": f"{WHO}: here{HELD}, until Ctrl-C",
+    "terminated": f"{WHO}: here{HELD}, until SIGTERM",
+    "fatal": f"{WHO}: last seen here{HELD}",
+}
+"""What is noted where a busy rank was seen last."""
 
 _BRANCHES: Final = _DID.keys() - {"next", "value", "no_handler"}
 """Outcomes that choose what is done next."""
@@ -315,7 +325,10 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
         if last.stack:
             yield Mark(last.stack, "place", f"{WHO} raised here: {told}", rank)
     elif last and not isinstance(last, Finished):
-        note = f"{WHO}: here{HELD}" if state == "busy" else f"{WHO}: last seen here{HELD}"
+        seen = last_seen(standing.log)
+        note = _HERE[seen.left if seen is not None else "stall"]
+        if state != "busy":
+            note = f"{WHO}: last seen here{HELD}"
         yield Mark(tuple(last), "place", note, rank, _held(standing, standing.last_issued))
     elif state in ("died", "silent") and call is not None:
         stack = _stack(case.stack(standing.rank, call), call.site)

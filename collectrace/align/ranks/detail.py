@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from collectrace import dumps, words
+from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, failure
 from collectrace.dumps import MAIN, Dump
 
@@ -132,35 +133,46 @@ def _work(standing: Standing) -> str:
 # -- stacks ----------------------------------------------------------------------------------
 
 
-def top_frame(standing: Standing) -> str:
-    """Return the innermost frame in the last stall, the user's own if any; empty: not recorded.
+def last_stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
+    """Return the last stacks of a rank since its last call, by thread; empty: not recorded."""
+    seen = last_seen(standing.log)
+    return seen.stacks if seen is not None else {}
+
+
+def top_frame(stacks: Mapping[str, Sequence[str]]) -> str:
+    """Return the innermost frame of some stacks, the user's own if any; empty: there is none.
 
     Of the thread of :func:`at_work`, ``/job/train.py:20 load``.
     """
-    frames = at_work(_stacks(standing))
+    frames = at_work(stacks)
     return words.brief(frames[-1]) if frames else ""
 
 
 def at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the stack of the thread at work, outermost first, of stacks by thread.
+    """Return the stack of the thread at work, outermost first; the user's own frames if any."""
+    frames = whole_at_work(stacks)
+    return dumps.own(frames) or frames
 
-    The user's own frames if there are any. It is the main thread, unless that runs no code of the
-    user, as in workers that train in another thread, or waits for another thread.
+
+def whole_at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Return the stack of the thread at work with all its frames, outermost first.
+
+    It is the main thread, unless that runs no code of the user, as in workers that train in another
+    thread, or waits for another thread.
     """
     frames = dumps.of_main(stacks)
     if not frames:
         return ()
-    beside = (one for name, one in stacks.items() if not name.startswith(MAIN))
-    others = [own for one in beside if (own := dumps.own(one))]
+    others = [one for name, one in stacks.items() if not name.startswith(MAIN) and dumps.own(one)]
     if others and (dumps.is_joining(frames) or not dumps.own(frames)):
         return others[0]
-    return dumps.own(frames) or frames
+    return frames
 
 
-def reached(standing: Standing) -> str:
+def reached(stacks: Mapping[str, Sequence[str]]) -> str:
     """Return ``, called at train.py:56 (evaluate), at train.py:73 (main)``, nearest first."""
     callers: list[str] = []
-    innermost_first = dumps.own(at_work(_stacks(standing)))[::-1]
+    innermost_first = dumps.own(at_work(stacks))[::-1]
     for inner, outer in pairwise(innermost_first[: _MOST_CALLERS + 1]):
         if split(inner)[1] == "<module>":
             break
@@ -168,25 +180,19 @@ def reached(standing: Standing) -> str:
     return f", called at {', at '.join(callers)}" if callers else ""
 
 
-def within(standing: Standing) -> str:
+def within(stacks: Mapping[str, Sequence[str]]) -> str:
     """Return ``, in get() of queue.py``: what of a library the main thread was in; or nothing."""
-    frames = main_frames(standing)
+    frames = dumps.of_main(stacks)
     own, inner = dumps.own(frames), dumps.within(frames)
-    if not inner or top_frame(standing) != words.brief(own[-1]):
+    if not inner or top_frame(stacks) != words.brief(own[-1]):
         return ""
     site, function = split(inner)
     return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
 
 
 def main_frames(standing: Standing) -> Sequence[str]:
-    """Return the frames of the main thread in the last stall, outermost first."""
-    return dumps.of_main(_stacks(standing))
-
-
-def _stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
-    """Return the stacks of the last stall, by thread."""
-    stall = standing.log.stall if standing.log is not None else None
-    return stall.stacks if stall is not None else {}
+    """Return the frames of the main thread in the last stacks, outermost first."""
+    return dumps.of_main(last_stacks(standing))
 
 
 def frame(text: str) -> str:

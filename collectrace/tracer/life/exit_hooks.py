@@ -15,6 +15,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Protocol
 
 from collectrace import records
+from collectrace.tracer.life.stall import STACK_LINES
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record import sites
 from collectrace.tracer.record.scopes import now
@@ -272,6 +273,8 @@ def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit
             f"{type_name(cause)}: {safe_text(cause, _MAX_CAUSE)}"
             for cause in islice(_causes(value), _MOST_CAUSES)
         ],
+        # Any other exception says by itself what went wrong. An interrupt says nothing but where.
+        frames=sites.frames(traceback, STACK_LINES) if is_a(value, KeyboardInterrupt) else None,
     )
 
 

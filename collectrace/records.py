@@ -157,7 +157,9 @@ class Imported(Record):
     file: str = _doc("name of the file it was", default="")
     open: str = _doc("what such a trace does not tell", default="")
     lost: bool | None = _opt("true where it holds the latest calls only, and not the first")
-    written: bool | None = _opt("true where the file's own time tells when it was written")
+    written: bool | None = _opt(
+        "true where it is known when the file was written, by its own time or by its calls"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -583,6 +585,13 @@ torchcomms' ``ncclx`` was not read: by its comments nccl2 is a port of that.
   the order of issue.
 """
 
+DUMPS_ALONE: Final = frozenset({"nccl2", "nccl2-lazy", "nccl-lazy"})
+"""Backends of which a rank dumps its Flight Recorder only if it notices a failure itself.
+
+FlightRecorderHook.cpp (``onAbort``) and nccl2/ProcessGroupNCCLUtils.cpp (``checkWorkQueue``) in
+torch/csrc/distributed/c10d, torch 2.15. The older ProcessGroupNCCL.cpp asks all ranks for a dump
+(``broadcastDumpSignal``) when a call of one has timed out.
+"""
 
 _PARTS: Final = frozenset({"in_", "functions"})
 """Fields that hold objects of a class of their own."""

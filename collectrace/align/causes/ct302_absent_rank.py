@@ -355,6 +355,7 @@ _UNSEEN: Final = (
     "The logs do not show where {who} {was}. Look while it hangs (`py-spy dump`), or let it hang "
     "for longer than `stall_after`: then the log has the line."
 )
+_UNDUMPED: Final = "See where {who} is while it hangs (`py-spy dump`): its dump shows no more."
 _THREAD: Final = (
     "It waits for another thread there, by a queue, a lock or an event: find out why that thread "
     "gives nothing, and wait with a timeout."
@@ -366,6 +367,8 @@ def _busy(situation: Situation, found: Those, who: str) -> Said:
     loads = any(one.doing == "batch" for one in found)
     one, site, places = found[0], waited_for.site(found[0]), _places(found)
     held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
+    if not places and one.log is not None and one.log.imported is not None:
+        return Said("enqueued nothing more", (), (_UNDUMPED.format(who=who),))
     frames = [detail.main_frames(each) for each in found]
     doing = "in code without collectives"
     look = (_LOOK if places else _UNSEEN).format(

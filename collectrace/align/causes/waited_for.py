@@ -8,6 +8,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
+from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import detail
@@ -70,7 +71,10 @@ def waiting(situation: Situation) -> str:
     wait = words.verb(present, "waits", "wait")
     longest = max(held, default=0)
     lasted = f" for {words.seconds(longest)}" if longest >= _SHORTEST else ""
-    return f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}."
+    told = f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}"
+    if patience.is_of_hang(situation.case, situation.candidate):
+        return f"{told}; their dumps are taken for those of a hang."
+    return f"{told}."
 
 
 def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:

@@ -13,6 +13,7 @@ from collectrace.align.code.files import Frame
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.deciding.endings import ending
+from collectrace.align.judging import patience
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, Waiting, failure
@@ -352,6 +353,8 @@ def _stack(recorded: Sequence[str], site: str | None) -> Stack:
 
 def _held(standing: Standing, since: int | None) -> float:
     """Return for how many seconds a rank has been in something; 0: that is not known."""
+    if patience.are_undated([standing.log]):
+        return 0.0
     return max(0, standing.end - since) / 1e9 if since is not None else 0.0
 
 

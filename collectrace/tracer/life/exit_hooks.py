@@ -15,7 +15,6 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Protocol
 
 from collectrace import records
-from collectrace.tracer.life.stall import STACK_LINES
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record import sites
 from collectrace.tracer.record.scopes import now
@@ -28,6 +27,9 @@ _MAX_CAUSE: Final = 500
 _MOST_CAUSES: Final = 4
 """Exceptions before the one that ended the process: how many, and characters of their texts."""
 
+
+_MOST_FRAMES: Final = 30
+"""Of an interrupt, the innermost ones. Values and exit must fit into the last 32 KiB of a file."""
 
 _BOOTSTRAP: Final[CodeType] = multiprocessing.process.BaseProcess._bootstrap.__code__  # type: ignore[attr-defined]
 _LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # type: ignore[attr-defined]
@@ -274,7 +276,7 @@ def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit
             for cause in islice(_causes(value), _MOST_CAUSES)
         ],
         # Any other exception says by itself what went wrong. An interrupt says nothing but where.
-        frames=sites.frames(traceback, STACK_LINES) if is_a(value, KeyboardInterrupt) else None,
+        frames=sites.frames(traceback, _MOST_FRAMES) if is_a(value, KeyboardInterrupt) else None,
     )
 
 

@@ -21,7 +21,7 @@ from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.writer import MODE
 from collectrace.tracer.user_text import thread_name
 
-STACK_LINES: Final = 60
+_STACK_LINES: Final = 60
 """Frames of a thread's stack that are written down, the innermost ones."""
 
 
@@ -124,7 +124,7 @@ def _lines(frame: FrameType | None) -> list[str]:
     Not by the module ``traceback``: it looks for the files, and asks the program's loaders.
     """
     found: list[str] = []
-    while frame is not None and len(found) < STACK_LINES:
+    while frame is not None and len(found) < _STACK_LINES:
         code = frame.f_code
         found.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
         frame = frame.f_back

@@ -36,6 +36,8 @@ State = Literal[
     "finished", "raised", "blocked", "busy", "died", "silent", "running", "missing", "unknown"
 ]
 Ended = Literal["exit", "signal", "gone", "alive", "unknown"]
+Left = Literal["stall", "interrupt", "terminated", "fatal"]
+"""What had a rank's stacks written: a stall, Ctrl-C (SIGINT), SIGTERM, or a fatal error."""
 Kind = Literal[
     # same place, different call
     "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
@@ -371,6 +373,24 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankStack:
+    """Where ranks are, or were last seen, that others wait for."""
+
+    ranks: tuple[int, ...]
+    """Ranks with this stack."""
+
+    frames: tuple[str, ...]
+    """``path:line function``, from the innermost to the outermost of the user's own. Of functions
+    of a library that called each other the first and the last are there."""
+
+    left: Left
+    """What had it written."""
+
+    held: float = 0.0
+    """Seconds since the last call of these ranks, the longest; 0: not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, or worth knowing."""
 
@@ -440,6 +460,9 @@ class Finding:
     excerpt: tuple[Excerpt, ...] | None = field(default=None, metadata=LEFT_OUT)
     """The lines of the program that matter, callers before callees; left out where the source was
     not recorded."""
+
+    stacks: tuple[RankStack, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Where ranks are that others wait for; left out where there are none, or nothing shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

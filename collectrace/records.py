@@ -183,7 +183,9 @@ class Imported(Record):
     file: str = _doc("name of the file it was", default="")
     open: str = _doc("what such a trace does not tell", default="")
     lost: bool | None = _opt("true where it holds the latest calls only, and not the first")
-    written: bool | None = _opt("true where the file's own time tells when it was written")
+    written: bool | None = _opt(
+        "true where it is known when the file was written, by its own time or by its calls"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -560,6 +562,9 @@ class Exit(Record):
         "`Type: text` of what it was raised from, or while that was handled, the nearest first",
         default_factory=list,
     )
+    frames: list[str] | None = _opt(
+        "KeyboardInterrupt: `path:line function` of the main thread, innermost last, as in a stall"
+    )
     in_: list[Activity] = _doc("per thread what it was in", default_factory=list)
     calls: int = _doc("calls recorded", default=0)
     ns: int = _doc("time the tracer took, ns", default=0)
@@ -609,6 +614,13 @@ torchcomms' ``ncclx`` was not read: by its comments nccl2 is a port of that.
   the order of issue.
 """
 
+DUMPS_ALONE: Final = frozenset({"nccl2", "nccl2-lazy", "nccl-lazy"})
+"""Backends of which a rank dumps its Flight Recorder only if it notices a failure itself.
+
+FlightRecorderHook.cpp (``onAbort``) and nccl2/ProcessGroupNCCLUtils.cpp (``checkWorkQueue``) in
+torch/csrc/distributed/c10d, torch 2.15. The older ProcessGroupNCCL.cpp asks all ranks for a dump
+(``broadcastDumpSignal``) when a call of one has timed out.
+"""
 
 _PARTS: Final = frozenset({"in_", "functions", "waits", "children"})
 """Fields that hold objects of a class of their own."""

@@ -50,7 +50,8 @@ _DTYPES: Final = {
 """c10::toString(ScalarType) to torch's public name, where that is not the same in small letters."""
 
 _DEVICES: Final = {
-    "gloo": "cpu", "mpi": "cpu", "nccl": "cuda", "ncclx": "cuda", "rccl": "cuda", "rcclx": "cuda",
+    "gloo": "cpu", "mpi": "cpu", "nccl": "cuda", "nccl-legacy": "cuda", "nccl-lazy": "cuda",
+    "nccl2": "cuda", "nccl2-lazy": "cuda", "ncclx": "cuda", "rccl": "cuda", "rcclx": "cuda",
     "xccl": "xpu",
 }  # fmt: skip
 """What the tensors of a backend are on; a dump does not say. gloo's may be a GPU's."""

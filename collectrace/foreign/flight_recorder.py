@@ -3,8 +3,8 @@
 What a ring knows and a tracer cannot: whether a device has begun with a call, and when it had
 done it. What it does not know is left out: which reduce op, which root, the tags of messages (NCCL
 has none), heartbeats, how the process ended, and when the dump was made. That last one decides how
-long ranks have waited, and so whether it proves anything that one is absent; the file's own time
-says it, where it is within reason.
+long ranks have waited. Calls that torch's watchdog had not noticed show it, else the file's own
+time if it is within reason. If nothing shows it, the aligner takes the dump for that of a hang.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import orjson
 
 from collectrace.chain import Form, RankFile
 from collectrace.dumps import MAIN
-from collectrace.foreign import flight_calls, flight_rows, plain_pickle
+from collectrace.foreign import flight_calls, flight_rows, flight_time, plain_pickle
 from collectrace.foreign.errors import NotReadable
 from collectrace.foreign.flight_dump import FlightDump, GroupConfig, number, parse
 from collectrace.foreign.flight_progress import Progress, activity, is_done
@@ -41,12 +41,6 @@ TOOL: Final = "PyTorch Flight Recorder"
 
 OPEN: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
 """What a dump does not tell, for the report."""
-
-_LATEST: Final = 2.0
-"""Timeouts after a call that its dump may have been written; more, and the file is a copy."""
-
-_GRACE: Final = 120_000_000_000
-"""ns more: the watchdog is late, and dumps take their time."""
 
 _MOST_FORMS: Final = 50_000
 _MOST_SEQ: Final = 1 << 60
@@ -106,6 +100,8 @@ class _Writer:
     origin: Origin
     file: RankFile = field(init=False)
     _ring: Ring = field(init=False)
+    _made: int | None = None
+    """When the dump was made, ns since 1970; None: nothing shows it."""
     base: int = 0
     latest: int = 0
     """The latest time that an entry bears, ns since 1970."""
@@ -117,6 +113,7 @@ class _Writer:
 
     def trace(self) -> Trace:
         rows = self.dump.rows
+        self._made = flight_time.made(rows, self.dump.status, self.origin.written)
         self.base = self.latest = (number(rows[0].created) or 0) if rows else 0
         self._ring = Ring(rows)
         is_whole, bundles = self._ring.is_whole, self._ring.bundles
@@ -168,7 +165,7 @@ class _Writer:
                 file=self.origin.file,
                 open=OPEN,
                 lost=None if is_whole else True,
-                written=self._dumped() is not None or None,
+                written=self._made is not None or None,
             )
         )
         groups = dict(self.dump.groups)
@@ -352,21 +349,8 @@ class _Writer:
 
     # -- after the calls ----------------------------------------------------------------------
 
-    def _dumped(self) -> int | None:
-        """When the dump was made, ns since 1970, by its file; None: that is not known.
-
-        torch writes dumps when a call has timed out, or when it is asked. A file that is much
-        younger than that is a copy.
-        """
-        written, rows = self.origin.written, self.dump.rows
-        if written is None or not rows:
-            return None
-        timeout = (number(rows[-1].entry.get("timeout_ms")) or 0) * 1_000_000
-        since = written - (number(rows[-1].created) or 0)
-        return written if 0 <= since <= _LATEST * timeout + _GRACE else None
-
     def _ending(self) -> None:
-        dumped = self._dumped() or 0
+        dumped = self._made or 0
         fronts = {key: p.front for key, p in self._progress.items() if p.front is not None}
         for t, _, row, call in fronts.values():
             timeout = number(row.entry.get("timeout_ms")) or 0
@@ -388,8 +372,8 @@ class _Writer:
 
     def _until(self) -> int:
         timeouts = [number(row.entry.get("timeout_ms")) or 0 for row in self.dump.rows[-1:]]
-        given_up = [self.latest + ms * 1_000_000 + _GRACE for ms in timeouts if ms]
-        return self._dumped() or (given_up[0] if given_up else 1 << 62)
+        given_up = [self.latest + ms * 1_000_000 + flight_time.GRACE for ms in timeouts if ms]
+        return self._made or (given_up[0] if given_up else 1 << 62)
 
     def _notes(self) -> list[str]:
         return [

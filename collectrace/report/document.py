@@ -98,6 +98,7 @@ def document(alignment: Alignment, n: int) -> Document:
     suspects = words.ranks(finding.suspects) if finding.suspects else ""
     if suspects not in finding.headline.lower():
         blocks.append(Remark(f"suspect: {suspects}"))
+    blocks += tables.stacks(finding)
     blocks += [one for one in (tables.values(finding), tables.meetings(finding)) if one is not None]
     blocks += explanation(finding)
     blocks += [Prose("then", told) for told in _followed(alignment, n)]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from collectrace import words
-from collectrace.findings import KINDS, Finding, Table, TableRow
+from collectrace.findings import KINDS, Finding, Left, Table, TableRow
 from collectrace.records import Call
 from collectrace.report import text
 from collectrace.signature import is_user
 
 _MOST_ROWS: Final = 6
 _MOST_NAMES: Final = 6
+_MOST_FRAMES: Final = 8
 _MOST_COLUMNS: Final = 3
 
 MARKS: Final = {"": "", "parted": "apart >", "root": "first >", "fatal": "fails >"}
@@ -78,6 +79,31 @@ def value(one: Any) -> str:
     # A hash tells strings apart whose text is not recorded.
     hashed = f", hash {one['hash']}" if "hash" in one else ""
     return f"a {kind} of {one['len']}{hashed}" if "len" in one else f"a {kind}"
+
+
+_UNTIL: Final[Mapping[Left, str]] = {
+    "stall": "", "interrupt": "until Ctrl-C", "terminated": "until SIGTERM",
+    "fatal": "at a fatal error",
+}  # fmt: skip
+
+
+def stacks(finding: Finding) -> Iterator[Grid]:
+    """Return where ranks are that others wait for, the innermost line first.
+
+    The excerpt shows already what there is to a stack of a single frame.
+    """
+    for one in finding.stacks or ():
+        frames = [frame.rpartition(" ") for frame in one.frames[:_MOST_FRAMES]]
+        held = words.seconds(one.held * 1e9) if one.held else ""
+        told = ", ".join(filter(None, (held, _UNTIL[one.left])))
+        left = len(one.frames) - len(frames)
+        if len(frames) > 1:
+            yield Grid(
+                f"stack of {words.ranks(one.ranks)}{f' ({told})' if told else ''}",
+                (),
+                tuple((text.short_site(site), text.clean(name)) for site, _, name in frames),
+                rest=f"called by {words.counted(left, 'more function')}" if left else "",
+            )
 
 
 def _short(one: Any) -> str:

@@ -189,6 +189,7 @@ FINDINGS: Final = Format(
         "evidence_row": findings.EvidenceRow,
         "excerpt": findings.Excerpt,
         "excerpt_line": findings.ExcerptLine,
+        "rank_stack": findings.RankStack,
         "table": findings.Table,
         "row": findings.TableRow,
         "source": findings.SourceLine,

@@ -72,6 +72,14 @@ def other_op() -> None:
     os._exit(0)
 
 
+def never_enqueued() -> None:
+    steps(19)
+    if dist.get_rank() != 1:
+        dist.all_reduce(torch.ones(4), async_op=True)
+    leave()
+    os._exit(0)
+
+
 @pytest.mark.parametrize("form", ["pickle", pytest.param("json", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("body", "kind", "suspects"),
@@ -95,3 +103,19 @@ def test_dump(
         assert all(site is not None and site.startswith(__file__) for site in sites)
     if kind is None and body is healthy:
         assert found.evidence.agreed == 7
+
+
+def test_dumps_without_times_name_the_rank_that_never_enqueued_the_call(
+    ranks: Ranks, tmp_path: Path
+) -> None:
+    ranks.run(never_enqueued, WORLD, trace=False, env=RECORDING | {"DUMPS": str(tmp_path)})
+    for form in ("pickle", "json"):
+        for file in (tmp_path / form).iterdir():
+            os.utime(file)  # now, as a copy has it
+        young = [f for f in align(tmp_path / form).findings if f.severity == "error"]
+        assert not young  # a file of now shows that the dump is young
+        for file in (tmp_path / form).iterdir():
+            os.utime(file, (0, 0))
+        first = align(tmp_path / form).findings[0]
+        assert (first.kind, first.severity, first.suspects) == ("missing_call", "error", (1,))
+        assert first.seq == 20

@@ -20,6 +20,7 @@ from collectrace.findings import (
     Job,
     LineOfRanks,
     OtherLines,
+    RankStack,
     RankState,
     Side,
     SourceLine,
@@ -406,8 +407,16 @@ def explained() -> Alignment:
         "Raise on every rank.",
         "Never shown in short.",
     )
+    where = (
+        "/env/lib/python3.11/queue.py:171 get", "/job/data.py:31 Shards.__getitem__",
+        *(f"/job/train.py:{n} fetch" for n in range(60, 68)),
+    )  # fmt: skip
+    stacks = (
+        RankStack(ranks=(3,), frames=where, left="interrupt", held=41.0),
+        RankStack(ranks=(6,), frames=("/job/train.py:73 <module>",), left="stall"),
+    )
     whole = replace(
         finding, code="CT102", excerpt=excerpt, evidence=evidence, fixes=fixes,
-        fix="\n".join(fixes),
+        fix="\n".join(fixes), stacks=stacks,
     )  # fmt: skip
     return replace(alignment, findings=(whole, *alignment.findings[1:]))

@@ -114,9 +114,12 @@ class Ring:
                 what: max((e["collective_seq_id"] for e in of if e["state"] in states), default=-1)
                 for what, states in (
                     ("enqueued", ("scheduled", "started", "completed")),
-                    ("started", ("started", "completed")), ("completed", ("completed",)),
+                    ("started", ("started", "completed") if self.job.watched else ("completed",)),
+                    ("completed", ("completed",)),
                 )
             }  # fmt: skip
+            if self.job.completed is not None:
+                last["completed"] = self.job.completed
             status[str(self.job.ids[name])] = {f"last_{k}_collective": v for k, v in last.items()}
         return {
             "version": "2.10",
@@ -139,6 +142,10 @@ class Job:
     groups: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     rings: list[Ring] = field(default_factory=list)
+    watched: bool = True
+    """Whether the watchdog has counted what has begun."""
+    completed: int | None = None
+    """The call up to which the watchdog has counted what has completed; None: by the entries."""
 
     def __post_init__(self) -> None:
         self.group("0", range(self.world), "default_pg")

@@ -46,7 +46,8 @@ def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
         if since < t <= call.t and 2 * wait > call.t - since:
             return f"Rank {rank} {doing} for {words.seconds(wait)} of that{phrases.line(site)}."
     after = f" after {phrases.call(last)}" if last is not None else ""
-    was = waited_for.place(case.standings[rank])
-    at = f", and was at {was}" if was and log.stall and since < log.stall.t < call.t else ""
+    stall = log.stall if log.stall is not None and since < log.stall.t < call.t else None
+    was = waited_for.place_in(stall.stacks) if stall is not None else ""
+    at = f", and was at {was}" if was else ""
     gap = words.seconds(call.t - since)
     return f"Rank {rank} made no call in this group for {gap}{after}{at}."

@@ -14,7 +14,8 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
     """Return what is said of ranks whose process exists and does nothing."""
     places = f"{text.upper(_places(found))}." if _places(found) else ""
     behind = text.seconds(max(one.behind for one in found))
-    look = f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`)."
+    stat = "`ps -o stat,wchan`" + ("" if places else ", `py-spy dump`")
+    look = f"Look at the process of {who} on its host: {stat}."
     known = [one.host_wait for one in found if one.host_wait is not None]
     if len(known) == len(found):
         return Said(
@@ -79,9 +80,13 @@ _FASTER: Final = (
     "init_process_group a timeout that covers the slowest batch."
 )
 _LOOK: Final = (
-    "Find out what {who} did there (`py-spy dump`, or the `stall` line of its log): an endless "
-    "loop, a lock, or work that only some ranks do."
+    "Find out why {who} {stay} there: an endless loop, a lock, or work that only some ranks do."
 )
+_UNSEEN: Final = (
+    "The logs do not show where {who} {was}. Look while it hangs (`py-spy dump`), or let it hang "
+    "for longer than `stall_after`: then the log has the line."
+)
+_UNDUMPED: Final = "See where {who} is while it hangs (`py-spy dump`): its dump shows no more."
 LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
 
 
@@ -94,7 +99,12 @@ def busy(situation: Situation, found: Those, who: str) -> Said:
     doing = (
         ", waiting for the next batch of a DataLoader" if loads else ", in code without collectives"
     )
-    fixes = (_FASTER,) if loads else (_LOOK.format(who=who), LONGER)
+    if not places and one.log is not None and one.log.imported is not None:
+        return Said("enqueued nothing more", (), (_UNDUMPED.format(who=who),))
+    look = (_LOOK if places else _UNSEEN).format(
+        who=who, stay=text.verb(found, "stays", "stay"), was=text.verb(found, "was", "were")
+    )
+    fixes = (_FASTER,) if loads else (look, LONGER)
     if one.host_wait is not None:
         row = one.host_wait.row
         did, doing = row.did, ""

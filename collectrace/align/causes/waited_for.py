@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
+from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import detail
+from collectrace.align.ranks.last_seen import is_interrupt
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
@@ -81,7 +83,10 @@ def waiting(situation: Situation) -> str:
     wait = words.verb(present, "waits", "wait")
     longest = max(held, default=0)
     lasted = f" for {words.seconds(longest)}" if longest >= _SHORTEST else ""
-    return f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}."
+    told = f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}"
+    if patience.is_of_hang(situation.case, situation.candidate):
+        return f"{told}; their dumps are taken for those of a hang."
+    return f"{told}."
 
 
 def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
@@ -99,16 +104,19 @@ def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
 
 
 def place(standing: Standing) -> str:
-    """Return where a rank was in its last stall, and by which callers; empty: not recorded."""
-    top = detail.top_frame(standing)
-    if not top:
-        return ""
-    return f"{detail.frame(top)}{detail.within(standing)}{detail.reached(standing)}"
+    """Return where a rank was last seen, and by which callers; empty: not recorded."""
+    return place_in(detail.last_stacks(standing))
+
+
+def place_in(stacks: Mapping[str, Sequence[str]]) -> str:
+    """Return ``train.py:20 (load), called at train.py:56 (main)`` of the stacks of threads."""
+    top = detail.top_frame(stacks)
+    return f"{detail.frame(top)}{detail.within(stacks)}{detail.reached(stacks)}" if top else ""
 
 
 def site(standing: Standing) -> str:
-    """Return `` (train.py:40)``, where a rank was in its last stall; empty: not recorded."""
-    top = detail.top_frame(standing)
+    """Return `` (train.py:40)``, where a rank was last seen; empty: not recorded."""
+    top = detail.top_frame(detail.last_stacks(standing))
     return phrases.line(detail.split(top)[0]) if top else ""
 
 
@@ -118,7 +126,7 @@ def interrupted(situation: Situation) -> tuple[str, ...]:
     by_hand = [
         rank
         for rank in situation.candidate.present
-        if (end := standings[rank].exit) is not None and end.error == "KeyboardInterrupt"
+        if (end := standings[rank].exit) is not None and is_interrupt(end)
     ]
     if not by_hand:
         return ()

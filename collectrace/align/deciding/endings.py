@@ -7,9 +7,10 @@ from collectrace.align.code.between import Finished, Raised
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.ranks import detail
+from collectrace.align.ranks.last_seen import is_interrupt, last_seen
 from collectrace.align.ranks.standing import Standing
 from collectrace.dumps import MAIN
-from collectrace.records import ENDED, INTERRUPTED
+from collectrace.records import ENDED
 
 
 def ending(standing: Standing) -> Finished | Raised | Stack | None:
@@ -24,9 +25,9 @@ def ending(standing: Standing) -> Finished | Raised | Stack | None:
     if leaving is not None and leaving.reason == "finished":
         # sys.exit() is an exception, too: its line is known.
         return Finished()
-    if leaving is not None and leaving.reason == "exception":
+    if leaving is not None and leaving.reason == "exception" and not is_interrupt(leaving):
         read = {one.reason: values for one, values in log.values.items() if one.thread == MAIN}
-        values = read.get(ENDED) or read.get(INTERRUPTED)
+        values = read.get(ENDED)
         if values is not None and values.functions and not values.functions_left_out:
             return Raised(frames.of_values(values.functions))
         sites = [leaving.site or "", *leaving.through]
@@ -36,13 +37,6 @@ def ending(standing: Standing) -> Finished | Raised | Stack | None:
 
 def _last_seen(standing: Standing) -> Stack | None:
     """Return where a rank was that neither finished nor raised."""
-    log = standing.log
-    if log is None:
-        return None
-    dump = log.stack_dumps.end or log.stack_dumps.held
-    stall = log.stall
-    if dump is None and (stall is None or stall.t < (log.last_call.t if log.last_call else 0)):
-        return None
-    stacks = dump.stacks if dump is not None else stall.stacks if stall is not None else {}
-    own = dumps.own(detail.at_work(stacks))
+    seen = last_seen(standing.log)
+    own = dumps.own(detail.at_work(seen.stacks)) if seen is not None else ()
     return frames.of_stack(reversed(own)) or None

@@ -12,7 +12,7 @@ from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
-from collectrace.align.excerpts import iterations
+from collectrace.align.excerpts import iterations, stacks
 from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, who
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
@@ -74,12 +74,13 @@ class _Part:
 
 
 def added(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
-    """Return the findings, with the lines that matter for each that is no consequence."""
+    """Return the findings, with lines and stacks that matter for each that is no consequence."""
     chosen = [n for n, f in enumerate(findings) if f.caused_by is None and f.severity != "info"]
     made = list(findings)
     for n in chosen[:_MOST]:
         found = case.faults.attempt("explanation", (), excerpts, case, findings[n], program)
-        made[n] = replace(findings[n], excerpt=found or None)
+        beside = case.faults.attempt("explanation", (), stacks.stacks, case, findings[n], program)
+        made[n] = replace(findings[n], excerpt=found or None, stacks=beside or None)
     return made
 
 

@@ -13,8 +13,10 @@ from collectrace.align.code.files import Frame
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.deciding.endings import ending
+from collectrace.align.judging import patience
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks import detail
+from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
@@ -23,6 +25,7 @@ from collectrace.findings import (
     DecisionSide,
     DependsOn,
     Finding,
+    Left,
     Side,
     Strength,
     Way,
@@ -71,6 +74,14 @@ _DID: Final[Mapping[Way, str]] = {
     "no_handler": "not caught", "raised": "raises", "calls": "calls {name}()",
     "calls_other": "calls another function", "next": "", "value": "",
 }  # fmt: skip
+
+_HERE: Final[Mapping[Left, str]] = {
+    "stall": f"{WHO}: here{HELD}",
+    "interrupt": f"{WHO}: here{HELD}, until Ctrl-C",
+    "terminated": f"{WHO}: here{HELD}, until SIGTERM",
+    "fatal": f"{WHO}: last seen here{HELD}",
+}
+"""What is noted where a busy rank was seen last."""
 
 _BRANCHES: Final = _DID.keys() - {"next", "value", "no_handler"}
 """Outcomes that choose what is done next."""
@@ -211,7 +222,7 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
         if side.call is None:
             standing = case.standings[one]
             sites = (w.site for w in standing.waiting)
-            return standing.state, detail.top_frame(standing), *sites
+            return standing.state, detail.top_frame(detail.last_stacks(standing)), *sites
         stream = StreamKey(side.call.group, side.call.device)
         own = case.call(one, stream, side.call.seq) if side.call.peer is None else None
         return case.stack(one, own) if own is not None else None
@@ -317,7 +328,10 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
         if last.stack:
             yield Mark(last.stack, "place", f"{WHO} raised here: {told}", rank)
     elif last and not isinstance(last, Finished):
-        note = f"{WHO}: here{HELD}" if state == "busy" else f"{WHO}: last seen here{HELD}"
+        seen = last_seen(standing.log)
+        note = _HERE[seen.left if seen is not None else "stall"]
+        if state != "busy":
+            note = f"{WHO}: last seen here{HELD}"
         yield Mark(tuple(last), "place", note, rank, _held(standing, standing.last_issued))
     elif state in ("died", "silent") and call is not None:
         stack = _stack(case.stack(standing.rank, call), call.site)
@@ -341,6 +355,8 @@ def _stack(recorded: Sequence[str], site: str | None) -> Stack:
 
 def _held(standing: Standing, since: int | None) -> float:
     """Return for how many seconds a rank has been in something; 0: that is not known."""
+    if patience.are_undated([standing.log]):
+        return 0.0
     return max(0, standing.end - since) / 1e9 if since is not None else 0.0
 
 

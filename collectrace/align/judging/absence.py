@@ -84,7 +84,7 @@ def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[i
 
 def waited_long(case: Case, candidate: Candidate, until: int | None = None) -> bool:
     """Whether the absent ranks were waited for so long that they were not to come any more."""
-    if patience.gave_up(case, candidate):
+    if patience.gave_up(case, candidate) or patience.is_of_hang(case, candidate):
         return True
     waited = patience.waited(case, candidate, until)
     return patience.is_long(case, candidate.stream, candidate.seq or 0, waited)

@@ -15,7 +15,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import ENDS
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing, Waiting
-from collectrace.align.reading.evidence import GroupConflict, StreamKey
+from collectrace.align.reading.evidence import GroupConflict, RankLog, StreamKey
 
 PATIENCE: Final = 5_000_000_000
 """ns that a rank may always wait."""
@@ -94,6 +94,36 @@ def failed_at(case: Case, candidate: Candidate, rank: int) -> bool:
     )
 
 
+def is_of_hang(case: Case, candidate: Candidate) -> bool:
+    """Whether ranks wait by nothing but dumps that are taken for those of a hang.
+
+    torch writes a dump when a call has timed out, or when it is asked, and that is mostly for a
+    hang. If a dump shows when it was made, the time decides. If the call has completed on another
+    rank, the dumps were made at different times.
+    """
+    logs = [
+        standing.log
+        for standing in (case.standings[rank] for rank in _waiters(candidate))
+        if any(is_there(w, candidate) for w in standing.waiting)
+    ]
+    stream, seq = candidate.stream, candidate.seq or 0
+    return are_undated(logs) and (stream is None or not _has_completed(case, stream, seq))
+
+
+def are_undated(logs: Sequence[RankLog | None]) -> bool:
+    """Whether these are dumps of another tool of which it is not known when they were made."""
+    return bool(logs) and all(
+        log is not None and log.imported is not None and not log.imported.written for log in logs
+    )
+
+
+def _has_completed(case: Case, stream: StreamKey, seq: int) -> bool:
+    """Whether a call has completed on one of its ranks."""
+    logs = (case.log(rank) for rank in case.comparison.streams.get(stream, ()))
+    dones = (log.dones.get(stream) for log in logs if log is not None)
+    return any(done is not None and done.seq >= seq for done in dones)
+
+
 def is_long(case: Case, stream: StreamKey | None, seq: int, ns: int) -> bool:
     """Whether a wait is longer than anything this stream has seen, by far.
 
@@ -137,7 +167,9 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
     told = [s.end for s, w in there if w.observed or w.what == "device"]
     if not told or not arrived or _is_in_passing(case, stream, seq, there):
         return False
-    return is_long(case, stream, seq, max(told) - max(arrived))
+    return are_undated([s.log for s, _ in there]) or is_long(
+        case, stream, seq, max(told) - max(arrived)
+    )
 
 
 def _is_in_passing(
@@ -151,8 +183,10 @@ def _is_in_passing(
     logs = [log for rank in case.comparison.streams.get(stream, ()) if (log := case.log(rank))]
     if not any(log.imported for log in logs):
         return False
-    if any((done := log.dones.get(stream)) is not None and done.seq >= seq for log in logs):
+    if _has_completed(case, stream, seq):
         return True
+    if are_undated([s.log for s, _ in there]):
+        return False
     allowed = max(round(log.header.stall_after * 1e9) for log in logs)
     return max(s.end - w.since for s, w in there) < allowed
 

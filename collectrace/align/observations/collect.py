@@ -18,7 +18,7 @@ from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.reading.hosts import by_host, hosts_missing
 from collectrace.findings import Finding, Kind, Severity, Side
 from collectrace.ops import POINT_TO_POINT
-from collectrace.records import Call
+from collectrace.records import DUMPS_ALONE, Call
 
 # torch/distributed/algorithms/join.py (2.13): Join.notify_join_context, _notify_procs_to_terminate.
 _TERMINATED: Final = re.compile(r"exhausted( all)? inputs")
@@ -118,6 +118,8 @@ def _where_to_look(
             f"See whether {words.ranks(missing)} still {words.verb(missing, 'runs', 'run')}, and "
             "in what: py-spy dump --pid, on the machine itself."
         )
+    if missing and are_dumps(case):
+        return _no_dump(case, missing)
     fixes = [advice for gap, advice in _ADVICE.items() if gap in kinds]
     if not fixes or missing:
         fixes.append(
@@ -141,12 +143,37 @@ _ADVICE: Final[dict[Gap, str]] = {
 }
 
 
+def are_dumps(case: Case) -> bool:
+    """Return whether all that is known comes from dumps of another tool."""
+    logs = case.evidence.logs.values()
+    return bool(logs) and all(log.imported is not None for log in logs)
+
+
+def _no_dump(case: Case, missing: Sequence[int]) -> str:
+    """Return why ranks can have left no dump, and how to get one of them."""
+    groups = (one for one in case.comparison.groups.values() if {*one.ranks} & {*missing})
+    local = sorted({one.backend for one in groups} & DUMPS_ALONE)
+    asked = (
+        "To have the dump of every rank, ask each for it while the job hangs "
+        "(TORCH_NCCL_DEBUG_INFO_PIPE_FILE)."
+    )
+    if local:
+        return (
+            f"With {words.listed(local)} this is normal: a rank writes a dump only if it notices "
+            f"the failure itself, and a rank that never reached the call does not. {asked}"
+        )
+    return (
+        "Collect the dumps of every rank (each host writes its own). A process that had ended "
+        f"before leaves none. {asked}"
+    )
+
+
 def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
     match gap:
         case "no file":
             if case.evidence.is_live:
                 return "does not answer" if len(case.evidence.missing) == 1 else "do not answer"
-            return "left no file"
+            return "left no dump" if are_dumps(case) else "left no file"
         case "unreadable":
             return f"its file cannot be read ({case.evidence.unreadable[rank]})"
         case "empty":
@@ -171,6 +198,8 @@ def _nothing_known(case: Case, missing: Sequence[int]) -> str:
     """What the absence of files means, and which hosts' are there; empty where none is missing."""
     if not missing or all(log.provisional for log in case.evidence.logs.values()):
         return ""  # nobody got past init_process_group: a rank that came would have let them
+    if are_dumps(case):
+        return f"Nothing is known of {words.ranks(missing)}: no dump is here."
     who, is_ = words.ranks(missing), words.verb(missing, "its file is", "their files are")
     hosts = by_host(case.evidence)
     listed = [f"{host} ({words.ranks(ranks)})" for host, ranks in hosts.items()]

@@ -10,6 +10,7 @@ from collectrace import dumps
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import delays
 from collectrace.align.observations.delays import StreamDelays
+from collectrace.align.ranks.last_seen import last_seen
 from collectrace.overview import Frame, Lateness, Loading
 
 _MOST_STREAMS: Final = 6
@@ -108,10 +109,9 @@ def stacks(case: Case) -> tuple[Frame, ...]:
     """The last stacks of all ranks, merged: what most have in common is told once."""
     by_thread: dict[str, dict[int, Sequence[str]]] = {}
     for rank, log in case.evidence.logs.items():
-        dump = log.stack_dumps.end or log.stack_dumps.held
-        found: Mapping[str, Sequence[str]] = (
-            log.stall.stacks if log.stall is not None else dump.stacks if dump is not None else {}
-        )
+        # A stall has all threads; what Ctrl-C leaves has the main one.
+        seen = log.stall or last_seen(log)
+        found: Mapping[str, Sequence[str]] = seen.stacks if seen is not None else {}
         for thread, frames in found.items():
             own = [frame for frame in frames if dumps.TRACER not in frame]
             by_thread.setdefault(_NUMBER.sub("", thread), {})[rank] = own[:_DEEPEST]

@@ -9,6 +9,7 @@ from typing import Final
 
 from collectrace import dumps, words
 from collectrace.align.ranks import last_stall
+from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, failure
 from collectrace.dumps import MAIN, Dump
 
@@ -137,28 +138,36 @@ def _work(standing: Standing) -> str:
 # -- stacks ----------------------------------------------------------------------------------
 
 
-def top_frame(standing: Standing) -> str:
-    """Return the innermost frame in the last stall, the user's own if any; empty: not recorded.
+def last_stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
+    """Return the last stacks of a rank since its last call, by thread; empty: not recorded."""
+    seen = last_seen(standing.log)
+    return seen.stacks if seen is not None else {}
+
+
+def top_frame(stacks: Mapping[str, Sequence[str]]) -> str:
+    """Return the innermost frame of some stacks, the user's own if any; empty: there is none.
 
     Of the thread of :func:`at_work`, ``/job/train.py:20 load``.
     """
-    frames = at_work(_stacks(standing))
+    frames = at_work(stacks)
     return words.brief(frames[-1]) if frames else ""
 
 
 def at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the stack of the thread at work, outermost first, of stacks by thread.
-
-    The user's own frames if there are any.
-    """
-    frames = stacks.get(last_stall.at_work(stacks), ())
+    """Return the stack of the thread at work, outermost first; the user's own frames if any."""
+    frames = whole_at_work(stacks)
     return dumps.own(frames) or frames
 
 
-def reached(standing: Standing) -> str:
+def whole_at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Return the stack of the thread at work with all its frames, outermost first."""
+    return stacks.get(last_stall.at_work(stacks), ())
+
+
+def reached(stacks: Mapping[str, Sequence[str]]) -> str:
     """Return ``, called at train.py:56 (evaluate), at train.py:73 (main)``, nearest first."""
     callers: list[str] = []
-    innermost_first = dumps.own(at_work(_stacks(standing)))[::-1]
+    innermost_first = dumps.own(at_work(stacks))[::-1]
     for inner, outer in pairwise(innermost_first[: _MOST_CALLERS + 1]):
         if split(inner)[1] == "<module>":
             break
@@ -166,25 +175,19 @@ def reached(standing: Standing) -> str:
     return f", called at {', at '.join(callers)}" if callers else ""
 
 
-def within(standing: Standing) -> str:
+def within(stacks: Mapping[str, Sequence[str]]) -> str:
     """Return ``, in get() of queue.py``: what of a library the main thread was in; or nothing."""
-    frames = main_frames(standing)
+    frames = dumps.of_main(stacks)
     own, inner = dumps.own(frames), dumps.within(frames)
-    if not inner or top_frame(standing) != words.brief(own[-1]):
+    if not inner or top_frame(stacks) != words.brief(own[-1]):
         return ""
     site, function = split(inner)
     return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
 
 
 def main_frames(standing: Standing) -> Sequence[str]:
-    """Return the frames of the main thread in the last stall, outermost first."""
-    return dumps.of_main(_stacks(standing))
-
-
-def _stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
-    """Return the stacks of the last stall, by thread."""
-    stall = standing.log.stall if standing.log is not None else None
-    return stall.stacks if stall is not None else {}
+    """Return the frames of the main thread in the last stacks, outermost first."""
+    return dumps.of_main(last_stacks(standing))
 
 
 def frame(text: str) -> str:

@@ -15,6 +15,7 @@ from collectrace import exceptions
 from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
+from collectrace.align.ranks.last_seen import is_interrupt
 from collectrace.align.ranks.standing import Standing, patience
 from collectrace.align.ranks.waits import Waits, last_sign
 from collectrace.align.reading.evidence import RankLog, RunEvidence
@@ -73,14 +74,18 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
         return replace(standing, state="finished", ended="exit", disabled=True)
     if leaving is not None and leaving.reason == "finished" and not leaving.code:
         return replace(standing, state="finished", ended="exit", waiting=())
-    if leaving is not None and leaving.reason in ("finished", "exception") and not _ctrl_c(leaving):
+    if (
+        leaving is not None
+        and leaving.reason in ("finished", "exception")
+        and not is_interrupt(leaving)
+    ):
         return _raised(standing, leaving, waits)
     ended: Ended = (
         "signal" if leaving is not None else _how_it_ended(evidence, log, now - standing.end)
     )
     if standing.waiting:
         return replace(standing, state="blocked", ended=ended)
-    told, inside = last_sign(log, of_end=leaving is None or not _ctrl_c(leaving))
+    told, inside = last_sign(log, of_end=leaving is None or not is_interrupt(leaving))
     if log.last_call is not None and told <= log.last_call.t:
         return replace(standing, state="running", ended=ended)
     doing = next((activity.what for activity in inside if activity.thread == MAIN), "")
@@ -100,12 +105,7 @@ def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
 
 def _left(leaving: Exit) -> Ended:
     """How a rank ended whose wait was interrupted."""
-    return "signal" if leaving.reason == "signal" or _ctrl_c(leaving) else "exit"
-
-
-def _ctrl_c(leaving: Exit) -> bool:
-    """Whether a person, or a launcher that sends SIGINT, ended it: not a failure of its own."""
-    return leaving.error == "KeyboardInterrupt"
+    return "signal" if leaving.reason == "signal" or is_interrupt(leaving) else "exit"
 
 
 def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:

@@ -372,11 +372,14 @@ def _imported(logs: Iterable[RankLog]) -> list[str]:
             "known, and messages are not counted against each other"
         )
     if timed:
-        notes.append("for how long calls had been pending is told by the times of the dump files")
+        notes.append(
+            f"for how long calls of {words.ranks(timed)} had been pending: by the time of the dump "
+            "file, or by what the dump itself noticed"
+        )
     if timeless:
         notes.append(
-            f"when the dump of {words.ranks(timeless)} was made is not known, nor for how long "
-            "calls had been pending"
+            f"when the dump of {words.ranks(timeless)} was made is not known. torch writes one "
+            "when a call has timed out, or on request; so it is taken for the dump of a hang"
         )
     return notes
 

@@ -28,6 +28,9 @@ _MOST_CAUSES: Final = 4
 """Exceptions before the one that ended the process: how many, and characters of their texts."""
 
 
+_MOST_FRAMES: Final = 30
+"""Of an interrupt, the innermost ones. Values and exit must fit into the last 32 KiB of a file."""
+
 _BOOTSTRAP: Final[CodeType] = multiprocessing.process.BaseProcess._bootstrap.__code__  # type: ignore[attr-defined]
 _LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # type: ignore[attr-defined]
 """Where a child's run() is called, and where the child is begun and ended."""
@@ -272,6 +275,8 @@ def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit
             f"{type_name(cause)}: {safe_text(cause, _MAX_CAUSE)}"
             for cause in islice(_causes(value), _MOST_CAUSES)
         ],
+        # Any other exception says by itself what went wrong. An interrupt says nothing but where.
+        frames=sites.frames(traceback, _MOST_FRAMES) if is_a(value, KeyboardInterrupt) else None,
     )
 
 

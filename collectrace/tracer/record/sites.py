@@ -385,6 +385,16 @@ def through(traceback: TracebackType | None) -> list[str]:
     return list(found)[-2::-1]
 
 
+def frames(traceback: TracebackType | None, most: int) -> list[str]:
+    """Return ``path:line function`` of a traceback's innermost frames, innermost last."""
+    found = deque[str](maxlen=most)
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        found.append(f"{_told(code, traceback.tb_lineno)} {code.co_name}")
+        traceback = traceback.tb_next
+    return list(found)
+
+
 def users_above(frame: FrameType | None) -> list[str]:
     """``path:line`` of the user's frames that are being run from one on, the nearest first.
 

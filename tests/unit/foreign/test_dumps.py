@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -15,9 +16,17 @@ import fsspec
 import pytest
 
 from collectrace.align import align
+from collectrace.findings import Alignment, Finding
 from collectrace.records import Call, decode
+from collectrace.report import terminal
 from tests.support.commands import run
-from tests.support.flight_cases import healthy, never_enqueued, rank_zero_is_wrong
+from tests.support.flight_cases import (
+    healthy,
+    healthy_asked_while_a_call_completed,
+    never_completed,
+    never_enqueued,
+    rank_zero_is_wrong,
+)
 from tests.support.flight_rings import MS, Job
 
 
@@ -199,12 +208,110 @@ def test_a_dump_of_an_earlier_attempt_is_a_run_of_its_own(tmp_path: Path) -> Non
     assert any("earlier attempt" in note for note in found.evidence.notes)
 
 
-def test_ranks_one_call_apart_prove_nothing_in_copied_files(tmp_path: Path) -> None:
+COPIED = 1e7
+"""Seconds after the last call at which a file was written that is a copy."""
+
+
+def errors(alignment: Alignment) -> list[Finding]:
+    return [f for f in alignment.findings if f.severity == "error"]
+
+
+@pytest.mark.parametrize("form", ["torch", "python", "json"])
+def test_a_dump_without_a_time_is_taken_for_that_of_a_hang(form: str, tmp_path: Path) -> None:
     job = never_enqueued()
-    job.waited = 1e7
-    found = align(job.write(tmp_path / "d"))
-    assert not [f for f in found.findings if f.severity == "error"]
-    assert any("was made is not known" in note for note in found.evidence.notes)
+    job.waited = COPIED
+    found = align(job.write(tmp_path / "d", form=form))
+    first = errors(found)[0]
+    assert (first.kind, first.suspects) == ("missing_call", (2,))
+    assert "taken for those of a hang" in first.cause
+    assert any("taken for the dump of a hang" in note for note in found.evidence.notes)
+    # For how long is not known, so nothing says it.
+    told = io.StringIO()
+    terminal.write(found, told)
+    assert "0 ms" not in told.getvalue()
+
+
+def test_a_stall_in_dumps_without_a_time_is_one(tmp_path: Path) -> None:
+    job = never_completed()
+    job.waited = COPIED
+    (found,) = errors(align(job.write(tmp_path / "d")))
+    assert (found.kind, found.suspects) == ("stall", ())
+
+
+def test_a_call_that_has_completed_elsewhere_is_no_hang(tmp_path: Path) -> None:
+    job = healthy_asked_while_a_call_completed()
+    job.waited = COPIED
+    assert not errors(align(job.write(tmp_path / "stall")))
+    # Dumped one after the other, while the job ran: rank 2 first.
+    job = never_enqueued()
+    job.ring(0).entries[-1] |= {
+        "state": "completed", "retired": True,
+        "time_discovered_completed_ns": job.now + 1000,
+    }  # fmt: skip
+    job.waited = COPIED
+    assert not errors(align(job.write(tmp_path / "absent")))
+
+
+@pytest.mark.parametrize("form", ["torch", "json"])
+@pytest.mark.parametrize(("seconds", "is_hang"), [(1, False), (600, True)])
+@pytest.mark.parametrize("unnoticed", ["completed", "started"])
+def test_what_the_watchdog_had_not_noticed_dates_a_dump(
+    unnoticed: str, seconds: int, is_hang: bool, form: str, tmp_path: Path
+) -> None:
+    job = never_enqueued()
+    made = job.now + seconds * 1_000_000_000
+    for ring in job:
+        last = ring.entries[-1]
+        if last["state"] == "completed":
+            continue
+        if unnoticed == "started":
+            last["time_discovered_started_ns"] = made
+        else:
+            ring.entries[-2] |= {"retired": False, "time_discovered_completed_ns": made}
+    job.watched = unnoticed != "started"
+    folder = job.write(tmp_path / "d", form=form)
+    for file in folder.iterdir():
+        os.utime(file, ns=(0, 0))
+    found = align(folder)
+    assert bool(errors(found)) == is_hang
+    assert not any("taken for" in note for note in found.evidence.notes if "0-1" in note)
+
+
+def test_a_call_that_gloo_counts_before_it_retires_it_is_over(tmp_path: Path) -> None:
+    job = Job(3, backend="gloo")
+    job.all("all_reduce", [4], count=19)
+    for ring in job:
+        for entry in ring.entries:
+            entry |= {"state": "scheduled", "time_discovered_completed_ns": None, "retired": True}
+        if ring.rank != 1:
+            ring.call("all_reduce", [4], state="scheduled")
+    job.ring(0).entries[17]["retired"] = False
+    job.waited, job.completed = COPIED, 19
+    (found,) = errors(align(job.write(tmp_path / "d")))
+    assert (found.kind, found.seq, found.suspects) == ("missing_call", 20, (1,))
+
+
+def test_the_missing_dump_of_nccl2_is_normal(tmp_path: Path) -> None:
+    job = Job(4, backend="nccl2")
+    job.all("all_reduce", [4], count=19)
+    for ring in job:
+        if ring.rank != 1:
+            ring.call("all_reduce", [4], state="started")
+    for name, waited in (("dated", 620.0), ("copied", COPIED)):
+        job.waited = waited
+        found = align(job.write(tmp_path / name, without=(1,)))
+        assert not errors(found)
+        (gap,) = (f for f in found.findings if f.kind == "evidence_gap")
+        assert (gap.headline, gap.suspects) == ("rank 1: left no dump", ())
+        assert "this is normal" in gap.fix
+        assert "enable()" not in gap.fix + gap.cause
+
+
+def test_the_missing_dump_of_others_may_be_elsewhere(tmp_path: Path) -> None:
+    found = align(never_enqueued().write(tmp_path / "d", without=(2,)))
+    (gap,) = (f for f in found.findings if f.kind == "evidence_gap")
+    assert "normal" not in gap.fix
+    assert "Collect the dumps" in gap.fix
 
 
 def test_the_report_says_whose_dumps_it_read(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 def test_every_field_must_be_there_and_have_its_type() -> None:
     whole = answer(alignments.join_with_barrier())
     explained = answer(alignments.explained())["findings"][0]
-    own = {"code", "fixes", "decisions", "evidence", "excerpt"}
+    own = {"code", "fixes", "decisions", "evidence", "excerpt", "stacks"}
     whole["findings"][0] |= {name: explained[name] for name in own}
     whole["evidence"] |= answer(alignments.agreed_from_different_lines())["evidence"]
     whole["evidence"] |= answer(alignments.with_a_blind_spot())["evidence"]
@@ -93,7 +93,7 @@ def test_every_field_must_be_there_and_have_its_type() -> None:
     whole |= {name: failed[name] for name in ("job", "internal_errors")}
     seen = set()
     left_out = {"other_lines", "blind_spots", "job", "internal_errors", "values", "read_later"}
-    left_out |= {"code", "fixes", "decisions", "excerpt", "sites", "callers", "library"}
+    left_out |= {"code", "fixes", "decisions", "excerpt", "sites", "callers", "library", "stacks"}
     for path in objects(whole):
         if "values" in path:  # of the program's names
             continue
@@ -127,6 +127,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("finding", "fixes"),
         ("finding", "evidence"),
         ("finding", "excerpt"),
+        ("finding", "stacks"),
         ("side", "stack"),
         ("side", "site"),
         ("decision", "library"),

@@ -5,7 +5,7 @@ expect: missing_call
 suspects: 0
 status: hung
 cause: rank 0; STUCK; LAST; each time before; NEXT
-fix: py-spy
+fix: endless loop | lock | STUCK
 never: drop_last; loop ran longer
 """
 

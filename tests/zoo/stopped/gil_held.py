@@ -7,7 +7,7 @@ status: hung
 limit: 10
 live: yes
 cause: rank 1; no sign of life | stands still; STILL
-fix: process | py-spy
+fix: process
 """
 
 import ctypes

@@ -1,0 +1,79 @@
+"""The stacks of ranks that others wait for, where they were last seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Final
+
+from collectrace import dumps
+from collectrace.align.code.files import Frame, Gap
+from collectrace.align.code.program import Program
+from collectrace.align.judging.case import Case
+from collectrace.align.ranks import detail
+from collectrace.align.ranks.last_seen import last_seen
+from collectrace.findings import KINDS, Finding, RankStack
+
+_MOST: Final = 4
+"""Stacks of one finding."""
+
+_MOST_FRAMES: Final = 30
+"""Frames of a stack: the innermost ones."""
+
+_SPAWNED: Final = "<string>:1 <module>"
+"""The outermost frame of a process that multiprocessing starts by ``python -c``."""
+
+_STATES: Final = ("busy", "silent", "died")
+"""States in which a rank is at no call that is known."""
+
+
+def stacks(case: Case, finding: Finding, program: Program) -> tuple[RankStack, ...]:
+    """Return where ranks are that others wait for, those with the same stack together."""
+    if not KINDS[finding.kind].is_absence:
+        return ()
+    absent = {rank for side in finding.sides if side.call is None for rank in side.ranks}
+    found: dict[object, RankStack] = {}
+    for rank in sorted(absent | {*finding.suspects}):
+        standing = case.standings[rank]
+        seen = last_seen(standing.log) if standing.state in _STATES else None
+        if seen is None or not (frames := _shown(program, rank, detail.whole_at_work(seen.stacks))):
+            continue
+        since = standing.last_issued
+        held = max(0, standing.end - since) / 1e9 if since is not None else 0.0
+        key = frames, seen.left
+        known = found.setdefault(key, RankStack(ranks=(), frames=frames, left=seen.left))
+        found[key] = replace(known, ranks=(*known.ranks, rank), held=max(known.held, held))
+    return tuple(found.values())[:_MOST]
+
+
+def _shown(program: Program, rank: int, stack: Sequence[str]) -> tuple[str, ...]:
+    """Return the frames up to the user's outermost, innermost first, under their full names."""
+    frames = [*takewhile(_is_of_program, (f for f in reversed(stack) if dumps.TRACER not in f))]
+    own = {*dumps.own(frames)}
+    while own and frames[-1] not in own:
+        frames.pop()
+    return tuple(
+        _qualified(program, rank, frame) if frame in own else frame
+        for frame in [*_ends(frames, own)][:_MOST_FRAMES]
+    )
+
+
+def _is_of_program(frame: str) -> bool:
+    """Return whether a frame is of the program, not of what runs it: runpy, or a spawned child."""
+    return "runpy>" not in frame and "/runpy.py:" not in frame and frame != _SPAWNED
+
+
+def _ends(frames: Sequence[str], own: Iterable[str]) -> Iterator[str]:
+    """Return the user's frames, and the first and last of those between them."""
+    for n, frame in enumerate(frames):
+        around = (frames[n - 1] if n else None), (frames[n + 1] if n + 1 < len(frames) else None)
+        if frame in own or any(one is None or one in own for one in around):
+            yield frame
+
+
+def _qualified(program: Program, rank: int, text: str) -> str:
+    """Return a frame with the qualified name of its function, if the source was recorded."""
+    frame = Frame.parse(text)
+    found = program.files.function(rank, frame)
+    return text if isinstance(found, Gap) else replace(frame, function=found.qualified).text

@@ -1,0 +1,63 @@
+"""Where a rank was last known to be, by the latest stack that it left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.reading.evidence import RankLog
+from collectrace.dumps import MAIN
+from collectrace.findings import Left
+from collectrace.records import INTERRUPTED, Exit
+
+INTERRUPT: Final = KeyboardInterrupt.__name__
+"""What Ctrl-C raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastSeen:
+    """The stacks of a rank, and what had them written."""
+
+    stacks: Mapping[str, Sequence[str]]
+    """By thread ``path:line function``, innermost last."""
+    left: Left
+
+
+def last_seen(log: RankLog | None) -> LastSeen | None:
+    """Return the latest stacks of a rank; None: it left none since its last call."""
+    if log is None:
+        return None
+    leaving = log.exit
+    if leaving is not None and is_interrupt(leaving):
+        frames = _interrupted(log, leaving)
+        return LastSeen({MAIN: frames}, "interrupt") if frames else None
+    if (end := log.stack_dumps.end) is not None:
+        return LastSeen(end.stacks, "terminated" if end.fatal is None else "fatal")
+    if (held := log.stack_dumps.held) is not None:
+        return LastSeen(held.stacks, "stall")
+    stall, last = log.stall, log.last_call
+    if stall is None or stall.t < (last.t if last is not None else 0):
+        return None
+    return LastSeen(stall.stacks, "stall")
+
+
+def is_interrupt(leaving: Exit) -> bool:
+    """Return whether SIGINT ended a rank: from Ctrl-C or a launcher, no failure of its own."""
+    return leaving.error == INTERRUPT
+
+
+def _interrupted(log: RankLog, leaving: Exit) -> Sequence[str]:
+    """Return the main thread's frames where Ctrl-C ended it, innermost last.
+
+    An older record has only the user's: their functions are known if the values were read.
+    """
+    if leaving.frames:
+        return leaving.frames
+    read = next(
+        (v for one, v in log.values.items() if one.reason == INTERRUPTED and one.thread == MAIN),
+        None,
+    )
+    if read is not None and read.functions:
+        return [one.frame for one in reversed(read.functions)]
+    return [f"{site} " for site in reversed([leaving.site or "", *leaving.through]) if site]

@@ -30,6 +30,7 @@ def enable(
     library: Iterable[str | PathLike[str]] | None = None,
     announce: bool | None = None,
     keep_runs: int | None = None,
+    report: bool | None = None,
     online: bool | None = None,
     on_divergence: str | None = None,
 ) -> None:
@@ -57,6 +58,7 @@ def enable(
         "library": library,
         "announce": announce,
         "keep_runs": keep_runs,
+        "report": report,
         "online": online,
         "on_divergence": on_divergence,
     }

@@ -92,6 +92,11 @@ class Config:
     """How many runs a folder may hold: as one begins, the oldest beyond that are removed, but none
     that may still be written to. 0: all are kept."""
 
+    report: bool = True
+    """Whether one rank compares the files of all ranks when a rank has stalled or an exception ends
+    it, and prints on standard error what is wrong. Only where the run's folder holds the files of
+    all ranks, and not where the ranks compare notes (``online``)."""
+
     online: bool = False
     """Whether the ranks compare notes through the job's store while it runs, and say on standard
     error what is wrong as soon as they differ, or hang: a thread more in each, and a few requests
@@ -251,6 +256,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "library": (folders, "a list of folders"),
     "announce": (_truth, "0 or 1"),
     "keep_runs": (int, "a whole number"),
+    "report": (_truth, "0 or 1"),
     "online": (_truth, "0 or 1"),
     "on_divergence": (str, "a word"),
 }

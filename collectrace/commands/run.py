@@ -67,6 +67,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"do not say on standard error where it records (or {PREFIX}ANNOUNCE=0)",
     )  # fmt: skip
     parser.add_argument(
+        "--no-report", dest="report", action="store_false", default=None,
+        help=f"do not print what is wrong when ranks hang or fail (or {PREFIX}REPORT=0)",
+    )  # fmt: skip
+    parser.add_argument(
         "--online", action="store_true", default=None,
         help=f"have the ranks say themselves what is wrong (or {PREFIX}ONLINE=1)",
     )  # fmt: skip
@@ -87,7 +91,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     script = launch.find(
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
-    options = [*(name for name, *_ in _OPTIONS), *LEVELS, "announce", "online"]
+    options = [*(name for name, *_ in _OPTIONS), *LEVELS, "announce", "report", "online"]
     config = Config.from_environment(**{name: getattr(arguments, name) for name in options})
     # For what the script starts by itself; and so for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})

@@ -15,7 +15,16 @@ NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log_dir", *NUMBERS, "sources", "values", "library", "announce", "keep_runs"):
+    for name in (
+        "log_dir",
+        *NUMBERS,
+        "sources",
+        "values",
+        "library",
+        "announce",
+        "keep_runs",
+        "report",
+    ):
         monkeypatch.delenv(PREFIX + name.upper(), raising=False)
 
 
@@ -23,6 +32,7 @@ def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
         sources="full", values="on", library=(), announce=True, keep_runs=20,
+        report=True,
     )  # fmt: skip
 
 
@@ -49,6 +59,7 @@ def test_without_a_word_the_defaults_hold() -> None:
         ("values", "0", "off"),
         ("values", "no", "off"),
         ("announce", "0", False),
+        ("report", "0", False),
         ("keep_runs", "0", 0),
         ("keep_runs", "7", 7),
     ],

@@ -41,6 +41,12 @@ for step in range(10):
     dist.barrier()
 """
 
+# On a busy machine the verdict takes its time.
+PATIENT = """
+import collectrace.tracer.life.reporter as reporter
+reporter._TO_TELL = 200.0
+"""
+
 RAISES = """
 for step in range(10):
     if step == 5 and rank == 1:
@@ -125,7 +131,7 @@ def test_a_hang_is_explained_once_and_nobody_asks_any_more(tmp_path: Path) -> No
 
 
 def test_an_exception_that_ends_one_rank_is_explained(tmp_path: Path) -> None:
-    with torchrun(tmp_path, RAISES) as (job, said):
+    with torchrun(tmp_path, PATIENT + RAISES) as (job, said):
         assert job.wait(PATIENCE) == 1
         told = said()
         assert told.count(HEAD) == 1
@@ -135,7 +141,7 @@ def test_an_exception_that_ends_one_rank_is_explained(tmp_path: Path) -> None:
 
 
 def test_an_exception_of_all_ranks_needs_no_verdict(tmp_path: Path) -> None:
-    script = """
+    script = f"""{PATIENT}
 dist.all_reduce(torch.ones(1))
 raise ValueError("bad option")
 """
@@ -157,6 +163,7 @@ import collectrace
 
 def train(rank, port):
     collectrace.enable()
+    {PATIENT.strip().replace(chr(10), "; ")}
     os.environ |= {{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}}
     dist.init_process_group("gloo", rank=rank, world_size=2)
     dist.all_reduce(torch.ones(1))
@@ -183,7 +190,7 @@ if __name__ == "__main__":
 
 DIES = """
 import collectrace.tracer.life.reporter as reporter
-reporter._TO_TAKE_OVER = 2.0
+reporter._TO_TAKE_OVER = 5.0
 def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 group = dist.new_group([0, 1])

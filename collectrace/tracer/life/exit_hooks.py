@@ -74,8 +74,9 @@ class ExitHooks:
         """When ``sys.exit`` was called last, ns."""
         self._handled: records.Exit | None = None
         """The exception that was being handled when ``sys.exit`` was called, as an exit by it."""
-        self._asked: records.Exit | None = None
-        self._unexplained: Path | None = None
+        self._is_leaving = False
+        """The end was reported; what takes a moment is left for when its traceback was printed."""
+        self._unexplained: tuple[records.Exit, Path | None] | None = None
         """An end whose reason is being found out, and where its record lies."""
         self._is_child = False
         """This is a child of multiprocessing."""
@@ -159,7 +160,7 @@ class ExitHooks:
             if problem is not None and by is _BOOTSTRAP and self._listener.live:
                 self.note_exception(problem, traceback_of(problem))
             original(*args, **options)
-            if by is _BOOTSTRAP and self._asked is not None:
+            if by is _BOOTSTRAP and self._is_leaving:
                 self._leave()
 
         traceback.print_exc = print_exc
@@ -178,20 +179,22 @@ class ExitHooks:
 
     def _ask_why(self, last: records.Exit, folder: Path | None) -> None:
         """Begin to find out why the process ends so, or say how to ask."""
-        self._unexplained = folder if self._listener.explain(last) else None
-        if self._unexplained is None:
-            _tell_user(last, self._listener.rank, folder)
+        self._is_leaving = True
+        if self._listener.explain(last):
+            self._unexplained = last, folder
         else:
-            self._asked = last
+            _tell_user(last, self._listener.rank, folder)
 
     def _leave(self) -> None:
         """Wait for what takes a moment, and say how to ask why the process ended, if nobody knows.
 
         Only once its traceback was printed: the process may be killed meanwhile.
         """
-        last, self._asked = self._asked, None
-        if not self._listener.linger() and last is not None:
-            _tell_user(last, self._listener.rank, self._unexplained)
+        unexplained, self._unexplained = self._unexplained, None
+        self._is_leaving = False
+        if not self._listener.linger() and unexplained is not None:
+            last, folder = unexplained
+            _tell_user(last, self._listener.rank, folder)
 
     def note_exception(self, value: BaseException, traceback: TracebackType | None) -> None:
         """Note the exception that ends the process, and its traceback."""

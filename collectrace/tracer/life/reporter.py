@@ -1,9 +1,9 @@
 """Has the files of all ranks compared when this rank has stalled, or an exception ends it.
 
 One rank does it for all. The ranks agree on it by files in the run's folder, see
-``collectrace.log_folder``: whoever creates the mark of a look first starts the aligner, and that
-process touches the mark as long as it lives. Nothing is read and no process is started before there
-is a reason to look.
+``collectrace.log_folder``. Whoever creates the mark of a look first starts the aligner. Both touch
+the mark as long as that process lives. Nothing is read and no process is started before there is a
+reason to look.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 from collectrace.log_folder import LOOK, QUIET, RANK_FILE, TOLD, look_file
@@ -63,6 +64,8 @@ class Reporter:
         self._marked_at = 0.0
         """The last sign of life of the look that is on, and when it was seen first, monotonic."""
         self._process: AlignerProcess | None = None
+        self._look_at: Path | None = None
+        """The mark of the look that this rank has begun."""
         self._is_off = False
         self._until = 0.0
         """When the end of the process waits no longer, monotonic."""
@@ -79,8 +82,12 @@ class Reporter:
 
     def step(self) -> None:
         """Do what is to be done now; to be called again and again."""
-        if self._process is not None and self._process.is_over():
-            self._process = None
+        if self._process is not None:
+            if self._process.is_over():
+                self._process = None
+            elif self._look_at is not None:  # on a busy machine it may take long to begin
+                with contextlib.suppress(OSError):
+                    os.utime(self._look_at)
         if not self._is_waiting:
             return
         try:
@@ -153,6 +160,7 @@ class Reporter:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
         except FileExistsError:
             return False
+        self._look_at = path
         return True
 
     def _has_all_files(self) -> bool:

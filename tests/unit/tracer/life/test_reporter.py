@@ -128,6 +128,7 @@ def test_another_takes_over_where_there_is_no_sign_of_life(
         other.step()
     assert len(Started.all) == 1
     for number in (2, 3):
+        Started.all[-1].over = True  # killed
         for _ in range(11):
             clock[0] += 1.1
             other.step()

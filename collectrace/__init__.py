@@ -30,6 +30,7 @@ def enable(
     library: str | Iterable[str | PathLike[str]] | None = None,
     announce: bool | str | None = None,
     keep_runs: int | str | None = None,
+    report: bool | str | None = None,
     online: bool | str | None = None,
     on_divergence: str | None = None,
 ) -> None:
@@ -54,6 +55,7 @@ def enable(
         "library": library,
         "announce": announce,
         "keep_runs": keep_runs,
+        "report": report,
         "online": online,
         "on_divergence": on_divergence,
     }

@@ -90,6 +90,11 @@ class Config:
     """How many runs a folder may hold: as one begins, the oldest beyond that are removed, but none
     that may still be written to. 0: all are kept."""
 
+    report: bool = True
+    """Whether one rank compares the files of all ranks when a rank has stalled or an exception ends
+    it, and prints on standard error what is wrong. Only where the run's folder holds the files of
+    all ranks, and not where the ranks compare notes (``online``)."""
+
     online: bool = False
     """Whether the ranks compare notes through the job's store while it runs, and say on standard
     error what is wrong as soon as they differ, or hang: a thread more in each, and a few requests
@@ -342,6 +347,9 @@ OPTIONS: Final[dict[str, Option]] = {
         "what to record of variables when a rank stalls or fails: on, all or off",
     ),
     "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
+    "report": Option(
+        _truth, "0 or 1", "", "print what is wrong when ranks hang or fail, if its folder shows it"
+    ),
     "online": Option(_truth, "0 or 1", "", "have the ranks say themselves what is wrong"),
     "on_divergence": Option(
         partial(_word, words=ON_DIVERGENCE), "report, raise or exit", "WORD",

@@ -29,6 +29,18 @@ RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
 """Rank, and ordinal of a segment; the first segment has none."""
 
 
+LOOK: Final = "look"
+TOLD: Final = "told"
+QUIET: Final = "quiet"
+"""The marks of a look at the files of all ranks: it has begun; it is over, and a person was told of
+an error; it is over, and nothing was to be told."""
+
+
+def look_file(number: int, mark: str) -> str:
+    """``verdict.0001.look``: the file that stands for a mark of the n-th look, from 1."""
+    return f"verdict.{number:04d}.{mark}"
+
+
 def is_source(path: PurePath) -> bool:
     """Whether a path is that of a file with the program's text."""
     return path.parent.name == SOURCES and SOURCE_FILE.fullmatch(path.name) is not None

@@ -13,9 +13,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import resource
-import signal
 import sys
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
@@ -23,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from collectrace import exchange, internal
+from collectrace.commands import beside
 from collectrace.exchange import Announced, Keys, Turn, Verdict
 from collectrace.findings import is_proven
 from collectrace.job_store import JobStore, StoreError
@@ -32,30 +30,18 @@ from collectrace.report import terminal
 if TYPE_CHECKING:
     from collectrace.findings import Alignment, Finding
 
-_LONGEST: Final = 55
-"""Seconds after which it ends itself."""
-
 _ATTEMPTS: Final = 3
-
-_MOST_MEMORY: Final = 4 << 30
-"""Bytes of address space that it may take."""
-
-_LONGEST_HEAD: Final = 30_000
-"""Characters that are printed."""
 
 _LONGEST_HEADLINE: Final = 600
 
 _MOST_ERRORS: Final = 10
 """Errors that all ranks are told of; the report names the others, too."""
 
-_WIDTH: Final = 100
-"""Columns of the report: nobody knows where standard error goes."""
-
 
 def main(argv: Sequence[str]) -> None:
     """Diagnose, tell, and close the turn."""
     host, port, run, number, folder, told = argv
-    screen = _be_modest()
+    screen = beside.be_modest()
     announced = exchange.decode(Announced, run.encode())
     keys, turn = Keys(announced.run), int(number)
     alignment = None
@@ -80,27 +66,6 @@ def main(argv: Sequence[str]) -> None:
         store.close()
 
 
-def _be_modest() -> int:
-    """Take little of the machine, end in any case, and say nothing by accident.
-
-    A descriptor of what was standard error.
-    """
-    screen = os.dup(2)
-    os.set_inheritable(screen, False)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the program may have had it ignored, or blocked
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    signal.alarm(_LONGEST)
-    os.environ["COLUMNS"] = str(_WIDTH)
-    with contextlib.suppress(OSError):
-        os.nice(10)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
-    return screen
-
-
 def _tell(alignment: Alignment, folder: Path, turn: int, known: Set[str], screen: int) -> None:
     """Write the reports of an error, and print the head of one if it was not known before."""
     errors = _errors(alignment)
@@ -110,15 +75,7 @@ def _tell(alignment: Alignment, folder: Path, turn: int, known: Set[str], screen
     written = _write(alignment, folder, turn)
     news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
     if news:
-        _print(_head(alignment, news, written), screen)
-
-
-def _print(text: str, screen: int) -> None:
-    # In one piece, as far as it goes: ranks write to the same terminal.
-    data = text.encode(errors="replace")
-    with contextlib.suppress(OSError):  # nobody reads it any more
-        while data:
-            data = data[os.write(screen, data) :]
+        beside.show(_head(alignment, news, written), screen)
 
 
 def _bracketed(host: str) -> str:
@@ -186,9 +143,9 @@ def _head(alignment: Alignment, findings: Sequence[int], written: Mapping[str, P
     from rich.console import Console
 
     out = io.StringIO()
-    terminal.render_head(alignment, Console(file=out, width=_WIDTH), findings)
-    told = out.getvalue()[:_LONGEST_HEAD].rstrip()
-    line = "-" * _WIDTH
+    terminal.render_head(alignment, Console(file=out, width=beside.WIDTH), findings)
+    told = out.getvalue()[: beside.LONGEST_HEAD].rstrip()
+    line = "-" * beside.WIDTH
     files = [
         f"{what}: {clean(str(written[end]))}" for end, what in _WHOLE.items() if end in written
     ]

@@ -18,7 +18,7 @@ CHAPTERS: Final = {
     "report": "how to read a report: its parts, its words, the options of `align`",
     "around": "a folder's runs, a rank's calls, two runs compared; timeline, Markdown, notebooks",
     "dumps": "what torch itself leaves of a job that was not traced, read as if it had been",
-    "hangs": "what is recorded of a hang, and how",
+    "hangs": "what is recorded of a hang, and the verdict that is printed by itself",
     "online": "the verdict on the job's own standard error, while it hangs",
     "launchers": "torchrun, Slurm, Kubernetes, Accelerate, Lightning, DeepSpeed, Ray; logs of many "
     "machines",

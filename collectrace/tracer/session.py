@@ -27,6 +27,7 @@ from collectrace.exchange import Announced, Verdict
 from collectrace.log_folder import PENDING, STAMP, rank_file
 from collectrace.tracer.life import own_process, run_folder
 from collectrace.tracer.life.exit_hooks import ExitHooks
+from collectrace.tracer.life.reporter import Reporter
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.online.member import Member, endpoint
@@ -79,6 +80,8 @@ class Session:
         self._watchdog: Watchdog | None = None
         self._member: Member | None = None
         """This rank among those that compare notes; None: it does without."""
+        self._reporter: Reporter | None = None
+        """Has the ranks compared when this one stalls or fails; None: it does not."""
         self._stack_dumps: StackDumps | None = None
 
     def count_failure(self, problem: Exception, doing: str) -> None:
@@ -132,7 +135,7 @@ class Session:
         self.recorder.global_rank = rank
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
-        self._member = self._watchdog = self.values = None
+        self._member = self._watchdog = self.values = self._reporter = None
         return self.recorder
 
     def _begin_at_end(self, last: records.Exit) -> Recorder | None:
@@ -214,6 +217,7 @@ class Session:
         except OSError as problem:
             recorder.count_failure(problem, "preparing for a crash")
         self._take_part(store)
+        self._report_by_itself()
         if rank == 0:
             run_folder.begin(self.config, recorder, first=Session.runs == 1)
 
@@ -230,6 +234,16 @@ class Session:
             recorder, announced, self.rank, at, lambda: watchdog.stalls, self._act_upon, self.values
         )
         self._member.start()
+
+    def _report_by_itself(self) -> None:
+        """Have the ranks compared when this one stalls or fails, where that is wanted."""
+        recorder, watchdog, world_size = self.recorder, self._watchdog, self.world_size or 0
+        if not self.config.report or self._member is not None or world_size < 2:
+            return
+        if recorder is None or watchdog is None or self.rank is None:
+            return
+        self._reporter = Reporter(recorder, self.rank, world_size, self.config.stall_after)
+        watchdog.reporter = self._reporter
 
     def _act_upon(self, verdict: Verdict) -> None:
         """An error was found: do what was asked for, if it is proven."""
@@ -263,10 +277,21 @@ class Session:
                 is_users = last.error == KeyboardInterrupt.__name__
                 self._member.leave(failed=last.reason == "exception" and not is_users)
 
-    def linger(self) -> None:
-        """The process ends: leave with the other ranks what they may ask for."""
+    def explain(self, last: records.Exit) -> bool:
+        """The record has ended: have the ranks compared if an exception was why."""
+        is_users = last.error == KeyboardInterrupt.__name__
+        if self._reporter is None or last.reason != "exception" or is_users:
+            return False
+        return self._reporter.explain()
+
+    def linger(self) -> bool:
+        """The process ends: leave with the other ranks what they may ask for, and hear the verdict.
+
+        Whether a person was told of it.
+        """
         if self._member is not None:
             self._member.linger()
+        return self._reporter is not None and self._reporter.linger()
 
     def _end(self, recorder: Recorder, last: records.Exit) -> None:
         if self._member is not None:
@@ -319,6 +344,7 @@ class Session:
         if self._stack_dumps is not None:
             self._stack_dumps.unregister()
         self.recorder = self._watchdog = self._stack_dumps = self._member = self.values = None
+        self._reporter = None
         Session.runs = 0
         self._finished = False
         self._is_fork = True

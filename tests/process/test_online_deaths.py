@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 BESIDE = """
 import ctypes, signal, threading
 import collectrace.tracer.online.answers as answers
-import collectrace.tracer.online.diagnosis as diagnosis
+import collectrace.tracer.life.aligner_process as aligner_process
 import collectrace.tracer.online.member as member
 
 def end():
@@ -93,10 +93,10 @@ member.Member._diagnose = diagnose
 @pytest.mark.parametrize(
     "fault",
     [
-        "diagnosis.subprocess.Popen = lambda *_, **__: 1 / 0",
-        "diagnosis.sys.executable = ''",
-        "diagnosis._START = 'import os; os.kill(os.getpid(), 9)'",
-        "diagnosis._START = 'raise SystemExit(1)'",
+        "aligner_process.subprocess.Popen = lambda *_, **__: 1 / 0",
+        "aligner_process.sys.executable = ''",
+        "aligner_process._START = 'import os; os.kill(os.getpid(), 9)'",
+        "aligner_process._START = 'raise SystemExit(1)'",
     ],
     ids=["raises", "no interpreter", "killed", "fails"],
 )
@@ -134,7 +134,7 @@ def test_nobody_asks_for_ever_where_nobody_can(tmp_path: Path) -> None:
         BEGIN
         + BESIDE.format(end="pass")
         + """
-diagnosis._START = "print()"
+aligner_process._START = "print()"
 begin = member.Member._diagnose
 def diagnose(self, store):
     begin(self, store)

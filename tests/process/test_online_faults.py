@@ -69,13 +69,13 @@ def test_another_rank_takes_over_from_one_that_dies(tmp_path: Path) -> None:
     script = (
         BEGIN
         + """
-import collectrace.tracer.online.diagnosis as diagnosis
+import collectrace.tracer.life.aligner_process as aligner_process
 import collectrace.tracer.online.member as member
 member._ABANDONED = 4.0
 init()
 group = dist.new_group([0, 1])
 if rank == 2:
-    diagnosis._START = "import time; time.sleep(30)"  # one that comes to no end
+    aligner_process._START = "import time; time.sleep(30)"  # one that comes to no end
     print("under way", flush=True)
     time.sleep(600)
 time.sleep(6)

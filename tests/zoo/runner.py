@@ -33,8 +33,9 @@ ENVIRONMENT: Final = {
     # A stopped rank shows in its heartbeats; cases last seconds, not hours.
     "COLLECTRACE_HEARTBEAT": "0.3",
     "COLLECTRACE_STALL_AFTER": "2",
-    # What the program prints is looked at; tests of that line switch it on.
+    # What the program prints is looked at; tests of these lines switch them on.
     "COLLECTRACE_ANNOUNCE": "0",
+    "COLLECTRACE_REPORT": "0",
     "GLOO_SOCKET_IFNAME": "lo",
 }
 

@@ -53,8 +53,11 @@ class ExitListener(Protocol):
     def finish(self, last: records.Exit) -> None:
         """The process ends, in the way that this record says."""
 
-    def linger(self) -> None:
-        """All is said and done: what is left to do may take a moment."""
+    def explain(self, last: records.Exit) -> bool:
+        """Begin to find out why the process ends so; false: a person is to ask for it."""
+
+    def linger(self) -> bool:
+        """Wait for a moment for what is left to do; false: a person is to ask why it ended so."""
 
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""
@@ -74,6 +77,10 @@ class ExitHooks:
         """When ``sys.exit`` was called last, ns."""
         self._handled: records.Exit | None = None
         """The exception that was being handled when ``sys.exit`` was called, as an exit by it."""
+        self._is_leaving = False
+        """The end was reported; what takes a moment is left for when its traceback was printed."""
+        self._unexplained: tuple[records.Exit, Path | None] | None = None
+        """An end whose reason is being found out, and where its record lies."""
         self._is_child = False
         """This is a child of multiprocessing."""
         self._of_thread: records.Exit | None = None
@@ -98,8 +105,7 @@ class ExitHooks:
             try:
                 previous(kind, value, traceback)
             finally:
-                _tell_user(last, self._listener.rank, folder)
-                self._listener.linger()
+                self._ask_why(last, folder)  # no wait: torch's hook holds the traceback back
 
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
             value = args.exc_value
@@ -157,6 +163,8 @@ class ExitHooks:
             if problem is not None and by is _BOOTSTRAP and self._listener.live:
                 self.note_exception(problem, traceback_of(problem))
             original(*args, **options)
+            if by is _BOOTSTRAP and self._is_leaving:
+                self._leave()
 
         traceback.print_exc = print_exc
 
@@ -168,8 +176,28 @@ class ExitHooks:
                 self.note_exception(problem, traceback_of(problem))
             elif self._last is None and (code := _status_of_child()):
                 self.note_sys_exit(code)
-        _tell_user(self.at_end(), self._listener.rank, folder)
-        self._listener.linger()
+        self._ask_why(self.at_end(), folder)
+        if problem is None or is_a(problem, SystemExit):
+            self._leave()  # else its traceback is printed first
+
+    def _ask_why(self, last: records.Exit, folder: Path | None) -> None:
+        """Begin to find out why the process ends so, or say how to ask."""
+        self._is_leaving = True
+        if self._listener.explain(last):
+            self._unexplained = last, folder
+        else:
+            _tell_user(last, self._listener.rank, folder)
+
+    def _leave(self) -> None:
+        """Wait for what takes a moment, and say how to ask why the process ended, if nobody knows.
+
+        Only once its traceback was printed: the process may be killed meanwhile.
+        """
+        unexplained, self._unexplained = self._unexplained, None
+        self._is_leaving = False
+        if not self._listener.linger() and unexplained is not None:
+            last, folder = unexplained
+            _tell_user(last, self._listener.rank, folder)
 
     def note_exception(self, value: BaseException, traceback: TracebackType | None) -> None:
         """Note the exception that ends the process, and its traceback."""
@@ -209,7 +237,7 @@ class ExitHooks:
     def _at_exit(self) -> None:
         self.at_end()
         if self._listener.live:
-            self._listener.linger()
+            self._leave()
 
     def at_end(self) -> records.Exit:
         """The process ends: report how, as far as it is known, and return that."""

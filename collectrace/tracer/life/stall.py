@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -35,16 +35,23 @@ class Stalls:
     Too long is ``stall_after`` seconds; after that it is told again when the time has doubled,
     since a job that hangs over night must not fill the disk. A rank that is in nothing but has
     issued no call for as long, or none yet, is recorded too, though not told on the terminal: when
-    its peers hang, its stack is the answer.
+    its peers hang, its stack is the answer. ``is_explained``: whether a person knows already why
+    this rank is where it is.
     """
 
-    def __init__(self, recorder: Recorder, stall_after: float) -> None:
+    def __init__(
+        self, recorder: Recorder, stall_after: float, is_explained: Callable[[], bool]
+    ) -> None:
         self._recorder = recorder
+        self._is_explained = is_explained
         self._stall_after = int(stall_after * 1e9)
         self._next = self._stall_after
         """How long a thing must be pending to be told, ns."""
         self.count = 0
         """How often a stall was written down."""
+        self.due = 0
+        """When what the rank is in will have lasted for ``stall_after``, ns; 0: that is not known,
+        or it has."""
         self._kernel = KernelWaits()
         self._joined = 0
         """When the rank was first seen to be part of the job."""
@@ -54,7 +61,7 @@ class Stalls:
 
         ``doing``: what the threads are in.
 
-        To be called at every heartbeat.
+        To be called at every heartbeat, and when a stall is :attr:`due`.
         """
         # A rank that fetches one batch after the other is in something new each time, and yet may
         # have issued no call for long.
@@ -68,8 +75,10 @@ class Stalls:
         if idle_since and not is_calling:
             begun.append(idle_since)
         pending = t - min(begun) if begun else 0
+        self.due = 0
         if pending < self._stall_after:
             self._next = self._stall_after
+            self.due = t - pending + self._stall_after if begun else 0
             return False
         if pending < self._next:
             return False
@@ -86,7 +95,8 @@ class Stalls:
         self._ask_sources(threads)
         self.count += 1
         longest = min(doing, key=lambda a: a.since, default=None)
-        if longest is not None and t - longest.since >= self._stall_after:
+        is_long = longest is not None and t - longest.since >= self._stall_after
+        if longest is not None and is_long and not self._is_explained():
             self._tell_user(longest, t - longest.since)
         if first:
             self._dump_flight_recorder()

@@ -15,6 +15,7 @@ from collectrace import records
 from collectrace.config import Config
 from collectrace.records import Activity
 from collectrace.tracer.life.blind_spots import BlindSpots
+from collectrace.tracer.life.reporter import Reporter
 from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
 from collectrace.tracer.life.stall import Stalls
 from collectrace.tracer.record import scopes, sites
@@ -50,7 +51,9 @@ class Watchdog:
         self._heartbeat = config.heartbeat
         self._stall_after = config.stall_after
         self._blind_spots = BlindSpots()
-        self._stalls = Stalls(recorder, config.stall_after)
+        self._stalls = Stalls(recorder, config.stall_after, self._is_explained)
+        self.reporter: Reporter | None = None
+        """Has the ranks compared when this one stalls; None: it does not."""
         self._values = values
         self._switch: DeadMansSwitch | None = None
         self._stack_dumps: StackDumps | None = None
@@ -100,7 +103,7 @@ class Watchdog:
         pause = int(self._heartbeat / _POLLS * 1e9)
         due = now() + pause
         while not self._is_stopped:
-            self._wait(due)
+            self._wait(min(due, self._stalls.due or due))
             if self._is_stopped:
                 break
             is_due = now() >= due
@@ -114,8 +117,11 @@ class Watchdog:
                 self.write_sources()
                 if is_due:
                     self.write_blind_spots()
-                    if polls % _POLLS == 0 and self._recorder.active:
-                        self._beat()
+                is_beat = is_due and polls % _POLLS == 0
+                if (self._is_stall_due() or is_beat) and self._recorder.active:
+                    self._beat()
+                if self.reporter is not None:
+                    self.reporter.step()
             except Exception as problem:
                 self._recorder.count_failure(problem, "watching")
         if self._switch is not None:
@@ -150,6 +156,19 @@ class Watchdog:
         recorder.write(records.Alive(in_=doing))
         if self._stalls.check(doing):
             self._values.of_threads(records.STALLED)
+            if self.reporter is not None:
+                self.reporter.want()
+
+    def _is_stall_due(self) -> bool:
+        """Whether a heartbeat is due before its time, since something pends for so long."""
+        due = self._stalls.due
+        if not due or now() < due:
+            return False
+        self._stalls.due = 0
+        return True
+
+    def _is_explained(self) -> bool:
+        return self.reporter is not None and self.reporter.is_explained()
 
     def poll(self) -> None:
         """Ask the Works that are held; write of those that nobody waited for."""

@@ -17,11 +17,12 @@ from collectrace import exchange, records
 from collectrace.exchange import LARGEST_LEFT, Announced, Keys, Turn, Verdict
 from collectrace.job_store import JobStore, StoreError
 from collectrace.printable import clean
+from collectrace.tracer.life.aligner_process import LIMIT
 from collectrace.tracer.life.telling import say
 from collectrace.tracer.life.watchdog import activities
 from collectrace.tracer.online.agreement import Agreement
 from collectrace.tracer.online.answers import Answers
-from collectrace.tracer.online.diagnosis import LIMIT, Diagnosis
+from collectrace.tracer.online.diagnosis import Diagnosis
 from collectrace.tracer.online.listeners import listeners
 from collectrace.tracer.online.own_files import OwnFiles
 from collectrace.tracer.online.standing import stands

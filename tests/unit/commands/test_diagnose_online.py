@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pytest
 
 from collectrace import exchange, report
-from collectrace.commands import diagnose_online
+from collectrace.commands import beside, diagnose_online
 from collectrace.errors import NotNow
 from collectrace.exchange import Announced, Keys
 from collectrace.report import REPORTS, terminal
@@ -101,7 +101,7 @@ def test_whatever_goes_wrong_inside_the_turn_ends(
     kept = tmp_path / "traceback"
     monkeypatch.setenv("COLLECTRACE_TRACEBACK", str(kept))
     screen, heard = os.pipe()
-    monkeypatch.setattr(diagnose_online, "_be_modest", lambda: heard)
+    monkeypatch.setattr(beside, "be_modest", lambda: heard)
     monkeypatch.setattr(diagnose_online, "_align", lambda *_: join_with_barrier())
     monkeypatch.setattr(diagnose_online, "JobStore", lambda *_: store)
     monkeypatch.setattr(diagnose_online, breaks, wrong)
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_tried_again_and_leaves_nothing_at_the_store(
         tried.append(url)
         raise NotNow("a file went while it was read")
 
-    monkeypatch.setattr(diagnose_online, "_be_modest", lambda: 2)
+    monkeypatch.setattr(beside, "be_modest", lambda: 2)
     monkeypatch.setattr(diagnose_online, "_align", fails)
     monkeypatch.setattr(diagnose_online, "JobStore", lambda *_: store)
     run = exchange.encode(Announced("run-1", 3, 1.0)).decode()

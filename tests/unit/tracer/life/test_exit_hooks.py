@@ -33,12 +33,20 @@ class Told:
         self.folder: Path | None = None
         self.ends: list[Exit] = []
         self.last_call = 0
+        self.asks = self.explained = False
+        self.lingered = 0
 
     def finish(self, last: Exit) -> None:
         self.ends.append(last)
 
-    def linger(self) -> None:
+    def explain(self, last: Exit) -> bool:
+        assert last in self.ends
+        return self.asks
+
+    def linger(self) -> bool:
         assert self.ends  # it has been told before
+        self.lingered += 1
+        return self.explained
 
     def thread_raised(self, value: BaseException) -> bool:
         return False
@@ -263,6 +271,21 @@ def test_a_crash_says_how_to_ask_once_its_traceback_is_there(
     assert capsys.readouterr().err == (
         f"collectrace: {said}. Why: python -m collectrace.align logs/run\n"
     )
+
+
+@pytest.mark.parametrize("explained", [False, True])
+def test_a_crash_that_others_look_into_is_waited_for_once_its_traceback_is_there(
+    explained: bool, exits: ExitHooks, told: Told, hooks: list[Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    exits.install()
+    told.folder, told.asks, told.explained = Path("logs/run"), True, explained
+    sys.excepthook(ValueError, ValueError("bad"), None)
+    # torch's own hook holds back what is printed until all hooks are through.
+    assert (len(hooks), told.lingered, capsys.readouterr().err) == (1, 0, "")
+    exits._at_exit()
+    assert told.lingered == 1
+    assert ("rank 3 ended with ValueError. Why: " in capsys.readouterr().err) is not explained
 
 
 def test_without_a_record_there_is_nothing_to_ask(

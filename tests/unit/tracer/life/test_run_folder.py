@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.log_folder import LOOK, QUIET, TOLD, look_file
 from collectrace.tracer.life import telling
 from collectrace.tracer.life.run_folder import remove_old
 
@@ -47,6 +48,13 @@ def test_what_may_still_be_written_to_stays(tmp_path: Path) -> None:
     for file in alive.iterdir():  # killed, and long forgotten
         os.utime(file, (time.time() - 4 * 86_400,) * 2)
     assert remove_old(tmp_path, 1, current.name) == [alive.name]
+
+
+def test_the_marks_of_looks_go_with_their_run(tmp_path: Path) -> None:
+    looks = [(look_file(1, mark), b"") for mark in (LOOK, TOLD, QUIET)]
+    looked = run(tmp_path, 1, ("rank00000.jsonl", OVER), *looks)
+    current = run(tmp_path, 2)
+    assert remove_old(tmp_path, 1, current.name) == [looked.name]
 
 
 def test_nothing_of_anybody_elses_is_touched(tmp_path: Path) -> None:

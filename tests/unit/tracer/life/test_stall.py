@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import linecache
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from collectrace.records import Record, Stall
+from collectrace.records import Activity, Record, Stall
 from collectrace.tracer.life import stall
 from collectrace.tracer.life.stall import Stalls
 
@@ -30,7 +31,7 @@ def test_a_rank_in_nothing(
 ) -> None:
     written: list[Record] = []
     recorder = SimpleNamespace(sources=None, global_rank=rank, last_t=0, write=written.append)
-    stalls = Stalls(cast(Any, recorder), stall_after=20)
+    stalls = Stalls(cast(Any, recorder), stall_after=20, is_explained=lambda: False)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
     for second in range(1, 32):
         monkeypatch.setattr(stall, "now", lambda second=second: second * SECOND)
@@ -38,6 +39,25 @@ def test_a_rank_in_nothing(
             recorder.last_t = last_call * SECOND
         stalls.check([])
     assert [type(record) for record in written] == [Stall] * expected
+
+
+@pytest.mark.parametrize("is_explained", [False, True])
+def test_a_stall_is_due_to_the_second_and_told_to_who_does_not_know_why(
+    is_explained: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = SimpleNamespace(path=Path("logs/run/rank00001.jsonl"))
+    recorder = SimpleNamespace(global_rank=1, last_t=0, write=lambda _: True, writer=writer)
+    stalls = Stalls(cast(Any, recorder), stall_after=20, is_explained=lambda: is_explained)
+    monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
+    waits = Activity(thread="MainThread", what="call", since=7 * SECOND, op="barrier", seq=3)
+    dues = []
+    for second in (8, 16, 27, 30):
+        monkeypatch.setattr(stall, "now", lambda second=second: second * SECOND)
+        stalls.check([waits])
+        dues.append(stalls.due // SECOND)
+    assert dues == [27, 27, 0, 0]
+    assert stalls.count == 1
+    assert ("Why: " in capsys.readouterr().err) is not is_explained
 
 
 class Loader:

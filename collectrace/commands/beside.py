@@ -1,0 +1,55 @@
+"""What the processes have in common that a traced rank starts beside its job.
+
+They take little of the machine, end in any case, and print nothing by accident.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from typing import Final
+
+WIDTH: Final = 100
+"""Columns of the report: nobody knows where standard error goes."""
+
+LONGEST_HEAD: Final = 30_000
+"""Characters that are printed."""
+
+_LONGEST: Final = 55
+"""Seconds after which it ends itself."""
+
+_MOST_MEMORY: Final = 4 << 30
+"""Bytes of address space that it may take."""
+
+
+def be_modest() -> int:
+    """Limit this process, and return a descriptor of what was standard error.
+
+    Raises:
+        OSError: there is no standard error.
+
+    """
+    screen = os.dup(2)
+    os.set_inheritable(screen, False)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the program may have had it ignored, or blocked
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.alarm(_LONGEST)
+    os.environ["COLUMNS"] = str(WIDTH)
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
+    return screen
+
+
+def show(text: str, screen: int) -> None:
+    """Write to a descriptor; in one piece, as far as it goes: ranks write to the same terminal."""
+    data = text.encode(errors="replace")
+    with contextlib.suppress(OSError):  # nobody reads it any more
+        while data:
+            data = data[os.write(screen, data) :]

@@ -1,0 +1,136 @@
+"""The process that a rank starts to find out what is wrong with its job, from the run's folder.
+
+    FOLDER NUMBER RANK PARENT GRACE PATIENCE
+
+It reads the files of all ranks as ``align`` does, and prints the head of the report on standard
+error, if there is an error that no look before was told of. In the folder it leaves the mark of the
+look with this NUMBER, see ``collectrace.log_folder``. RANK is the rank that has started it, PARENT
+that rank's process. GRACE: seconds in which other ranks may still write what they wait in.
+PATIENCE: seconds that a rank may be busy while others wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from collectrace import internal
+from collectrace.commands import beside
+from collectrace.findings import KINDS, cause_of
+from collectrace.log_folder import LOOK, QUIET, TOLD, look_file
+from collectrace.printable import clean
+from collectrace.report import terminal
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment, Finding
+
+_ATTEMPTS: Final = 3
+
+_PULSE: Final = 1.0
+"""Seconds between two signs of life."""
+
+_AFTER_PARENT: Final = 5
+"""Seconds that it goes on once the process that has started it is gone."""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Compare, print, and leave the mark that this look is over."""
+    began = time.monotonic()
+    name, number, rank, parent, grace, patience = argv
+    folder = Path(name)
+    screen = beside.be_modest()
+    look = folder / look_file(int(number), LOOK)
+    threading.Thread(target=_live, args=(look, int(parent)), daemon=True).start()
+    from collectrace.align import align  # takes a part of the grace
+
+    time.sleep(max(0.0, began + float(grace) - time.monotonic()))
+    read_at, keys = time.time(), list[str]()
+    for _ in range(_ATTEMPTS):  # files go while they are read, where they rotate
+        with internal.survived():
+            alignment = align(folder)
+            errors = _errors(alignment, float(patience))
+            keys = [_key(alignment.findings[n]) for n in errors]
+            known = _known(folder)
+            news = [n for n, key in zip(errors, keys, strict=True) if key not in known]
+            if news:
+                beside.show(_head(alignment, news, folder, int(rank)), screen)
+            break
+    _leave(folder / look_file(int(number), TOLD if keys else QUIET), keys, read_at)
+
+
+def _live(look: Path, parent: int) -> None:
+    """Show other ranks that this look is on, as long as the parent is there."""
+    while os.getppid() == parent:
+        with contextlib.suppress(OSError):
+            os.utime(look)
+        time.sleep(_PULSE)
+    signal.alarm(_AFTER_PARENT)
+
+
+def _errors(alignment: Alignment, patience: float) -> list[int]:
+    """Return the indices of the errors that nothing else led to, and that no slow work explains."""
+    findings = alignment.findings
+    return [
+        n
+        for n, one in enumerate(findings)
+        if one.severity == "error"
+        and cause_of(findings, n) is None
+        and not _may_be_slow(alignment, one, patience)
+    ]
+
+
+def _may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> bool:
+    """Whether ranks wait for others that may do long work, such as an evaluation."""
+    absent = [side for side in finding.sides if side.call is None]
+    if not KINDS[finding.kind].is_absence or not absent:
+        return False
+    if any(side.state not in ("busy", "running") for side in absent):
+        return False
+    there = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
+    waits = [one.held or 0.0 for one in alignment.ranks if one.rank in there]
+    return max(waits, default=0.0) < patience
+
+
+def _key(finding: Finding) -> str:
+    """Return what makes a finding the same in a later look: its words may have other numbers."""
+    group = finding.group.name if finding.group is not None else None
+    return json.dumps([finding.kind, group, finding.seq, finding.suspects])
+
+
+def _known(folder: Path) -> set[str]:
+    """Return the keys of what a person was told by the looks before."""
+    keys = set[str]()
+    for file in folder.glob(f"verdict.*.{TOLD}"):
+        with contextlib.suppress(OSError):
+            keys.update(file.read_text(errors="replace").splitlines())
+    return keys
+
+
+def _head(alignment: Alignment, findings: Sequence[int], folder: Path, rank: int) -> str:
+    from rich.console import Console
+
+    prefix = f"[rank{rank}]: "  # as torch begins the lines of a rank
+    out = io.StringIO()
+    console = Console(file=out, width=beside.WIDTH - len(prefix))
+    terminal.render_head(alignment, console, findings)
+    head = out.getvalue()[: beside.LONGEST_HEAD].rstrip()
+    more = f"more: python -m collectrace.align {clean(str(folder))}"
+    lines = ["collectrace has compared the ranks:", "", *head.splitlines(), "", more]
+    return "".join(f"{(prefix + line).rstrip()}\n" for line in lines)
+
+
+def _leave(mark: Path, keys: Sequence[str], read_at: float) -> None:
+    """Leave a mark in the folder: when the files were read, and the keys of all errors."""
+    with contextlib.suppress(OSError):
+        mark.touch(0o600)
+        with contextlib.suppress(OSError):  # the disk is full: that the look is over is known
+            mark.write_text("".join(f"{key}\n" for key in keys))
+        os.utime(mark, (read_at, read_at))

@@ -1,0 +1,53 @@
+"""The aligner in a process of its own, beside the job: bounded, at low priority, without torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+LIMIT: Final = 60.0
+"""Seconds that it may take."""
+
+_TO_DIE: Final = 5.0
+"""Seconds after which a killed process is waited for no longer: it may hang in a file system."""
+
+_START: Final = (
+    "import sys; sys.path[0] = sys.argv.pop(1); "
+    "from collectrace.commands import {} as d; d.main(sys.argv[1:])"
+)
+"""Not ``-m``: the program's working directory may hold anything."""
+
+
+class AlignerProcess:
+    """A process that runs ``main`` of a module of ``collectrace.commands``.
+
+    It shares the standard error of this process, does not end with it, and ends by itself.
+
+    Raises:
+        OSError: no process can be started.
+
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str]) -> None:
+        package = str(Path(__file__).parents[3])
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(module), package, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            env=environment,
+        )  # fmt: skip
+
+    def is_over(self) -> bool:
+        """Whether it has ended; one that lasts too long is ended."""
+        if self._process.poll() is not None:
+            return True
+        lasts = time.monotonic() - self._began
+        if lasts > LIMIT:
+            self._process.kill()
+        return lasts > LIMIT + _TO_DIE

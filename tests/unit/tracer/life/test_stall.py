@@ -45,8 +45,10 @@ def test_a_rank_in_nothing(
 def test_a_stall_is_due_to_the_second_and_told_to_who_does_not_know_why(
     is_explained: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    writer = SimpleNamespace(path=Path("logs/run/rank00001.jsonl"))
-    recorder = SimpleNamespace(global_rank=1, last_t=0, write=lambda _: True, writer=writer)
+    writer = SimpleNamespace(folder=Path("logs/run"))
+    recorder = SimpleNamespace(
+        sources=None, global_rank=1, last_t=0, write=lambda _: True, writer=writer
+    )
     stalls = Stalls(cast(Any, recorder), stall_after=20, is_explained=lambda: is_explained)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
     waits = Activity(thread="MainThread", what="call", since=7 * SECOND, op="barrier", seq=3)

@@ -58,13 +58,13 @@ def test_a_torch_without_distributed_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_nothing_is_patched_where_it_is_refused(
     monkeypatch: pytest.MonkeyPatch, entry: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
+    switch = importlib.import_module("collectrace.tracer.switch")
     monkeypatch.delattr(torch._C.DispatchKeySet, "raw_repr")
     before = dist.all_reduce, dist.Work.wait, sys.exit, torch.Tensor.backward
     entry()
     assert "not traced" in caplog.text
     assert "raw_repr" in caplog.text
     assert (dist.all_reduce, dist.Work.wait, sys.exit, torch.Tensor.backward) == before
-    switch = importlib.import_module("collectrace.tracer.switch")
     assert switch.current() is None
     assert not switch._undos
 

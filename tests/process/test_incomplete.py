@@ -97,7 +97,7 @@ def test_files_that_were_copied_one_after_the_other(tmp_path: Path) -> None:
         assert [one.ended for one in alignment.ranks if one.rank == 0] == [ended]
     # Copied at one time, they show what rank 0 was in.
     whole = align(gather(tmp_path, tmp_path / "whole"))
-    assert whole.findings[0].headline.startswith("rank 0 was busy (")
+    assert whole.findings[0].headline.startswith("rank 0 slept (")
 
 
 def test_a_header_has_the_number_of_its_file(tmp_path: Path) -> None:

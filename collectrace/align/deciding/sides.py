@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
+from collectrace import findings
 from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames, timeline
@@ -160,7 +161,8 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
     if len(sides) < 2:
         return None
-    return End(sides[0].ranks[0], sides[0].call), End(sides[-1].ranks[0], sides[-1].call)
+    rank = sides[0].ranks[0]
+    return End(rank, sides[0].call), _Sides(case).most_alike(rank, sides[-1])
 
 
 class _Sides:
@@ -254,6 +256,29 @@ class _Sides:
             (one for one in nexts if here is None or (one and one.where != here.where)), None
         )
         yield from _pair((rank, rank), (made, made), (at, at), [here, usual])
+
+    def most_alike(self, rank: int, side: findings.Side) -> End:
+        """Return the rank of a side that has run most of the lines of another rank, and its call.
+
+        The ranks of a side may make the call from different lines, as a collective's root does.
+        """
+        call, first = side.call, End(side.ranks[0], side.call)
+        if not isinstance(call, Call) or call.peer is not None:
+            return first
+        stream = StreamKey(call.group, call.device)
+        made = ((one, self._case.call(one, stream, call.seq)) for one in side.ranks[:_MOST_RANKS])
+        own = {one: call for one, call in made if call is not None}
+        if len({self._case.stack(one, call) for one, call in own.items()}) < 2:
+            return first
+        mine = {one.place for one in self._before(End(rank, None))}
+        peer = max(
+            own,
+            key=lambda one: (
+                len(mine & {entry.place for entry in self._before(End(one, None))}),
+                one != call.root,
+            ),
+        )
+        return End(peer, own[peer])
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
         """Return the ranks that run most of the same lines as a rank."""

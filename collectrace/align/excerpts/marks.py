@@ -245,8 +245,13 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
             note = f"{WHO}: {_asked_for(case, finding, side)}"
             yield Mark(frames.of_sites([side.site]), "call", note, side.ranks)
         return
-    stack = _stack(side.stack or (), call.site)
-    for rank in side.ranks if stack else ():
+    for rank in side.ranks:
+        own = case.call(rank, StreamKey(call.group, call.device), call.seq)
+        # Ranks may make one call from several lines, as the root of a collective does.
+        of_rank = case.stack(rank, own) if own is not None and call.peer is None else ()
+        stack = _stack(of_rank or side.stack or (), call.site)
+        if not stack:
+            continue
         standing = case.standings[rank]
         waits = next((w for w in standing.waiting if _is_of(w, call)), None)
         held = _held(standing, waits.since if waits is not None else None)

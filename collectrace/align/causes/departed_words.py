@@ -52,7 +52,8 @@ def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
         is_loop = deciders.form(one) == "loop"
         by_rank = not is_led and deciders.origin(one) == "rank"
         is_agreed = deciders.origin(one) == "agreed"
-        return is_agreed, one.site in sites, ended and not is_loop, by_rank
+        is_value = deciders.form(one) == "value"
+        return is_agreed, one.site in sites, ended and not is_loop, is_value, by_rank
 
     return min(ranked, key=order, default=None)
 

@@ -389,6 +389,10 @@ class RankStack:
     held: float = 0.0
     """Seconds since the last call of these ranks, the longest; 0: not known."""
 
+    waits_for: str | None = None
+    """What they wait for, which is no call: ``file lock /data/a.lock, held by process 47``; null:
+    not known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final
 
 from collectrace import words
@@ -98,10 +99,12 @@ def stacks(finding: Finding) -> Iterator[Grid]:
         told = ", ".join(filter(None, (held, _UNTIL[one.left])))
         left = len(one.frames) - len(frames)
         if len(frames) > 1:
+            rows = [(text.short_site(site), text.clean(name)) for site, _, name in frames]
+            waits = [(text.clean(one.waits_for),)] if one.waits_for else []
             yield Grid(
                 f"stack of {words.ranks(one.ranks)}{f' ({told})' if told else ''}",
-                (),
-                tuple((text.short_site(site), text.clean(name)) for site, _, name in frames),
+                ("", "", "waits for") if waits else (),
+                tuple((*row, *more) for row, more in zip_longest(rows, waits, fillvalue=())),
                 rest=f"called by {words.counted(left, 'more function')}" if left else "",
             )
 

@@ -41,8 +41,10 @@ def stacks(case: Case, finding: Finding, program: Program) -> tuple[RankStack, .
             continue
         since = standing.last_issued
         held = max(0, standing.end - since) / 1e9 if since is not None else 0.0
-        key = frames, seen.left
-        known = found.setdefault(key, RankStack(ranks=(), frames=frames, left=seen.left))
+        awaited = standing.host_wait.what if standing.host_wait is not None else None
+        first = RankStack(ranks=(), frames=frames, left=seen.left, waits_for=awaited)
+        key = frames, seen.left, awaited
+        known = found.setdefault(key, first)
         found[key] = replace(known, ranks=(*known.ranks, rank), held=max(known.held, held))
     return tuple(found.values())[:_MOST]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from collectrace.align.causes import phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
@@ -62,6 +63,12 @@ def of_forward(case: Case, stack: Sequence[str]) -> int:
     at = next((n for n, frame in outer if runs_backward(case, frame)), 0)
     methods = [chains.method(frame) for frame in stack[:at]]
     return at if "forward" in methods and methods[-1] != "backward" else 0
+
+
+def is_alone(case: Case, frame: str) -> bool:
+    """Whether the statement of a frame calls nothing but ``backward()``, and so runs no forward."""
+    text = phrases.text(case, frame)
+    return text.endswith(".backward()") and text.count("(") == 1
 
 
 def left_exchanges(situation: Situation, step: Step) -> int:

@@ -46,9 +46,8 @@ def _within(situation: Situation, step: Step) -> str:
     at = backwards.of_forward(situation.case, stack)
     if not at:
         return ""
-    text = phrases.text(situation.case, stack[at])
-    is_only_backward = text.endswith(".backward()") and text.count("(") == 1
-    is_it = is_only_backward or _ran_before(situation, step, stack[:at])
+    is_alone = backwards.is_alone(situation.case, stack[at])
+    is_it = is_alone or _ran_before(situation, step, stack[:at])
     return chains.site(stack[at]) if is_it else ""
 
 

@@ -38,7 +38,7 @@ def find(situation: Situation) -> Found | None:
             continue
         stack = side.stack or ()
         at = backwards.of_forward(situation.case, stack)
-        if at:
+        if at and backwards.is_alone(situation.case, stack[at]):
             return side.ranks[0], chains.site(stack[at])
     return None
 

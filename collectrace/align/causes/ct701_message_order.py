@@ -68,11 +68,22 @@ def words(situation: Situation, found: Cycle) -> Words:
     else:
         ops = sorted({one.op for one in made})
         each = f"each waits in its {' or '.join(ops)}"
+    first_time = _first_time(situation, found)
+    why, fixes = _decided(situation) if not first_time else (first_time, ())
     return Words(
         f"{who} disagree on the order of messages: {each} first",
-        (wait_cycle.waits(situation), *_first_time(situation, found)),
-        _fixes(found, made),
+        (wait_cycle.waits(situation), *why),
+        (*fixes, *_fixes(found, made))[:3],
     )
+
+
+def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which condition, not on the rank, let a rank do otherwise, and what to change."""
+    first = departed_words.decider(situation)
+    if first is None or deciders.form(first) != "condition" or deciders.origin(first) == "rank":
+        return (), ()
+    fix = f"Let both ends of the message decide alike at {deciders.quoted(first)}."
+    return deciders.reasons(situation, [first])[:2], (fix,)
 
 
 def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:

@@ -65,8 +65,14 @@ class Answer:
 
 
 def joined(one: Decision, other: Decision) -> Decision:
-    """Return a decision with what another one of its line depends on, too."""
-    return replace(one, origins=origins.sorted_by_weight({*one.origins, *other.origins}))
+    """Return a decision with what another one of its line depends on, too.
+
+    If either asks for the rank itself, no line before it does.
+    """
+    both = {*one.origins, *other.origins}
+    asks = any(part.origin is Origin.RANK and part.comes_from is None for part in (one, other))
+    comes_from = None if asks else one.comes_from
+    return replace(one, origins=origins.sorted_by_weight(both), comes_from=comes_from)
 
 
 IMPORTS: Final = ast.Import, ast.ImportFrom

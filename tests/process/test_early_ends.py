@@ -50,7 +50,7 @@ def test_one_rank_crashes_before_it_joins(ranks: Ranks) -> None:
 def test_all_ranks_crash_before_they_join(ranks: Ranks) -> None:
     ran = ranks.script(SCRIPT, "0", "1", launch=TORCHRUN, exits=1)
     alignment = align(ran.logs)
-    told = [(f.kind, f.suspects) for f in alignment.findings]
+    told = [(f.kind, f.suspects) for f in alignment.findings if f.kind != "evidence_gap"]
     # torchrun may end the later one before it has come to the line.
     assert told in ([("raised", ())], [("missing_call", (0,))], [("missing_call", (1,))])
     assert all("FileNotFoundError" in (f.cause or "") for f in alignment.findings)
@@ -77,6 +77,7 @@ def test_nobody_comes_to_a_group(status: int, what: str, ranks: Ranks) -> None:
         assert len(log.of(type(log.records[0]))) == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_a_rank_starts_is_not_that_rank(ranks: Ranks) -> None:
     ran = ranks.script(HELPER, launch=TORCHRUN)
     assert [log.path.name for log in ran.files] == ["rank00000.jsonl", "rank00001.jsonl"]

@@ -140,6 +140,7 @@ def test_an_exception_that_ends_one_rank_is_explained(tmp_path: Path) -> None:
         assert "rank 1 ended with ValueError" not in told, "nobody is to ask"
 
 
+@pytest.mark.slow
 def test_an_exception_of_all_ranks_needs_no_verdict(tmp_path: Path) -> None:
     script = f"""{PATIENT}
 dist.all_reduce(torch.ones(1))
@@ -154,6 +155,7 @@ raise ValueError("bad option")
         assert marks(tmp_path, TOLD) == []
 
 
+@pytest.mark.slow
 def test_a_rank_of_multiprocessing_that_raises_is_explained(tmp_path: Path) -> None:
     script = f"""
 import os, sys, time
@@ -204,6 +206,7 @@ dist.broadcast(torch.zeros(1), 0, group=group) if rank else dist.barrier(group=g
 """
 
 
+@pytest.mark.slow
 def test_another_rank_takes_over_from_one_that_dies(tmp_path: Path) -> None:
     # Rank 2 stalls first, by itself.
     with shared(tmp_path, DIES, 3, stall_after=3) as ranks:
@@ -231,6 +234,7 @@ def test_ranks_that_compare_notes_explain_it_once(tmp_path: Path) -> None:
         assert marks(tmp_path, LOOK) == []
 
 
+@pytest.mark.slow
 def test_where_each_rank_has_a_folder_of_its_own_nothing_is_read(tmp_path: Path) -> None:
     with Apart(tmp_path, BEGIN + HANGS, online=0, heartbeat=0.5, stall_after=1) as ranks:
         ranks.wait_for(lambda: all(ranks.said(rank).count("Why: ") >= 3 for rank in range(2)))
@@ -326,6 +330,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_a_look_does_not_outlive_its_job_for_long(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

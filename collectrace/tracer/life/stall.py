@@ -140,11 +140,11 @@ class Stalls:
 
 def stacks() -> dict[str, list[str]]:
     """The Python stack of every thread but the tracer's own, innermost last."""
-    # No variable may hold the frames: the function's own is among them, and would keep them all.
-    return {
-        name: _lines(sys._current_frames().get(ident))
-        for ident, name in kernel_waits.names().items()
-    }
+    named, frames = kernel_waits.names(), sys._current_frames()
+    try:
+        return {name: _lines(frames.get(ident)) for ident, name in named.items()}
+    finally:
+        frames.clear()  # the function's own frame is among them, and would keep them all
 
 
 def _lines(frame: FrameType | None) -> list[str]:

@@ -14,6 +14,8 @@ SIZE: Final = 55
 UNSTEADY: Final[Mapping[str, str]] = {
     "sharded/tensor_parallel_other_inputs": "one of its two groups may crash before the other has "
     "got so far, and then they are two findings",
+    "p2p/refit_in_order_of_the_dict": "gloo aborts the ranks that get another size, perhaps before "
+    "rank 0 has sent, and then it is not seen in which order that would send",
 }
 """Runs that are not made by default: what their verdict depends on, beside the program."""
 

@@ -40,6 +40,7 @@ WORDS: Final = {
     "loops/class_without_a_sample": _COUNT,
     "loops/epoch_begun_without_the_note": _HANDLER,
     "loops/epoch_shorter_than_before": _HANDLER,
+    "loops/nothing_behind_a_try": _HANDLER,
     "loops/nothing_to_go_through": _COUNT,
     "loops/record_that_does_not_parse": _HANDLER,
     "loops/refused_after_it_was_announced": _HANDLER,

@@ -114,17 +114,18 @@ def _in_block(situation: Situation) -> Entered | None:
 
 def _guard(head: ast.With, frame: str) -> str:
     """Return `` inside `if is_new:` (train.py:39)``, the innermost around a line of a block."""
-    line = chains.line(frame)
-    found = [
+    file, line = chains.split(chains.site(frame))
+    around = (
         one
         for one in ast.walk(head)
         if isinstance(one, ast.If) and one.body[0].lineno <= line <= (one.end_lineno or 0)
-    ]
-    if not found:
+    )
+    inner = max(around, key=lambda one: one.lineno, default=None)
+    if inner is None:
         return ""
-    inner = max(found, key=lambda one: one.lineno)
-    site = f"{chains.file(frame)}:{inner.lineno}"
-    return f" inside {phrases.statement(f'if {ast.unparse(inner.test)}:', site)}"
+    return (
+        f" inside {phrases.statement(f'if {ast.unparse(inner.test)}:', f'{file}:{inner.lineno}')}"
+    )
 
 
 def _with_at(situation: Situation, frame: str) -> ast.With | None:

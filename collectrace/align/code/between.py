@@ -64,8 +64,6 @@ class Side:
     """Name of the function of the next call: a line may make one of several; empty: not known."""
     is_direct: bool = False
     """The rank made no other call in between, in any group."""
-    is_quiet: bool = False
-    """No recorded call of the rank raised between its last and its next call."""
 
     @property
     def stack(self) -> Stack:
@@ -132,8 +130,6 @@ class Between:
         """Such a condition was met."""
         self._is_direct = all(side.is_direct for side in sides)
         """No way leads through another call that every rank records."""
-        self._is_quiet = all(side.is_quiet for side in sides)
-        """No recorded call raised."""
         self._may_exit = False
         """A function that is not known may end the process."""
         self._raised: dict[int, Edge] = {}
@@ -287,14 +283,7 @@ class Between:
         """Return the edges of a step that the records do not rule out."""
         plain = self._plain(step)
         again = self._shared.intersection(self.paths.loops(plain))
-        is_quiet = (
-            self._is_quiet and called_name(self.paths.owner(plain)[1].tree) in calls.COLLECTIVES
-        )
-        return (
-            edge
-            for edge in self._all_edges(step)
-            if self._plain(edge.target) not in again and not (is_quiet and edge.is_exception)
-        )
+        return (edge for edge in self._all_edges(step) if self._plain(edge.target) not in again)
 
     def _all_edges(self, step: int) -> Iterator[Edge]:
         """Return the edges of a step, with those to the next calls of the sides."""

@@ -141,9 +141,7 @@ def called_name(tree: ast.AST | None) -> str:
     return tree.id if isinstance(tree, ast.Name) else ""
 
 
-def reached(
-    starts: Sequence[Node], *, through_yields: bool, through_raises: bool = True
-) -> frozenset[int]:
+def reached(starts: Sequence[Node], *, through_yields: bool) -> frozenset[int]:
     """Return the numbers of the nodes that control reaches from some nodes, these included."""
     seen: set[int] = set()
     todo = list(starts)
@@ -155,16 +153,6 @@ def reached(
         if node.kind is Kind.YIELD and not through_yields:
             continue
         todo += (target for _, target in node.edges)
-        if node.raises is not None and through_raises:
+        if node.raises is not None:
             todo.append(node.raises)
     return frozenset(seen)
-
-
-def returns(graph: Graph, start: Node, *, raises: bool = True) -> set[int]:
-    """Return the ``id`` of each statement after which a function may return, from a step on.
-
-    ``raises``: whether exceptions may be raised on the way.
-    """
-    seen = reached([start], through_yields=True, through_raises=raises)
-    last = (n for n in graph.nodes if any(target is graph.exit for _, target in n.edges))
-    return {id(n.tree) for n in last if n.number in seen}

@@ -29,10 +29,6 @@ _COMPUTES: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 
 
-_VIEWS: Final = ("keys", "values", "items")
-"""Methods whose result has as many items as their object."""
-
-
 class _UnknownError(Exception):
     """The recorded values do not tell."""
 
@@ -80,8 +76,6 @@ class _Evaluation:
                 return self._called(name, [self.of(one) for one in args])
             case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
                 return _number(self.of(inner))
-            case ast.Call(func=ast.Attribute(value=inner, attr=attr), args=[]) if attr in _VIEWS:
-                return self.of(inner)
             case _:
                 raise _UnknownError
 
@@ -100,8 +94,10 @@ class _Evaluation:
 
     def _called(self, name: str, given: list[_Value]) -> _Value:
         match name, given:
-            case "len" | "enumerate" | "list" | "tuple" | "reversed" | "sorted", [one]:
-                return _length(one) if name == "len" else one
+            case "len", [one]:
+                return _length(one)
+            case "enumerate" | "list" | "tuple" | "reversed" | "sorted", [one]:
+                return one
             case "range", [_, *_]:
                 return range(*map(_whole, given))
             case "zip", [_, *_]:
@@ -115,7 +111,7 @@ class _Evaluation:
 def _plain(value: _Value) -> _Value:
     """Return a recorded value; of a tensor of one element its number."""
     number = value.get("value") if isinstance(value, dict) else value
-    if isinstance(number, str) and value["type"] == "float":
+    if isinstance(number, str) and value.get("type") == "float":
         return float(number)
     return number if isinstance(number, int | float) else value
 

@@ -19,7 +19,7 @@ from collectrace.align.code.conditions import (
     is_comprehended,
 )
 from collectrace.align.code.files import Function
-from collectrace.align.code.graph import Kind, called_name, returns
+from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
 from collectrace.align.code.places import Agreements, Place, Site, Source, whatever_order
@@ -374,14 +374,12 @@ class _Trace:
         if definitions is None or depth > _DEEPEST - 4 or definitions.graph.is_generator:
             yield Source(place, Origin.UNKNOWN)
             return
-        usual = returns(definitions.graph, definitions.graph.entry, raises=False)
         for node in definitions.graph.nodes:
             value: ast.AST | None = condition_of(node)
             if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
                 value = node.tree.value
             inner = Place(callee, node, None)
-            # A handler that leads to the same returns, as one that tries again, chooses none.
-            if node.kind is Kind.HANDLER and returns(definitions.graph, node) != usual:
+            if node.kind in (Kind.HANDLER, Kind.DISPATCH):
                 yield Source(place, Origin.EXCEPTION, inner)
             for one in self.follow(value, inner, depth + 3) if value else ():
                 # ``return found`` shows less than the line that gives it its value.

@@ -6,7 +6,6 @@ asks ``code`` what can have decided between them.
 - ``timeline`` lists the calls of a rank in the order of its program.
 - ``habits`` says what a rank usually does after a call.
 - ``endings`` says what a rank did if it made no further call.
-- ``noted`` rules out exceptions that would have left a note.
 - ``sides`` finds the last call that two sides had in common, and what each did next.
 - ``frames`` reads the stacks of records.
 - ``libraries`` adds the frames of libraries to the user's.

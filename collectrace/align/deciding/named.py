@@ -17,7 +17,6 @@ from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.held import Levels, held, is_one_iteration
-from collectrace.align.deciding.noted import is_ruled_out, quiet
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -62,8 +61,7 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
         return Decided()
     pair, answer = found
     levels = _levels(case, pair)
-    left = (one for one in answer.decisions if not is_ruled_out(case, program, pair, one))
-    told = (_told(program, pair, one, levels) for one in left)
+    told = (_told(program, pair, one, levels) for one in answer.decisions)
     owners = libraries.owners(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
@@ -92,7 +90,7 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         is_shared = partial(is_one_iteration, _levels(case, pair))
-        own = quiet(case, pair)
+        own = pair.one, pair.two
         whole = libraries.added(case.evidence.source_files, *own)
         # A library's code may be too much to follow; the user's own tells what it can.
         for one, two in dict.fromkeys([whole, own]):

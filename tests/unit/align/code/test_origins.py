@@ -154,19 +154,3 @@ def test_the_result_of_an_all_reduce_is_agreed_if_the_records_say_so() -> None:
 def test_a_result_that_is_changed_since_is_not_agreed() -> None:
     changed = REDUCED.replace("if flag", "flag[0] = local()\nif flag")
     assert Origin.AGREED not in origins_of(changed, All())
-
-
-@pytest.mark.parametrize(
-    ("handled", "expected"),
-    [("pass", False), ("continue", False), ("return None", True), ("break", True)],
-)
-def test_a_handler_chooses_the_result_if_it_leads_to_another_return(
-    handled: str, *, expected: bool
-) -> None:
-    text = (
-        "def fetch(name):\n    for _ in range(3):\n        try:\n            return read(name)\n"
-        f"        except OSError:\n            {handled}\n"
-        f"    {'return []' if handled == 'break' else 'raise RuntimeError'}\n"
-        "rows = fetch('a')\nif rows:  # HERE\n    pass"
-    )
-    assert (Origin.EXCEPTION in origins_of(text)) is expected

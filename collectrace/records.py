@@ -572,6 +572,11 @@ class Exit(Record):
     dropped: int = _doc("records lost because writing failed", default=0)
     failures: int = _doc("internal failures of the tracer", default=0)
 
+    @property
+    def is_interrupt(self) -> bool:
+        """Whether SIGINT ended the rank: from Ctrl-C or a launcher, no failure of its own."""
+        return self.error == KeyboardInterrupt.__name__
+
 
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls

@@ -144,8 +144,7 @@ class Session:
         Nothing is watched: when an interpreter exits, no thread can be started.
         """
         has_failed = last.reason == "exception" or last.code
-        by_hand = last.error == KeyboardInterrupt.__name__
-        if not has_failed or by_hand or self._finished or self._is_fork or not self.live:
+        if not has_failed or last.is_interrupt or self._finished or self._is_fork or not self.live:
             return None
         rank = own_process.launched_as()
         return None if rank is None else self._open(rank, groups.environment_int("WORLD_SIZE"))
@@ -274,13 +273,11 @@ class Session:
             recorder.works.forget_all()
             self.recorder = None
             if self._member is not None:
-                is_users = last.error == KeyboardInterrupt.__name__
-                self._member.leave(failed=last.reason == "exception" and not is_users)
+                self._member.leave(failed=last.reason == "exception" and not last.is_interrupt)
 
     def explain(self, last: records.Exit) -> bool:
         """The record has ended: have the ranks compared if an exception was why."""
-        is_users = last.error == KeyboardInterrupt.__name__
-        if self._reporter is None or last.reason != "exception" or is_users:
+        if self._reporter is None or last.reason != "exception" or last.is_interrupt:
             return False
         return self._reporter.explain()
 

@@ -12,7 +12,6 @@ from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import detail
-from collectrace.align.ranks.last_seen import is_interrupt
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
@@ -126,7 +125,7 @@ def interrupted(situation: Situation) -> tuple[str, ...]:
     by_hand = [
         rank
         for rank in situation.candidate.present
-        if (end := standings[rank].exit) is not None and is_interrupt(end)
+        if (end := standings[rank].exit) is not None and end.is_interrupt
     ]
     if not by_hand:
         return ()

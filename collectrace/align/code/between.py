@@ -25,7 +25,7 @@ from collectrace.align.code.graph import (
     Way,
     called_name,
 )
-from collectrace.align.code.paths import Context, Edge, Paths
+from collectrace.align.code.paths import ONE, TWO, Context, Edge, Paths
 from collectrace.align.code.places import Place
 from collectrace.align.code.program import Level, Program, Stack
 from collectrace.align.code.rank_conditions import outcome_on
@@ -36,9 +36,6 @@ _UNWINDING: Final = (1 << 50, 1 << 51)
 _ANY: Final = sum(_UNWINDING)
 
 _RAISES: Final = Outcome(Way.RAISED)
-
-_WAYS: Final[dict[bool | None, Outcome]] = {True: TAKEN, False: NOT_TAKEN}
-"""The outcome of a test by its value."""
 
 
 class Finished(NamedTuple):
@@ -230,7 +227,7 @@ class Between:
         ends = {
             step: [
                 Edge(target, NEXT, False)
-                for mark, target in zip((branches.ONE, branches.TWO), TARGETS, strict=True)
+                for mark, target in zip((ONE, TWO), TARGETS, strict=True)
                 if lead & mark
             ]
             for step, lead in leads.items()
@@ -310,14 +307,12 @@ class Between:
     def _open(self, edges: Iterable[Edge], context: Context, node: Node) -> Iterator[Edge]:
         """Return the ways on from a test, each for the sides on which it may have this outcome."""
         place = Place(context.function, node, context)
-        known = [
-            outcome_on(self._program, node.tree, place, rank) if self._asks_rank else None
-            for rank in self._ranks
-        ]
-        marks = [(branches.ONE, _WAYS.get(known[0])), (branches.TWO, _WAYS.get(known[1]))]
+        other: dict[int, Outcome | None] = {}  # by side the outcome that it cannot have
+        for side, rank in zip((ONE, TWO), self._ranks, strict=True):
+            is_true = outcome_on(self._program, node.tree, place, rank) if self._asks_rank else None
+            other[side] = None if is_true is None else NOT_TAKEN if is_true else TAKEN
         for edge in edges:
-            tests = edge.outcome in _WAYS.values()
-            closed = sum(mark for mark, way in marks if tests and way not in (None, edge.outcome))
+            closed = sum(side for side, way in other.items() if way == edge.outcome)
             self._is_closed |= closed > 0
             yield edge._replace(sides=edge.sides & ~closed)
 

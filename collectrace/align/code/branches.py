@@ -16,14 +16,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from collectrace.align.code.paths import MOST_STEPS, Edge
+from collectrace.align.code.paths import BOTH, MOST_STEPS, ONE, TWO, Edge
 
 TARGETS: Final = (1 << 60, (1 << 60) + 1)
 """The steps that stand for the next call of either side."""
-
-ONE: Final = 1
-TWO: Final = 2
-BOTH: Final = ONE | TWO
 
 _T = TypeVar("_T", bound=Hashable)
 

@@ -32,7 +32,7 @@ from collectrace.align.code.decisions import (
 from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
-from collectrace.align.code.paths import Context, Edge
+from collectrace.align.code.paths import BOTH, ONE, TWO, Context, Edge
 from collectrace.align.code.places import Agreements, Nothing, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
@@ -156,7 +156,7 @@ class _Naming:
             return
         edges = self._region.edges[branch.step]
         parts = self._parts(branch.step)
-        outcomes = [self._outcome(parts, one) for one in (branches.ONE, branches.TWO)]
+        outcomes = [self._outcome(parts, one) for one in (ONE, TWO)]
         found, comes_from = self._origins(context, node, edges)
         by_rank = self._is_alike_by_rank(context, node, found)
         if by_rank:
@@ -277,7 +277,7 @@ class _Naming:
             _, node = self._between.owner(step)
             lead = self._region.leads[step]
             if node.kind is Kind.HANDLER:
-                if lead not in (normal, 0) or lead == branches.BOTH:
+                if lead not in (normal, 0) or lead == BOTH:
                     yield step, lead
                 continue
             if node.kind in (Kind.FINALLY, Kind.UNWIND) and block is None:
@@ -330,6 +330,6 @@ def _handled(handler: Node, lead: int, normal: int) -> Outcomes:
     entered = Outcome(way, line=handler.line)
     outcomes = [
         Outcome(Way.NO_HANDLER) if not lead & mark else None if normal & mark else entered
-        for mark in (branches.ONE, branches.TWO)
+        for mark in (ONE, TWO)
     ]
     return outcomes[0], outcomes[1]

@@ -35,8 +35,7 @@ class Decision:
     """The line, without indentation."""
     function: str
     """Qualified name."""
-    outcomes: tuple[Outcome | None, Outcome | None]
-    """What it did on either side; None: it may have done several things."""
+    outcomes: Outcomes
     origins: tuple[Origin, ...]
     """What it depends on, the most telling first."""
     strength: Strength = Strength.POSSIBLE

@@ -27,6 +27,12 @@ _WAYS_OF_ENDED: Final = {Kind.LOOP: (Way.ENDED,), Kind.UNWIND: (Way.HANDLER,)}
 suppresses an exception by ending."""
 
 
+ONE: Final = 1
+TWO: Final = 2
+BOTH: Final = ONE | TWO
+"""The sides that are compared, as bits."""
+
+
 @dataclass(eq=False, slots=True)
 class Context:
     """A function below a certain chain of calls."""
@@ -52,8 +58,8 @@ class Edge(NamedTuple):
     target: int
     outcome: Outcome
     is_exception: bool
-    sides: int = 3
-    """The sides that can take it: a sum of ``branches.ONE`` and ``branches.TWO``."""
+    sides: int = BOTH
+    """The sides that can take it: ``ONE``, ``TWO`` or both."""
 
 
 class Paths:

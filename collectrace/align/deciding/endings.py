@@ -7,7 +7,7 @@ from collectrace.align.code.between import Finished, Raised
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.ranks import detail
-from collectrace.align.ranks.last_seen import is_interrupt, last_seen
+from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing
 from collectrace.dumps import MAIN
 from collectrace.records import ENDED
@@ -25,7 +25,7 @@ def ending(standing: Standing) -> Finished | Raised | Stack | None:
     if leaving is not None and leaving.reason == "finished":
         # sys.exit() is an exception, too: its line is known.
         return Finished()
-    if leaving is not None and leaving.reason == "exception" and not is_interrupt(leaving):
+    if leaving is not None and leaving.reason == "exception" and not leaving.is_interrupt:
         read = {one.reason: values for one, values in log.values.items() if one.thread == MAIN}
         values = read.get(ENDED)
         if values is not None and values.functions and not values.functions_left_out:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, NamedTuple
 
 from collectrace import findings
@@ -242,9 +241,9 @@ class _Sides:
         rows: dict[tuple[Key, int], Entry] = {
             (one.key, one.seq): one for one in theirs if isinstance(one.key, StreamKey)
         }
-        usual = (made[n + 1] for n in alike(made, len(made) - 1))
-        met = ((one, rows.get((one.key, one.seq))) for one in usual)
-        return any(it is not None and it.stack == here != one.stack for one, it in islice(met, 1))
+        usual = next((made[n + 1] for n in alike(made, len(made) - 1)), None)
+        met = rows.get((usual.key, usual.seq)) if usual is not None else None
+        return usual is not None and met is not None and met.stack == here != usual.stack
 
     def after(self, rank: int, entry: Entry) -> Iterator[Pair]:
         """Return the sides of a rank that did otherwise after a call than each time before."""
@@ -266,25 +265,23 @@ class _Sides:
         if not isinstance(call, Call) or call.peer is not None:
             return first
         stream = StreamKey(call.group, call.device)
-        made = ((one, self._case.call(one, stream, call.seq)) for one in side.ranks[:_MOST_RANKS])
-        own = {one: call for one, call in made if call is not None}
-        if len({self._case.stack(one, call) for one, call in own.items()}) < 2:
+        found = {one: self._case.call(one, stream, call.seq) for one in side.ranks[:_MOST_RANKS]}
+        own = {one: made for one, made in found.items() if made is not None}
+        if len({self._case.stack(one, made) for one, made in own.items()}) < 2:
             return first
-        mine = {one.place for one in self._before(End(rank, None))}
-        peer = max(
-            own,
-            key=lambda one: (
-                len(mine & {entry.place for entry in self._before(End(one, None))}),
-                one != call.root,
-            ),
-        )
+        made = self._before(End(rank, None))
+        peer = max(own, key=lambda one: (self._shared_lines(made, one), one != call.root))
         return End(peer, own[peer])
+
+    def _shared_lines(self, made: Sequence[Entry], other: int) -> int:
+        """Return how many of the lines of some calls another rank has run."""
+        theirs = {one.place for one in self._before(End(other, None))}
+        return len(theirs.intersection(one.place for one in made))
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
         """Return the ranks that run most of the same lines as a rank."""
-        mine = {one.place for one in made}
         alike = {
-            other: len(mine & {one.place for one in self._before(End(other, None))})
+            other: self._shared_lines(made, other)
             for other in list(self._case.evidence.logs)[:_MOST_RANKS]
             if other != rank
         }

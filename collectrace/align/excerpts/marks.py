@@ -254,7 +254,7 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
             continue
         standing = case.standings[rank]
         waits = next((w for w in standing.waiting if _is_of(w, call)), None)
-        held = _held(standing, waits.since if waits is not None else None)
+        held = seconds_in(standing, waits.since if waits is not None else None)
         does = f" waited{HELD}" if held >= _WORTH_TELLING else ""
         if waits is not None and standing.state == "blocked":
             does = _waits(waits)
@@ -323,7 +323,7 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
             told = described(case, call) if isinstance(call, Call) else waiting.op
             note = f"{WHO}{_waits(waiting)}: {told}"
             if stack:
-                yield Mark(stack, "place", note, rank, _held(standing, waiting.since))
+                yield Mark(stack, "place", note, rank, seconds_in(standing, waiting.since))
         return
     last = ending(standing) if state in ("raised", "busy", "died", "silent") else None
     call = standing.last_call
@@ -337,7 +337,7 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
         note = _HERE[seen.left if seen is not None else "stall"]
         if state != "busy":
             note = f"{WHO}: last seen here{HELD}"
-        yield Mark(tuple(last), "place", note, rank, _held(standing, standing.last_issued))
+        yield Mark(tuple(last), "place", note, rank, seconds_in(standing, standing.last_issued))
     elif state in ("died", "silent") and call is not None:
         stack = _stack(case.stack(standing.rank, call), call.site)
         if stack:
@@ -358,7 +358,7 @@ def _stack(recorded: Sequence[str], site: str | None) -> Stack:
     return frames.of_stack(recorded) or frames.of_sites([site or ""])
 
 
-def _held(standing: Standing, since: int | None) -> float:
+def seconds_in(standing: Standing, since: int | None) -> float:
     """Return for how many seconds a rank has been in something; 0: that is not known."""
     if patience.are_undated([standing.log]):
         return 0.0

@@ -10,6 +10,7 @@ from typing import Final
 from collectrace import dumps
 from collectrace.align.code.files import Frame, Gap
 from collectrace.align.code.program import Program
+from collectrace.align.excerpts.marks import seconds_in
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.last_seen import last_seen
@@ -39,8 +40,7 @@ def stacks(case: Case, finding: Finding, program: Program) -> tuple[RankStack, .
         seen = last_seen(standing.log) if standing.state in _STATES else None
         if seen is None or not (frames := _shown(program, rank, detail.whole_at_work(seen.stacks))):
             continue
-        since = standing.last_issued
-        held = max(0, standing.end - since) / 1e9 if since is not None else 0.0
+        held = seconds_in(standing, standing.last_issued)
         awaited = standing.host_wait.what if standing.host_wait is not None else None
         first = RankStack(ranks=(), frames=frames, left=seen.left, waits_for=awaited)
         key = frames, seen.left, awaited

@@ -30,7 +30,7 @@ def candidates(case: Case) -> list[Candidate]:
     """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, incomplete rows."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
-    in_making = {edge.waiting.group for edge in absorbed if _is_creation(edge)}
+    in_making = {edge.waiting.group for edge in absorbed if edge.waiting.is_creation}
     found = [
         _of_conflict(case, conflict)
         for conflict in case.comparison.conflicts
@@ -213,13 +213,9 @@ def is_of_groups(case: Case, cycle: Cycle) -> bool:
     members = {frozenset(group.ranks) for group in groups if group is not None}
     return (
         len(members) == len(cycle) > 2
-        and all(_is_creation(edge) for edge in cycle)
+        and all(edge.waiting.is_creation for edge in cycle)
         and all(is_local(edge.waiting.group) for edge in cycle)
     )
-
-
-def _is_creation(edge: Edge) -> bool:
-    return edge.waiting.is_creation
 
 
 def _is_lasting(case: Case, edge: Edge) -> bool:

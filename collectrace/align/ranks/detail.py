@@ -161,7 +161,7 @@ def at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
 
 def whole_at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the stack of the thread at work with all its frames, outermost first."""
-    return stacks.get(last_stall.at_work(stacks), ())
+    return stacks.get(last_stall.thread_at_work(stacks), ())
 
 
 def reached(stacks: Mapping[str, Sequence[str]]) -> str:
@@ -183,11 +183,6 @@ def within(stacks: Mapping[str, Sequence[str]]) -> str:
         return ""
     site, function = split(inner)
     return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
-
-
-def main_frames(standing: Standing) -> Sequence[str]:
-    """Return the frames of the main thread in the last stacks, outermost first."""
-    return dumps.of_main(last_stacks(standing))
 
 
 def frame(text: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from collectrace import dumps, words
-from collectrace.align.ranks.last_stall import LastStall, at_work, name, site, text
+from collectrace.align.ranks.last_stall import LastStall, name, site, text, thread_at_work
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.records import KernelWait
 
@@ -71,7 +71,7 @@ def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
     stall, last = log.stall, log.last_call
     if stall is None or (last is not None and last.t > stall.t):
         return None
-    thread = at_work(stall.stacks)
+    thread = thread_at_work(stall.stacks)
     kernel = next((one for one in stall.waits or () if one.thread == thread), KernelWait())
     seen = LastStall(log, stall, evidence, thread, kernel)
     row = next((row for row in ROWS if row.fits(seen)), None)
@@ -86,7 +86,7 @@ def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
 def place(log: RankLog) -> str | None:
     """Return ``path:line``, where a rank was in its last stall."""
     stacks = log.stall.stacks if log.stall is not None else {}
-    frames = stacks.get(at_work(stacks), ())
+    frames = stacks.get(thread_at_work(stacks), ())
     return site((dumps.own(frames) or frames)[-1]) if frames else None
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from collectrace.align.reading.evidence import RankLog
 from collectrace.dumps import MAIN
 from collectrace.findings import Left
 from collectrace.records import INTERRUPTED, Exit
-
-INTERRUPT: Final = KeyboardInterrupt.__name__
-"""What Ctrl-C raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +25,7 @@ def last_seen(log: RankLog | None) -> LastSeen | None:
     if log is None:
         return None
     leaving = log.exit
-    if leaving is not None and is_interrupt(leaving):
+    if leaving is not None and leaving.is_interrupt:
         frames = _interrupted(log, leaving)
         return LastSeen({MAIN: frames}, "interrupt") if frames else None
     if (end := log.stack_dumps.end) is not None:
@@ -40,11 +36,6 @@ def last_seen(log: RankLog | None) -> LastSeen | None:
     if stall is None or stall.t < (last.t if last is not None else 0):
         return None
     return LastSeen(stall.stacks, "stall")
-
-
-def is_interrupt(leaving: Exit) -> bool:
-    """Return whether SIGINT ended a rank: from Ctrl-C or a launcher, no failure of its own."""
-    return leaving.error == INTERRUPT
 
 
 def _interrupted(log: RankLog, leaving: Exit) -> Sequence[str]:

@@ -134,7 +134,7 @@ class LastStall:
         return f"{named}, which {_doing(self, one)}"
 
 
-def at_work(stacks: Mapping[str, Sequence[str]]) -> str:
+def thread_at_work(stacks: Mapping[str, Sequence[str]]) -> str:
     """Return the name of the thread at work, of stacks by thread.
 
     It is the main thread, unless that runs no code of the user, as in workers that train in another

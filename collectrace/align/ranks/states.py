@@ -15,7 +15,6 @@ from collectrace import exceptions
 from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
-from collectrace.align.ranks.last_seen import is_interrupt
 from collectrace.align.ranks.standing import Standing, patience
 from collectrace.align.ranks.waits import Waits, last_sign
 from collectrace.align.reading.evidence import RankLog, RunEvidence
@@ -77,7 +76,7 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
     if (
         leaving is not None
         and leaving.reason in ("finished", "exception")
-        and not is_interrupt(leaving)
+        and not leaving.is_interrupt
     ):
         return _raised(standing, leaving, waits)
     ended: Ended = (
@@ -85,7 +84,7 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
     )
     if standing.waiting:
         return replace(standing, state="blocked", ended=ended)
-    told, inside = last_sign(log, of_end=leaving is None or not is_interrupt(leaving))
+    told, inside = last_sign(log, of_end=leaving is None or not leaving.is_interrupt)
     if log.last_call is not None and told <= log.last_call.t:
         return replace(standing, state="running", ended=ended)
     doing = next((activity.what for activity in inside if activity.thread == MAIN), "")
@@ -105,7 +104,7 @@ def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
 
 def _left(leaving: Exit) -> Ended:
     """How a rank ended whose wait was interrupted."""
-    return "signal" if leaving.reason == "signal" or is_interrupt(leaving) else "exit"
+    return "signal" if leaving.reason == "signal" or leaving.is_interrupt else "exit"
 
 
 def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:

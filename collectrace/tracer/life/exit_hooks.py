@@ -288,7 +288,7 @@ def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> Non
     """Say on standard error how to ask why an exception ended the process."""
     if folder is None or last.reason != "exception":
         return
-    interrupted = last.error == KeyboardInterrupt.__name__
+    interrupted = last.is_interrupt
     tell(rank, "was interrupted" if interrupted else f"ended with {last.error}", folder)
 
 

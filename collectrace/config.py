@@ -348,7 +348,8 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
     "report": Option(
-        _truth, "0 or 1", "", "print what is wrong when ranks hang or fail, if its folder shows it"
+        _truth, "0 or 1", "",
+        "print what is wrong when ranks hang or fail, if one folder holds the files of all",
     ),
     "online": Option(_truth, "0 or 1", "", "have the ranks say themselves what is wrong"),
     "on_divergence": Option(

@@ -325,7 +325,7 @@ def name(c: Call) -> str:
         row = roles.of(c.role)
         if not stands_at_its_line(c):
             return row.issuer
-        if c.role.endswith(".other"):  # which part it is of is not known: its op is
+        if c.role.endswith(".other"):  # the part is not known, but its op is
             return f"{row.short} {c.op}"
         names_part = c.part and (row.is_library or not row.is_asked)
         return f"{row.short} of {c.part}" if names_part else row.short

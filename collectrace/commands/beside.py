@@ -6,15 +6,20 @@ They take little of the machine, end in any case, and print nothing by accident.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import resource
 import signal
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment
 
 WIDTH: Final = 100
 """Columns of the report: nobody knows where standard error goes."""
 
-LONGEST_HEAD: Final = 30_000
+_LONGEST_HEAD: Final = 30_000
 """Characters that are printed."""
 
 _LONGEST: Final = 55
@@ -45,6 +50,17 @@ def be_modest() -> int:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
     return screen
+
+
+def head(alignment: Alignment, findings: Sequence[int], width: int = WIDTH) -> str:
+    """Return the head of a report: the findings of these indices."""
+    from rich.console import Console
+
+    from collectrace.report import terminal
+
+    out = io.StringIO()
+    terminal.render_head(alignment, Console(file=out, width=width), findings)
+    return out.getvalue()[:_LONGEST_HEAD].rstrip()
 
 
 def show(text: str, screen: int) -> None:

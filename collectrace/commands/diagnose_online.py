@@ -11,7 +11,6 @@ happens: it stands beside a job that has trouble enough.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence, Set
@@ -140,11 +139,7 @@ _WHOLE: Final = {"txt": "the whole report", "html": "as a page, with pictures"}
 
 
 def _head(alignment: Alignment, findings: Sequence[int], written: Mapping[str, Path]) -> str:
-    from rich.console import Console
-
-    out = io.StringIO()
-    terminal.render_head(alignment, Console(file=out, width=beside.WIDTH), findings)
-    told = out.getvalue()[: beside.LONGEST_HEAD].rstrip()
+    told = beside.head(alignment, findings)
     line = "-" * beside.WIDTH
     files = [
         f"{what}: {clean(str(written[end]))}" for end, what in _WHOLE.items() if end in written

@@ -12,7 +12,6 @@ PATIENCE: seconds that a rank may be busy while others wait for it.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectrace import internal
 from collectrace.commands import beside
-from collectrace.findings import KINDS, cause_of
+from collectrace.findings import KINDS
 from collectrace.log_folder import LOOK, QUIET, TOLD, look_file
 from collectrace.printable import clean
 from collectrace.report import terminal
@@ -77,13 +76,10 @@ def _live(look: Path, parent: int) -> None:
 
 def _errors(alignment: Alignment, patience: float) -> list[int]:
     """Return the indices of the errors that nothing else led to, and that no slow work explains."""
-    findings = alignment.findings
     return [
         n
-        for n, one in enumerate(findings)
-        if one.severity == "error"
-        and cause_of(findings, n) is None
-        and not _may_be_slow(alignment, one, patience)
+        for n in terminal.root_errors(alignment)
+        if not _may_be_slow(alignment, alignment.findings[n], patience)
     ]
 
 
@@ -115,13 +111,8 @@ def _known(folder: Path) -> set[str]:
 
 
 def _head(alignment: Alignment, findings: Sequence[int], folder: Path, rank: int) -> str:
-    from rich.console import Console
-
     prefix = f"[rank{rank}]: "  # as torch begins the lines of a rank
-    out = io.StringIO()
-    console = Console(file=out, width=beside.WIDTH - len(prefix))
-    terminal.render_head(alignment, console, findings)
-    head = out.getvalue()[: beside.LONGEST_HEAD].rstrip()
+    head = beside.head(alignment, findings, beside.WIDTH - len(prefix))
     more = f"more: python -m collectrace.align {clean(str(folder))}"
     lines = ["collectrace has compared the ranks:", "", *head.splitlines(), "", more]
     return "".join(f"{(prefix + line).rstrip()}\n" for line in lines)

@@ -94,17 +94,23 @@ def chosen(alignment: Alignment) -> tuple[list[int], list[int]]:
     return whole, [n for n in roots if n not in whole]
 
 
+def root_errors(alignment: Alignment) -> list[int]:
+    """Return the indices of the errors that no other finding led to."""
+    findings = alignment.findings
+    return [
+        n
+        for n, found in enumerate(findings)
+        if found.severity == "error" and cause_of(findings, n) is None
+    ]
+
+
 def urgent(alignment: Alignment) -> list[int]:
     """Indices of the errors that nothing else led to; else of what others wait for unknowingly.
 
     That is one finding at most, of ranks of which nothing is known.
     """
     findings = alignment.findings
-    errors = [
-        n
-        for n, found in enumerate(findings)
-        if found.severity == "error" and cause_of(findings, n) is None
-    ]
+    errors = root_errors(alignment)
     gaps = [
         n
         for n, found in enumerate(findings)

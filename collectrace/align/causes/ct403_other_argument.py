@@ -96,7 +96,8 @@ def words(situation: Situation, found: Argument) -> Words:
     row, call = _ROWS[found], situation.called[0][1]
     listed, why = arguments.listed(situation, row.show), arguments.why(situation)
     sure = arguments.sure(situation)
-    more = "" if sure and found in _OBVIOUS else row.more(situation)
+    # The line that computed a tensor shows its dtype.
+    more = "" if sure and found == "dtype" else row.more(situation)
     share = (
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
     )
@@ -116,10 +117,6 @@ def words(situation: Situation, found: Argument) -> Words:
         arguments.before(situation, row.show),
         undecided=arguments.is_undecided(situation),
     )
-
-
-_OBVIOUS: Final[frozenset[Argument]] = frozenset({"dtype"})
-"""Arguments of which the line that decided shows where they come from."""
 
 
 # -- what else is known ----------------------------------------------------------------------

@@ -122,6 +122,23 @@ def test_the_line_of_a_busy_rank_has_its_text(tmp_path: Path) -> None:
     assert here.notes[0].startswith("rank 1: here")
 
 
+def test_each_rank_is_shown_at_its_own_line_of_one_call(tmp_path: Path) -> None:
+    finding = aligned("matching/restart_read_by_its_owners", tmp_path).findings[0]
+    lines = [line for line in shown(finding) if "scatter" in line]
+    assert [line.partition(": rank ")[2][:1] for line in lines] == ["0", "1"]
+
+
+def test_what_a_busy_rank_waits_for_stands_beside_its_stack(tmp_path: Path) -> None:
+    out = io.StringIO()
+    alignment = aligned("stopped/busy_while_others_follow", tmp_path)
+    [stack] = alignment.findings[0].stacks or ()
+    assert stack.waits_for is not None
+    terminal.render(alignment, Console(file=out, width=160))
+    told = out.getvalue().partition("stack of rank 0 (23 s)\n")[2].splitlines()
+    assert told[0].strip() == "waits for"
+    assert told[1].split("wait", 1)[1].strip() == stack.waits_for
+
+
 def test_a_message_that_was_skipped_is_marked_where_it_was_made_before(tmp_path: Path) -> None:
     found = aligned("p2p/rest_kept_in_the_worker", tmp_path).findings[0]
     assert "Worker.push:33 call: rank 3 skipped this" in shown(found)

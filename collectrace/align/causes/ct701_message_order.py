@@ -152,10 +152,8 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
         counts = f"Rank {rank} had never made this {message.waiting.op} before{never}."
         end = "send" if message.waiting.op == "recv" else "recv"
         fixes.insert(0, f"Let rank {peer} make its {end}, too, or leave out the {one}.")
-    first = departed_words.decider(situation)
-    if first is not None and deciders.form(first) == "condition":
-        fixes.append(f"Or let both ends of the message decide alike at {deciders.quoted(first)}.")
+    why, alike = _decided(situation)
+    fixes += [f"Or {words_.lower(one)}" for one in alike]
     fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
-    why = deciders.reasons(situation, [first]) if first is not None else ()
     told = [wait_cycle.waits(situation), counts, *why]
     return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

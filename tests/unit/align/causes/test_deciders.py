@@ -74,3 +74,45 @@ def test_a_condition_on_the_rank_comes_first_if_it_is_the_evidence(tmp_path: Pat
     found = led(tmp_path)
     assert [row.fact for row in found.evidence or ()] == ["led_by_its_rank"]
     assert "inside `if rank == 2:`" in found.cause
+
+
+STREAMED = """\
+import torch.distributed as dist
+
+class Trainer:
+    def run(self):
+        for step in range(9):
+            dist.send(x, 1)  # GIVE
+
+class Consumer:
+    def __init__(self, rank):
+        self.rank, self.count = rank, 0
+
+    def needs_more(self):
+        if self.rank == 1:
+            return self.count < 4
+        return self.count < 9
+
+    def run(self):
+        while self.needs_more():
+            dist.recv(x, 0)  # TAKE
+
+(Trainer() if rank == 0 else Consumer(rank)).run()  # RUN
+dist.all_reduce(x)  # DONE
+"""
+
+
+def test_a_loop_comes_before_the_line_that_gives_each_rank_its_part(tmp_path: Path) -> None:
+    program = Program(tmp_path, STREAMED, world=2)
+    first, second = program.run.rank(0), program.run.rank(1)
+    give = program.at(first, ("GIVE", "Trainer.run"), ("RUN", "<module>"))
+    take = program.at(second, ("TAKE", "Consumer.run"), ("RUN", "<module>"))
+    for _ in range(4):
+        first.send(1, **give)
+        second.recv(0, **take)
+    first.stuck_in(first.send(1, **give))
+    second.stuck_in(program.call(1, "all_reduce", ("DONE", "<module>")))
+    found = program.align().findings[0]
+    assert found.code == "CT703"
+    assert "`while self.needs_more():`" in found.cause
+    assert "same number of iterations" in (found.fix or "")

@@ -15,6 +15,7 @@ VALUES: Final[dict[str, Any]] = {
     "loss": {"type": "Tensor", "shape": [1], "value": "nan"},
     "count": {"type": "Tensor", "shape": [1], "value": 3.0},
     "nan": {"type": "float", "value": "nan"}, "trainer": {"type": "Trainer"},
+    "untyped": {"value": "nan"},
     "mode": {"type": "Mode", "value": "TRAIN"}, "name": {"type": "str", "len": 3, "hash": 7},
 }  # fmt: skip
 
@@ -43,6 +44,7 @@ def parsed(text: str) -> ast.expr:
         ("unknown", None),
         ("loss > 0", None),  # its number is not that of a plain float
         ("trainer", None),
+        ("untyped > 0", None),
         ("mode == step", None),
         ("name == 'abc'", None),
         ("step.bit_length()", None),

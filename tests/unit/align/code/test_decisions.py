@@ -1,0 +1,28 @@
+"""Decisions of one line that become one."""
+
+from __future__ import annotations
+
+from collectrace.align.code.decisions import Decision, joined
+from collectrace.align.code.origins import Origin
+from collectrace.align.code.places import Site
+
+BEFORE = Site("train.py", 3)
+
+
+def part(origin: Origin, comes_from: Site | None) -> Decision:
+    at = Site("train.py", 9)
+    text = "if step == start and rank == 0:"
+    return Decision(at, text, "main", (None, None), (origin,), comes_from=comes_from)
+
+
+def test_a_condition_that_asks_for_the_rank_has_it_from_no_earlier_line() -> None:
+    earlier, itself = part(Origin.RANK, BEFORE), part(Origin.RANK, None)
+    assert joined(earlier, itself).comes_from is None
+    assert joined(itself, earlier).comes_from is None
+
+
+def test_the_first_part_says_where_data_comes_in() -> None:
+    one, other = part(Origin.DATA, BEFORE), part(Origin.CLOCK, None)
+    both = joined(one, other)
+    assert both.comes_from == BEFORE
+    assert {*both.origins} == {Origin.DATA, Origin.CLOCK}

@@ -16,13 +16,13 @@ import select
 import signal
 import sys
 import time
-import traceback
 import unittest
 from collections.abc import Iterator, Sequence
 from multiprocessing import forkserver  # the module: its functions know the one server there is
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 from collectrace.autoload import on_torch
 from tools.torch_test_parts.rank_process import OUTPUT, RankProcess, redirect
@@ -87,17 +87,14 @@ def _be_the_test(module: ModuleType, name: str, folder: Path, answer: int, *, tr
         on_torch()
     # It is this process's parent's child, and is asked after as if it were one of this process.
     forkserver._forkserver.ensure_running = lambda: None  # type: ignore[method-assign]
-    mp.Process = RankProcess  # type: ignore[attr-defined]
-    mp.set_start_method = lambda *_, **__: None  # type: ignore[attr-defined]
+    patch.object(mp, "Process", RankProcess).start()
+    patch.object(mp, "set_start_method", lambda *_, **__: None).start()
     common.MultiProcessTestCase._spawn_processes = (  # type: ignore[method-assign]
         lambda self: self._start_processes(RankProcess)
     )
     class_name, _, method = name.partition(".")
     result = unittest.TestResult()
-    try:
-        unittest.TestSuite([getattr(module, class_name)(method)]).run(result)
-    except BaseException:
-        result.errors.append((unittest.TestCase(), traceback.format_exc()))
+    unittest.TestSuite([getattr(module, class_name)(method)]).run(result)
     bad = [text for _, text in result.errors + result.failures]
     if result.unexpectedSuccesses:
         bad.append("passed unexpectedly")

@@ -8,6 +8,7 @@ Started by ``tools/torch_tests.py``, which reads what it prints.
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
 import json
 import multiprocessing
@@ -15,6 +16,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 import unittest
 from collections.abc import Iterator, Sequence
@@ -54,7 +56,9 @@ def run(module: ModuleType, name: str, folder: Path, timeout: float, *, traced: 
         os.close(answer)
         os.setpgid(0, 0)
         _be_the_test(module, name, folder, theirs, traced=traced)
-        sys.exit(0)
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        os._exit(0)  # to take down a forked interpreter, with all of torch, costs a second
     os.close(theirs)
     ended = os.pidfd_open(child)
     has_ended = bool(select.select([ended], [], [], timeout)[0])

@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -82,6 +83,7 @@ def _be_the_test(module: ModuleType, name: str, folder: Path, answer: int, *, tr
     import torch.multiprocessing as mp
     from torch.testing._internal import common_distributed as common
 
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was ended
     folder.mkdir(parents=True)
     os.environ[OUTPUT] = str(folder / "output.txt")
     redirect()

@@ -1,29 +1,30 @@
 """The process of a rank in one of torch's tests, forked from one that has imported all of it.
 
 The tests spawn their ranks, and each imports torch anew, which takes seconds. Here a rank is forked
-from multiprocessing's fork server, which has imported torch and the test untraced. Tracing begins
-in the rank itself, by the function that torch calls at the end of its import.
+from multiprocessing's fork server, which has imported torch, the test and the tracer, and traces
+nothing. Tracing begins in the rank itself, as torch's import begins it under ``COLLECTRACE=1``.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from multiprocessing.context import ForkServerProcess
 from typing import Final
 
-from collectrace.autoload import on_torch
+import collectrace.tracer.switch  # noqa: F401 - so that no rank need import it
+from collectrace.autoload import _enable
 
 OUTPUT: Final = "TORCH_TESTS_OUTPUT"
 """The file that a test's processes print to."""
 
 
-def redirect() -> None:
-    """Print to the test's own file."""
+def begin() -> None:
+    """Print to the test's own file, and trace if the environment asks for it."""
     output = os.open(os.environ[OUTPUT], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
+    _enable()
 
 
 class RankProcess(ForkServerProcess):
@@ -38,7 +39,5 @@ class RankProcess(ForkServerProcess):
         os.environ.clear()
         os.environ.update(self._environment)
         os.setpgid(0, self._group)  # whoever ends the test ends its ranks
-        redirect()
-        sys.argv = [sys.argv[0]]
-        on_torch()
+        begin()
         super().run()

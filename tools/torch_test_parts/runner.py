@@ -27,8 +27,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from collectrace.autoload import on_torch
-from tools.torch_test_parts.rank_process import OUTPUT, RankProcess, redirect
+from tools.torch_test_parts.rank_process import OUTPUT, RankProcess, begin
 
 
 def tests_of(module: ModuleType) -> list[str]:
@@ -86,11 +85,10 @@ def _be_the_test(module: ModuleType, name: str, folder: Path, answer: int, *, tr
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was ended
     folder.mkdir(parents=True)
     os.environ[OUTPUT] = str(folder / "output.txt")
-    redirect()
     os.environ["TMPDIR"] = str(folder)
-    if traced:
-        os.environ.update(COLLECTRACE="1", COLLECTRACE_LOG_DIR=str(folder / "logs"))
-        on_torch()
+    os.environ["COLLECTRACE_LOG_DIR"] = str(folder / "logs")
+    os.environ["COLLECTRACE"] = "1" if traced else "0"
+    begin()
     # It is this process's parent's child, and is asked after as if it were one of this process.
     forkserver._forkserver.ensure_running = lambda: None  # type: ignore[method-assign]
     patch.object(mp, "Process", RankProcess).start()
@@ -128,7 +126,7 @@ def main(argv: Sequence[str]) -> int:
         print(*names, sep="\n", file=stdout)
         return 0
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([options.module])
+    server.set_forkserver_preload([options.module, RankProcess.__module__])
     forkserver.ensure_running()
     for name in names:
         folder = options.folder / name

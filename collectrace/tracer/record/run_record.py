@@ -25,6 +25,9 @@ from collectrace.tracer.user_text import safe_text
 
 log = logging.getLogger("collectrace")
 
+_CHECKPOINT_SHARE: Final = 4
+"""Bytes of other lines for each byte of checkpoints, at least."""
+
 MAX_TEXT: Final = 500
 """Characters of an exception's text that are written down."""
 
@@ -106,9 +109,15 @@ class RunRecord:
         return self.book.adopt(pg, record)
 
     def checkpoint(self) -> None:
-        """Write where every stream and channel stands."""
-        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
-        self.writer.write(self.checkpoint_line())
+        """Write where every stream and channel stands.
+
+        The next one is due after some times as many bytes as this one has: a program that gives
+        each message a tag of its own has channels without end, and every checkpoint names all.
+        """
+        line = self.checkpoint_line()
+        self.writer.write(line)
+        distance = max(CHECKPOINT_EVERY, _CHECKPOINT_SHARE * len(line))
+        self.writer.next_checkpoint = self.writer.total + distance
 
     def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
         """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
@@ -116,8 +125,9 @@ class RunRecord:
         return records.encode(
             records.Checkpoint(
                 t=now(),
-                streams=[s.row() for g in states for s in list(g.streams.values())],
-                channels=[c.row() for g in states for c in list(g.channels.values())],
+                # One that has just begun, or whose only call was refused, stands nowhere.
+                streams=[s.row() for g in states for s in list(g.streams.values()) if s.seq],
+                channels=[c.row() for g in states for c in list(g.channels.values()) if c.seq],
                 known_stacks=self.stacks.known if known_stacks is None else known_stacks,
                 dropped=self.writer.dropped,
                 failures=self.failures,

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from collectrace.align import align
 from collectrace.errors import LogError
 from collectrace.log_folder import RUN_ID
-from tools.torch_test_parts.on_purpose import ON_PURPOSE
+from tools.torch_test_parts.on_purpose import Purpose, purpose
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -40,7 +41,7 @@ ATTEMPTS: Final = 3
 
 COLUMNS: Final = (
     "tests", "passed untraced", "passed traced", "of them not at once", "differ", "hung",
-    "aligned", "unknown", "found on purpose", "found else",
+    "aligned", "unknown", "wrong on purpose", "contrary to the list",
 )  # fmt: skip
 
 
@@ -66,6 +67,15 @@ class Judged:
     """Kind and headline of each error that the aligner finds in the logs of the last attempt."""
     statuses: set[str] = field(default_factory=set)
     """Of its runs."""
+    purpose: Purpose | None = None
+    """What it does wrong on purpose."""
+
+    @property
+    def is_as_listed(self) -> bool:
+        """Whether what was found is what the test does on purpose."""
+        if self.purpose is None or not self.outcomes or self.outcomes[-1] != "passed":
+            return not self.found
+        return {kind for kind, _ in self.found} == {self.purpose.kind}
 
 
 def suites(tests: Path | None) -> Iterator[Suite]:
@@ -83,10 +93,15 @@ def suites(tests: Path | None) -> Iterator[Suite]:
             yield Suite(name, file.stem, (file.parent, tests / "distributed", tests))
 
 
-def run(
-    suite: Suite, names: Iterable[str] | None, work: Path, timeout: float, attempt: int
-) -> None:
-    """Run tests of a suite, all for None; ``attempt`` 0 is untraced. Skips what has a result."""
+def _is_wanted(name: str, only: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in only)
+
+
+def run(suite: Suite, only: Sequence[str], work: Path, timeout: float, attempt: int) -> None:
+    """Run tests of a suite by patterns of their names; ``attempt`` 0 is untraced.
+
+    Those that have a result are not run again.
+    """
     kind = f"traced-{attempt}" if attempt else "untraced"
     results = work / f"{kind}.jsonl"
     folders = (*suite.folders, ROOT)
@@ -99,13 +114,12 @@ def run(
     command += ["--folder", str(work / kind), "--timeout", str(timeout)]
     work.mkdir(parents=True, exist_ok=True)
     with (work / f"{kind}.err").open("a") as errors, tempfile.NamedTemporaryFile("w+") as file:
-        if names is None:
-            listed = subprocess.run(
-                [*command, "--list"], env=environment, stdout=subprocess.PIPE, stderr=errors,
-                text=True, check=False,
-            )  # fmt: skip
-            names = listed.stdout.split()
-        left = [name for name in names if name not in read(results)]
+        listed = subprocess.run(
+            [*command, "--list"], env=environment, stdout=subprocess.PIPE, stderr=errors,
+            text=True, check=False,
+        )  # fmt: skip
+        known = read(results)
+        left = [n for n in listed.stdout.split() if n not in known and _is_wanted(n, only)]
         if not left:
             return
         file.write("\n".join(left))
@@ -123,16 +137,16 @@ def read(results: Path) -> dict[str, dict[str, Any]]:
     return {line["name"]: line for line in lines}
 
 
-def judge(suite: Suite, work: Path, timeout: float) -> list[Judged]:
+def judge(suite: Suite, only: Sequence[str], work: Path, timeout: float) -> list[Judged]:
     """Run a suite untraced, then traced what passed, and align its logs."""
-    run(suite, None, work, timeout, 0)
+    run(suite, only, work, timeout, 0)
     passed = [name for name, told in read(work / "untraced.jsonl").items()
-              if told["outcome"] == "passed"]  # fmt: skip
-    tests = [Judged(name, []) for name in passed]
+              if told["outcome"] == "passed" and _is_wanted(name, only)]  # fmt: skip
+    tests = [Judged(name, [], purpose=purpose(suite.name, name)) for name in passed]
     for attempt in range(1, ATTEMPTS + 1):
         left = [test for test in tests if test.outcomes[-1:] != ["passed"]]
         if left:
-            run(suite, [test.name for test in left], work, timeout, attempt)
+            run(suite, [escape(test.name) for test in left], work, timeout, attempt)
         told = read(work / f"traced-{attempt}.jsonl")
         for test in left:
             test.outcomes.append(told.get(test.name, {}).get("outcome", "crashed"))
@@ -169,8 +183,10 @@ def counts(tests: Iterable[Judged], total: int) -> Counter[str]:
         row["of them not at once"] += has_passed and len(test.outcomes) > 1
         row["hung"] += not has_passed and "hung" in test.outcomes
         row["differ"] += not has_passed and "hung" not in test.outcomes
-        if test.found:
-            row["found on purpose" if reason(test) else "found else"] += 1
+        if not test.is_as_listed:
+            row["contrary to the list"] += 1
+        elif test.found:
+            row["wrong on purpose"] += 1
         elif test.statuses == {"aligned"}:
             row["aligned"] += 1
         elif test.statuses:
@@ -178,19 +194,11 @@ def counts(tests: Iterable[Judged], total: int) -> Counter[str]:
     return row
 
 
-def reason(test: Judged) -> str:
-    """Why the test does on purpose all that was found; empty: it does not."""
-    method = test.name.partition(".")[2]
-    row = ON_PURPOSE.get(method)
-    if row is None or not {kind for kind, _ in test.found} <= row.kinds:
-        return ""
-    return row.reason
-
-
 def main(argv: Sequence[str]) -> int:
     """Run the suites and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("suites", nargs="*", help="patterns of their names; without one: all")
+    parser.add_argument("--only", nargs="+", default=["*"], help="patterns of `Class.test`")
     parser.add_argument("--tests", type=Path, help="a torch checkout's folder `test`")
     parser.add_argument("--work", type=Path, default=Path("torch-tests"), help="results and logs")
     parser.add_argument("--timeout", type=float, default=180, help="seconds for one test")
@@ -206,34 +214,28 @@ def main(argv: Sequence[str]) -> int:
         print(*(suite.name for suite in chosen), sep="\n")
         return 0
     rows: dict[str, Counter[str]] = {}
-    met: set[str] = set()
     for suite in chosen:
         work = options.work.absolute() / suite.name.replace("/", "_")
-        tests = judge(suite, work, options.timeout)
-        row = rows[suite.name] = counts(tests, len(read(work / "untraced.jsonl")))
+        tests = judge(suite, options.only, work, options.timeout)
+        total = sum(_is_wanted(name, options.only) for name in read(work / "untraced.jsonl"))
+        row = rows[suite.name] = counts(tests, total)
         print(f"{suite.name}: " + ", ".join(f"{row[c]} {c}" for c in COLUMNS if row[c]), flush=True)
         for test in tests:
             _show(test)
-            if test.found:
-                met.add(test.name.partition(".")[2])
-    stale = ON_PURPOSE.keys() - met if not options.suites else set()
-    for name in sorted(stale):
-        print(f"{name} is listed as one that does wrong on purpose, and nothing was found in it")
     if options.markdown:
         print(markdown(rows))
-    total = sum(rows.values(), Counter[str]())
-    return 1 if stale or total["differ"] or total["hung"] or total["found else"] else 0
+    all_of_them = sum(rows.values(), Counter[str]())
+    return 1 if any(all_of_them[c] for c in ("differ", "hung", "contrary to the list")) else 0
 
 
 def _show(test: Judged) -> None:
     if test.outcomes != ["passed"]:
         print(f"    {test.name}: traced {', then '.join(test.outcomes)}")
-    why = reason(test)
-    if why:
-        print(f"    {test.name}: on purpose: {why}")
-    for kind, headline in test.found if not why else ():
-        print(f"    {test.name}: {kind}: {headline}")
-    if not test.found and not test.statuses <= {"aligned"}:
+    if not test.is_as_listed:
+        print(f"    {test.name}: found {test.found or 'nothing'}, listed {test.purpose}")
+    elif test.purpose is not None:
+        print(f"    {test.name}: {test.purpose.kind}, for {test.purpose.reason}")
+    elif not test.statuses <= {"aligned"}:
         print(f"    {test.name}: {', '.join(sorted(test.statuses))}")
 
 

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import unittest
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from multiprocessing import forkserver  # the module: its functions know the one server there is
 from pathlib import Path
 from types import ModuleType
@@ -32,19 +32,15 @@ from tools.torch_test_parts.rank_process import OUTPUT, RankProcess, begin
 
 def tests_of(module: ModuleType) -> list[str]:
     """The names of a module's own tests, ``Class.test``."""
+    # Not by the module's load_tests(), which torch's have: it wants the module to be the program.
     return [
-        f"{type(case).__name__}.{case._testMethodName}"
-        for case in _cases(unittest.defaultTestLoader.loadTestsFromModule(module))
-        if type(case).__module__ == module.__name__
+        f"{name}.{test}"
+        for name, kind in vars(module).items()
+        if isinstance(kind, type)
+        and issubclass(kind, unittest.TestCase)
+        and kind.__module__ == module.__name__
+        for test in unittest.defaultTestLoader.getTestCaseNames(kind)
     ]
-
-
-def _cases(suite: unittest.TestSuite) -> Iterator[Any]:
-    for one in suite:
-        if isinstance(one, unittest.TestSuite):
-            yield from _cases(one)
-        else:
-            yield one
 
 
 def run(module: ModuleType, name: str, folder: Path, timeout: float, *, traced: bool) -> Any:

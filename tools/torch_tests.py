@@ -41,7 +41,8 @@ ATTEMPTS: Final = 3
 
 COLUMNS: Final = (
     "tests", "passed untraced", "passed traced", "of them not at once", "differ", "hung",
-    "aligned", "unknown", "wrong on purpose", "contrary to the list",
+    "aligned", "unknown", "nothing recorded",
+    "wrong on purpose", "contrary to the list",
 )  # fmt: skip
 
 
@@ -189,8 +190,8 @@ def counts(tests: Iterable[Judged], total: int) -> Counter[str]:
             row["wrong on purpose"] += 1
         elif test.statuses == {"aligned"}:
             row["aligned"] += 1
-        elif test.statuses:
-            row["unknown"] += 1
+        else:
+            row["unknown" if test.statuses else "nothing recorded"] += 1
     return row
 
 

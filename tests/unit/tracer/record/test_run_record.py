@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from collectrace.chain import CHECKPOINT_EVERY
@@ -57,7 +58,7 @@ def test_few_channels_have_checkpoints_as_close_as_ever(tmp_path: Path) -> None:
     lines = (tmp_path / "rank00000.jsonl").read_bytes().splitlines()
     at = [n for n, line in enumerate(lines) if b'"checkpoint"' in line]
     assert len(at) > 5
-    assert max(b - a for a, b in zip(at, at[1:], strict=False)) * len(LINE) < 1.1 * CHECKPOINT_EVERY
+    assert max(b - a for a, b in pairwise(at)) * len(LINE) < 1.1 * CHECKPOINT_EVERY
 
 
 def test_what_has_issued_nothing_stands_in_no_checkpoint(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def soak(folder: Path, *arguments: str) -> list[list[dict[str, Any]]]:
     )
     assert told.exists(), ended.stdout
     result: dict[str, Any] = json.loads(told.read_text())
-    holds = {claim["text"]: claim["holds"] for claim in result["claims"]}
-    assert holds["runs that are not aligned"], ended.stdout
+    verdicts = [c["holds"] for c in result["claims"] if c["text"].startswith("runs that are not")]
+    assert verdicts == [True], ended.stdout
     samples: list[list[dict[str, Any]]] = result["samples"]
     return samples
 

@@ -25,7 +25,7 @@ FLOORS = (
     {"foreign"},
     {"ras"},
     {"words", "chain", "views", "internal"},
-    {"signature", "findings"},
+    {"signature", "findings", "privacy"},
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
     {"tabular"},
@@ -39,6 +39,7 @@ FLOORS = (
         "printable",
         "job_store",
         "source_text",
+        "file_modes",
     },
 )
 

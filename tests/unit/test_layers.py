@@ -21,7 +21,7 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
     {"commands", "testing", "autoload", "debug"},
-    {"", "launch", "gather", "schema", "tracer", "align", "report", "doctor"},
+    {"", "launch", "gather", "redact", "schema", "tracer", "align", "report", "doctor"},
     {"foreign"},
     {"ras"},
     {"words", "chain", "views", "internal"},

@@ -91,7 +91,7 @@ PARTS: Final[dict[type[Any], str]] = {
 
 
 _INSTALLED: Final = re.compile(
-    r"/(?:site-packages|dist-packages)/.*|/lib(?:64)?/python3\.\d+/.*|/collectrace/tracer/.*"
+    r"/(?:site-packages|dist-packages)/.*|/lib(?:64)?/python3[.\dt]*/.*|/collectrace/tracer/.*"
     r"|/third_party/.*|/torch/csrc/.*"
 )
 """What is known of a path that leads to installed code, to the tracer's, or to torch's own."""

@@ -26,8 +26,10 @@ _LONG_NUMBER: Final = "9000"
 _VERSION: Final = re.compile(r"\d+|cpu|cu\d+|rocm\d*|git\w*|a\d+|b\d+|rc\d+|dev\d*|post\d+")
 """What versions that anybody can have are made of."""
 
-_GROUP_HASH: Final = re.compile(r"[0-9a-f]{40}")
-"""A name of a group that torch has made of its ranks."""
+_DURATION: Final = re.compile(r"\d{1,7}m?s")
+
+_NO_NAME: Final = re.compile(r"[\d_]+|[0-9a-f]{40}")
+"""Numbers, as in the names of a pool's threads; a group's name that torch has made of its ranks."""
 
 _PATH: Final = r"(?<![\w./-])(?:/[^/\s'\":,;()\[\]<>=]+)+"
 _ADDRESS: Final = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])"
@@ -35,7 +37,7 @@ _IN_TEXT: Final = re.compile(rf"(?P<path>{_PATH})|(?P<address>{_ADDRESS})|\w+")
 
 _SUFFIXES: Final = (".py", ".ipynb", ".so")
 _PACKAGES: Final = re.compile(r"/(?:site-packages|dist-packages)/([^/]+)(/.*)?")
-_STDLIB: Final = re.compile(r"/lib(?:64)?/python3\.\d+/([^/.]+).*")
+_STDLIB: Final = re.compile(r"/lib(?:64)?/python3[.\dt]*/([^/.]+).*")
 _OF_TORCH: Final = re.compile(r"/(?:collectrace/tracer|third_party/(?:gloo|nccl)|torch/csrc)/.*")
 _PUBLIC: Final = frozenset({
     "accelerate", "apex", "axolotl", "collectrace", "colossalai", "composer", "datasets",
@@ -62,6 +64,8 @@ def terms() -> frozenset[str]:
 
 def public_part(path: str) -> str:
     """Return what of a path leads to code that anybody can have; empty: it is the user's own."""
+    if path.startswith("<frozen "):
+        return path
     package = _PACKAGES.search(path)
     if package is not None:
         return package[0] if package[1] in _PUBLIC else ""
@@ -97,7 +101,7 @@ class Names:
 
     def word(self, word: str) -> str:
         """Return a word or number of a program as it is, if it is no name of the user's."""
-        if self._keeps_names or word.isdigit() or word in terms() or _GROUP_HASH.fullmatch(word):
+        if self._keeps_names or word in terms() or _NO_NAME.fullmatch(word):
             return word
         return self.of("name", word)
 
@@ -162,7 +166,9 @@ class Names:
                 return self.host(found[0])
             if found[0].isdigit():
                 return self._number(found[0])
-            return found[0] if found[0] in terms() else self.of("name", found[0])
+            is_term = not terms().isdisjoint((found[0], found[0].lower()))
+            is_plain = is_term or _DURATION.fullmatch(found[0]) is not None
+            return found[0] if is_plain else self.of("name", found[0])
 
         return _IN_TEXT.sub(change, text)
 

@@ -10,9 +10,10 @@ import pytest
 
 from collectrace.align.reading.source import open_folder
 from collectrace.findings import Alignment
-from collectrace.log_folder import RANK_FILE
+from collectrace.log_folder import SOURCES
+from collectrace.records import Header, SourceFile, decode
 from collectrace.redact import folder as redacted
-from collectrace.redact.names import terms
+from collectrace.redact.names import public_part, terms
 from tests.zoo import corpus
 
 STEP: Final = 12
@@ -51,15 +52,21 @@ def decisions(alignment: Alignment) -> list[set[str]]:
     ]
 
 
-def words(folder: Path) -> set[str]:
-    """All words in the files of a folder and in their names."""
+def words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text) if _NUMBER.fullmatch(word) is None}
+
+
+def own_words(logs: Path) -> set[str]:
+    """The words of the program, of its paths, and of the process, but for terms."""
     found: set[str] = set()
-    for path in folder.rglob("*"):
-        if path.is_file():
-            found.update(_WORD.findall(path.read_text(errors="replace")))
-            if RANK_FILE.fullmatch(path.name) is None:
-                found.update(_WORD.findall(path.name))
-    return found
+    for path in logs.rglob("rank*.jsonl"):
+        for record in filter(None, map(decode, path.read_bytes().splitlines())):
+            if isinstance(record, SourceFile) and not public_part(record.path):
+                text = path.parent / SOURCES / f"{record.sha256}.py"
+                found |= words(record.path) | (words(text.read_text()) if text.exists() else set())
+            elif isinstance(record, Header):
+                found |= words(" ".join((record.host, record.cwd, *record.argv)))
+    return {word for word in found if terms().isdisjoint((word, word.lower()))}
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -77,20 +84,16 @@ def test_a_copy_gives_the_same_finding(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_no_word_of_the_original_is_left_but_terms(name: str, tmp_path: Path) -> None:
+def test_no_word_of_the_user_is_left(name: str, tmp_path: Path) -> None:
     entry = ENTRIES[name]
     if not (files := entry.files()):
         pytest.skip("recorded by its texts alone")
     logs, shared = corpus.unpack(files, tmp_path), tmp_path / "shared"
     redacted.redact(open_folder(logs).files, shared)
-    kept = {
-        word
-        for word in words(logs) & words(shared)
-        if word not in terms() and _NUMBER.fullmatch(word) is None
-    }
-    assert kept <= {"unbound_buffer", "c10d_logger"}  # files of torch and gloo
-    text = "\n".join(
-        path.read_text(errors="replace") for path in shared.rglob("*") if path.is_file()
-    )
-    for owned in (str(tmp_path), "recorded.invalid", "tests/zoo", name.rpartition("/")[2] + ".py"):
-        assert owned not in text
+    own = own_words(logs)
+    assert own
+    for path in (path for path in shared.rglob("*") if path.is_file()):
+        text = path.read_text(errors="replace")
+        assert not own & words(f"{path.relative_to(shared)} {text}")
+        for owned in (str(tmp_path), "recorded.invalid", "tests/zoo"):
+            assert owned not in text

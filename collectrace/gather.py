@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from collectrace import file_modes
 from collectrace.errors import CollectraceError
 from collectrace.log_folder import is_source
 
@@ -170,10 +171,10 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
     """Write a file whole, unless what is there is longer: logs only grow."""
     if path.exists() and path.stat().st_size > size:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    file_modes.make_folder(path.parent)
     part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("wb") as out:
+        with open(part, "wb", opener=file_modes.opener) as out:
             shutil.copyfileobj(data, out, _CHUNK)
         part.replace(path)
     finally:

@@ -139,6 +139,10 @@ class Header(Record):
     keep_runs: int | None = _opt("runs that the folder may hold; 0: all are kept")
     inode: int | None = _opt("number of this file on its file system; a copy has another")
     targets: list[str] = _doc("patched functions", default_factory=list)
+    omitted: list[str] | None = _opt(
+        "parts that were left out (`omit`) or taken out (`redact`): `arguments`, `paths`, "
+        "`source`, `values`"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -780,7 +784,8 @@ _DEEP: Final[dict[str, Any]] = {
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
     "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
-    "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
+    "targets": _strings, "omitted": _strings, "ops": _strings, "runs": _strings,
+    "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

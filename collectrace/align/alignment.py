@@ -17,7 +17,7 @@ from collectrace.align.judging.judge import judge
 from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
-from collectrace.align.observations import lost_lines
+from collectrace.align.observations import left_out, lost_lines
 from collectrace.align.observations.collect import information
 from collectrace.align.overview import build as overview
 from collectrace.align.ranks.detail import detail
@@ -142,6 +142,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     job = case.faults.attempt("overview", None, describe, evidence.logs)
     lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)
     logs = evidence.logs.values()
+    lost = (*lost, *case.faults.attempt("observations", (), left_out.notes, logs, findings))
     return Alignment(
         status=_status(case, candidates),
         run=evidence.run,

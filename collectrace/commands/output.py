@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
+from collectrace import file_modes
 from collectrace.errors import CollectraceError
 from collectrace.printable import clean
 
@@ -105,7 +106,7 @@ def _replace(path: Path, write: Callable[[TextIO], object]) -> None:
     # Beside it: only within one file system does a new name replace an old one in one step.
     part = path.with_name(f".collectrace-{os.urandom(4).hex()}.part")
     try:
-        with part.open("xb") as raw:
+        with open(part, "xb", opener=file_modes.opener) as raw:
             if path.exists():
                 part.chmod(path.stat().st_mode)
             with _packed(raw) if path.name.endswith(".gz") else _plain(raw) as out:

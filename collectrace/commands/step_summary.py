@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from collectrace import internal
+from collectrace import file_modes, internal
 from collectrace.commands import output
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def _append(alignment: Alignment, file: Path) -> None:
 def _opened(file: Path) -> int:
     """Return a descriptor of the file, to append; raise OSError for a pipe that nobody reads."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.open(file, flags, 0o666)
+    return os.open(file, flags, file_modes.of_files())

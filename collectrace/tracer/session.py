@@ -32,6 +32,7 @@ from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.online.member import Member, endpoint
 from collectrace.tracer.record import groups
+from collectrace.tracer.record.lines import encode
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.sources import Sources
@@ -388,11 +389,11 @@ class Session:
 
     def _preamble(self, segment: int) -> bytes:
         """The first lines of a segment: header, groups, and where the streams stand."""
-        lines = [records.encode(self._header(segment))]
+        lines = [encode(self._header(segment))]
         recorder = self.recorder
         if recorder is not None:
             if segment or recorder.calls:
-                lines += [records.encode(g.record) for g in list(recorder.book.states.values())]
+                lines += [encode(g.record) for g in list(recorder.book.states.values())]
             lines += recorder.head()
         return b"".join(lines)
 
@@ -406,5 +407,6 @@ class Session:
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
             inode=self.recorder.writer.inode if self.recorder is not None else None,
+            omitted=list(self.config.omitted) or None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )

@@ -8,12 +8,12 @@ from collections.abc import Collection
 
 import torch.distributed as dist
 
-from collectrace import records
+from collectrace import file_modes, records
 from collectrace.config import Config, mistyped
 from collectrace.tracer.life import children
 from collectrace.tracer.patches import patching, python_groups, reduce_ops, steps
 from collectrace.tracer.patches.targets import TARGETS
-from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record import lines, scopes, sites
 from collectrace.tracer.session import Session
 from collectrace.tracer.tap import wire
 from collectrace.tracer.tap.wire import Undo
@@ -45,6 +45,8 @@ def enable(config: Config, asked: Collection[str] = ()) -> None:
         for sentence in mistyped(os.environ):
             log.warning("collectrace: %s", sentence)
     sites.have_libraries(config.library)
+    lines.omit(config.omitted)
+    file_modes.share(config.shared)
     session = Session(config)
     try:
         _install(session)

@@ -21,11 +21,11 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
     {"commands", "testing", "autoload", "debug"},
-    {"", "launch", "gather", "schema", "tracer", "align", "report", "doctor"},
+    {"", "launch", "gather", "redact", "schema", "tracer", "align", "report", "doctor"},
     {"foreign"},
     {"ras"},
     {"words", "chain", "views", "internal"},
-    {"signature", "findings"},
+    {"signature", "findings", "privacy"},
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
     {"tabular"},
@@ -39,6 +39,7 @@ FLOORS = (
         "printable",
         "job_store",
         "source_text",
+        "file_modes",
     },
 )
 

@@ -13,7 +13,7 @@ from collectrace import records
 from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.log_folder import PENDING
 from collectrace.tracer.guard import is_users
-from collectrace.tracer.record import groups
+from collectrace.tracer.record import groups, lines
 from collectrace.tracer.record.groups import GroupBook, GroupState
 from collectrace.tracer.record.repeated import Repeated
 from collectrace.tracer.record.scopes import now
@@ -79,7 +79,7 @@ class RunRecord:
             t = now()
             if not record.t:
                 record.t = t
-            self.writer.write(records.encode(record))
+            self.writer.write(lines.encode(record))
             self.ns += now() - t
 
     def adopt(self, pg: Any) -> GroupState | None:
@@ -113,7 +113,7 @@ class RunRecord:
     def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
         """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
         states = list(self.book.states.values())
-        return records.encode(
+        return lines.encode(
             records.Checkpoint(
                 t=now(),
                 streams=[s.row() for g in states for s in list(g.streams.values())],
@@ -129,7 +129,7 @@ class RunRecord:
         """Write a record now, and again at the head of each later segment."""
         with self.lock:
             began = record.t = now()
-            line = records.encode(record)
+            line = lines.encode(record)
             self._repeated.add(line, self.stacks.known)
             self.writer.write(line)
             self.ns += now() - began
@@ -137,7 +137,7 @@ class RunRecord:
     def repeat(self, record: records.Record) -> None:
         """Write a record at the head of each segment that is begun from now on."""
         with self.lock:
-            self._repeated.add(records.encode(record), self.stacks.known)
+            self._repeated.add(lines.encode(record), self.stacks.known)
 
     def head(self) -> Iterator[bytes]:
         """The lines that a segment begins with, after its header and the groups."""
@@ -183,7 +183,7 @@ class RunRecord:
                 return
             self.add_bill(last)
             last.t = now()
-            self.writer.finish(records.encode(last))
+            self.writer.finish(lines.encode(last))
             self.ended = True
 
     def add_bill(self, last: records.Exit) -> None:

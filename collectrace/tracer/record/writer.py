@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from collectrace import file_modes
 from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.tracer.guard import is_users
 
@@ -35,9 +36,6 @@ _OPEN_ATTEMPTS: Final = 20
 
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
-
-MODE: Final = 0o600
-"""Of files: they hold the program's text, and its command line."""
 
 _DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
@@ -261,9 +259,9 @@ def _open(path: Path) -> int:
     for _ in range(_OPEN_ATTEMPTS):
         # A rank that has left the folder of the provisional files removes it if it is empty.
         with contextlib.suppress(FileNotFoundError, FileExistsError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(path, flags, MODE)
-    return os.open(path, flags, MODE)
+            file_modes.make_folder(path.parent)
+            return os.open(path, flags, file_modes.of_files())
+    return os.open(path, flags, file_modes.of_files())
 
 
 def _remove(provisional: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,7 +13,7 @@ from collectrace.align.causes import explain
 from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
-from collectrace.align.judging.judge import judge
+from collectrace.align.judging.judge import MOST_OF_A_KIND, judge
 from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
@@ -157,7 +157,10 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
-            notes=(*evidence.notes, *comparison.notes, *lost, *evidence.source_files.notes),
+            notes=(
+                *evidence.notes, *comparison.notes, *lost, *_left_out(case),
+                *evidence.source_files.notes,
+            ),
             imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))
             or None,
             other_runs=evidence.other_runs or None,
@@ -200,7 +203,7 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     Every log must have its end, and every call its line, or digests that stand for it.
     """
     disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
-    if disputed or reaches(case) or any(c.severity == "info" for c in candidates):
+    if disputed or case.left_out or reaches(case) or any(c.severity == "info" for c in candidates):
         return False
     is_apart = any(window.first > window.last for window in case.comparison.windows)
     if case.comparison.unproven or is_apart:
@@ -210,6 +213,15 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
         and (s.complete or _was_done(s.log, s))
         for s in case.standings.values()
     )  # fmt: skip
+
+
+def _left_out(case: Case) -> Iterator[str]:
+    """Yield a sentence for each kind of which not every candidate was judged."""
+    for kind, count in sorted(case.left_out.items()):
+        yield (
+            f"{count} further findings of the kind {kind} are not explained; of each kind only "
+            f"{MOST_OF_A_KIND} are, those first that a rank waits for"
+        )
 
 
 def _was_done(log: RankLog, standing: Standing) -> bool:

@@ -30,7 +30,7 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
-from collectrace.findings import Side, State
+from collectrace.findings import Kind, Side, State
 from collectrace.internal import Faults
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call, Done, Group, backend_for
@@ -49,6 +49,8 @@ class Case:
     standings: Mapping[int, Standing]
     answers: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
     """What was worked out before: see :func:`once`."""
+    left_out: Counter[Kind] = field(default_factory=Counter, compare=False, repr=False)
+    """Candidates that are not judged, as there are too many of their kind."""
     faults: Faults = field(default_factory=Faults, compare=False, repr=False)
     """Internal errors that cost a part of the answer."""
 

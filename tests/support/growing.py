@@ -167,12 +167,15 @@ def ring(n: int) -> Run:
 
 
 def threads(n: int) -> Run:
-    """Threads in one heartbeat, each in a call."""
+    """Threads in one heartbeat, each in a call to which the other rank does not come."""
     run = _run()
     for rank in run:
         calls = [rank.call("all_reduce", async_=True, thread=f"T{i}") for i in range(n)]
-        rank.alive(*(rank.inside(c, "wait", f"T{i}") for i, c in enumerate(calls)))
-        rank.stall(*(rank.inside(c, "wait", f"T{i}") for i, c in enumerate(calls)))
+        mine = [rank.call("barrier", thread=f"T{i}") for i in range(n * (1 - rank.rank))]
+        rank.alive(*(rank.inside(c, "wait", f"T{i}") for i, c in enumerate(mine or calls)))
+        rank.stall(*(rank.inside(c, "wait", f"T{i}") for i, c in enumerate(mine or calls)))
+        rank.beat(70, *(rank.inside(c, "wait", f"T{i}") for i, c in enumerate(mine[-9:])))
+        rank.alive(*(rank.inside(c, "wait", f"T{i}") for i, c in enumerate(mine or calls)))
     return run
 
 

@@ -46,11 +46,12 @@ def candidates(case: Case) -> list[Candidate]:
     lost = undelivered(case)
     found += [_of_channel(case, issue) for issue in lost]
     after = {issue.channel for issue in lost}
+    circling = {edge.waiting.channel for edge in absorbed}
     found += [
         _of_channel(case, issue)
         for issue in case.comparison.channels
         if (issue.attribute != "absent" or issue.channel not in after)
-        and not any(edge.waiting.channel == issue.channel for edge in absorbed)
+        and issue.channel not in circling
     ]
     found += [_of_cycle(case, cycle) for cycle in circles]
     spoken_for = {edge.waiting.stream for edge in absorbed if edge.queued}
@@ -191,7 +192,7 @@ def deadlocks(case: Case) -> list[Cycle]:
     def is_clean(edge: Edge, cycle: Cycle) -> bool:
         w = edge.waiting
         key = w.channel or w.stream
-        if is_of_groups(case, cycle) or w.what == HOST:
+        if w.what == HOST:
             return True
         if key is None or w.group in disputed or key in numbered:
             return False
@@ -201,7 +202,11 @@ def deadlocks(case: Case) -> list[Cycle]:
         row = edge.row if edge.row is not None else w.seq or 0
         return (key not in first or row < first[key]) and _is_lasting(case, edge)
 
-    return [cycle for cycle in cycles(case.graph) if all(is_clean(e, cycle) for e in cycle)]
+    return [
+        cycle
+        for cycle in cycles(case.graph)
+        if is_of_groups(case, cycle) or all(is_clean(e, cycle) for e in cycle)
+    ]
 
 
 def is_of_groups(case: Case, cycle: Cycle) -> bool:

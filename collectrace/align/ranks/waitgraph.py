@@ -9,8 +9,10 @@ Source: Knapp, Deadlock detection in distributed databases, ACM Computing Survey
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from collectrace import dumps
 from collectrace.align.matching.comparison import Comparison
@@ -37,7 +39,7 @@ class Edge:
     """The target has issued it, and its device is held up in a call that was issued before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WaitGraph:
     """Who waits for whom."""
 
@@ -46,9 +48,16 @@ class WaitGraph:
     any_of: frozenset[Node] = frozenset()
     """Threads that one of their targets suffices to release."""
 
-    def of(self, rank: int) -> list[Edge]:
+    @cached_property
+    def _by_rank(self) -> Mapping[int, Sequence[Edge]]:
+        found: dict[int, list[Edge]] = {}
+        for (rank, _), edges in self.edges.items():
+            found.setdefault(rank, []).extend(edges)
+        return found
+
+    def of(self, rank: int) -> Sequence[Edge]:
         """Everything a rank waits for."""
-        return [edge for node, edges in self.edges.items() if node[0] == rank for edge in edges]
+        return self._by_rank.get(rank, ())
 
 
 Cycle = tuple[Edge, ...]
@@ -63,9 +72,12 @@ def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clo
         if s.state in ("blocked", "raised")
         for w in s.waiting
     }
+    threads: dict[int, list[Node]] = {}
+    for node in waiting:
+        threads.setdefault(node[0], []).append(node)
     edges = {
         node: tuple(
-            Edge(w, _thread(rank, w, waiting), row)
+            Edge(w, _thread(rank, w, waiting, threads.get(rank, ())), row)
             for rank, row in _needs(w, standings, comparison)
         )
         + tuple(_queued(w, waiting, standings, comparison, clocks))
@@ -188,8 +200,10 @@ def _message(
             yield rank, None
 
 
-def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting]) -> Node:
-    """The thread of ``rank`` that is taken to be the one that would issue what ``w`` waits for.
+def _thread(
+    rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequence[Node]
+) -> Node:
+    """The thread of ``rank``, of those that wait, that is taken to be the one that would issue what ``w`` waits for.
 
     The logs do not say which it is: the thread of the same name as the one that waits; else the
     only one of the rank that waits; else the main thread.
@@ -197,24 +211,31 @@ def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting]) -> Node:
     named = (rank, w.thread)
     if named in waiting or w.thread == MAIN:
         return named
-    others = [node for node in waiting if node[0] == rank]
     return others[0] if len(others) == 1 else (rank, MAIN)
 
 
 def stuck(graph: WaitGraph) -> set[Node]:
     """Threads that nobody can release: every way out leads to another of them."""
     left = {node for node, edges in graph.edges.items() if edges}
-    while True:
-        released = set()
-        for node in left:
-            inside = [edge.target in left for edge in graph.edges[node]]
-            # A target that does not wait is no circle: it may come yet, or is the culprit.
-            held = all(inside) if node in graph.any_of else any(inside)
-            if not held:
-                released.add(node)
-        if not released:
-            return left
-        left -= released
+    behind: dict[Node, list[Node]] = {}
+    holding: dict[Node, int] = {}
+    """Targets that have to be released yet, before a thread is."""
+    for node in left:
+        # A target that does not wait is no circle: it may come yet, or is the culprit.
+        targets = [edge.target for edge in graph.edges[node]]
+        inside = [target for target in targets if target in left]
+        holding[node] = len(inside) == len(targets) if node in graph.any_of else len(inside)
+        for target in inside:
+            behind.setdefault(target, []).append(node)
+    released = deque(node for node in left if not holding[node])
+    while released:
+        node = released.popleft()
+        left.discard(node)
+        for waiter in behind.get(node, ()):
+            holding[waiter] -= 1
+            if not holding[waiter]:
+                released.append(waiter)
+    return left
 
 
 def cycles(graph: WaitGraph) -> list[Cycle]:

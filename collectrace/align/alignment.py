@@ -158,7 +158,10 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
             notes=(
-                *evidence.notes, *comparison.notes, *lost, *_left_out(case),
+                *evidence.notes,
+                *comparison.notes,
+                *lost,
+                *_left_out(case),
                 *evidence.source_files.notes,
             ),
             imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))

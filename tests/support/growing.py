@@ -12,20 +12,17 @@ from pathlib import Path
 from typing import Final
 
 from collectrace.records import (
-    Activity,
     Blind,
-    Done,
     FrameValues,
     KernelWait,
     Raised,
     Source,
     SourceFile,
     Stack,
-    Stall,
     Unwaited,
     Values,
 )
-from tests.support.synthetic import SECOND, Rank, Run
+from tests.support.synthetic import SECOND, Run
 
 _NEVER: Final = 1 << 60
 
@@ -201,9 +198,7 @@ def unwaited(n: int) -> Run:
     for rank in run:
         for _ in range(n):
             call = rank.call("all_reduce", async_=True, site="train.py:9")
-            rank.record(
-                Unwaited(group="0", device="cpu", seq=call.seq, op=call.op, site=call.site)
-            )
+            rank.record(Unwaited(group="0", device="cpu", seq=call.seq, op=call.op, site=call.site))
     return _exits(run)
 
 
@@ -213,9 +208,7 @@ def unwaited_lines(n: int) -> Run:
     for rank in run:
         for i in range(n):
             call = rank.call("all_reduce", async_=True, site=f"train.py:{i + 1}")
-            rank.record(
-                Unwaited(group="0", device="cpu", seq=call.seq, op=call.op, site=call.site)
-            )
+            rank.record(Unwaited(group="0", device="cpu", seq=call.seq, op=call.op, site=call.site))
     return _exits(run)
 
 

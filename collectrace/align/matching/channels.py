@@ -41,8 +41,10 @@ def compare_channels(
     met = Counter[str]()
     lost: list[Unproven] = []
     needed: set[int] = set()
+    named = {inbox.group.name: inbox.group for inbox in inboxes.values()}
+    late = {name for name, group in named.items() if is_late(group, logs)}
     for (_, _, destination, _), inbox in sorted(inboxes.items()):
-        if destination in logs and not is_late(inbox.group, logs):
+        if destination in logs and inbox.group.name not in late:
             try:
                 found, fitting = _compare(inbox, logs)
                 missing = _missing(inbox, logs)

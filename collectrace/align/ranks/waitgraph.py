@@ -19,7 +19,7 @@ from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.ranks.standing import HOST, Standing, Waiting
-from collectrace.align.reading.evidence import ChannelKey, RankLog, is_placed
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey, is_placed
 from collectrace.dumps import MAIN
 from collectrace.ops import ANY_SOURCE
 
@@ -75,10 +75,11 @@ def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clo
     threads: dict[int, list[Node]] = {}
     for node in waiting:
         threads.setdefault(node[0], []).append(node)
+    needs = _Needs(standings, comparison)
     edges = {
         node: tuple(
             Edge(w, _thread(rank, w, waiting, threads.get(rank, ())), row)
-            for rank, row in _needs(w, standings, comparison)
+            for rank, row in needs.of(w)
         )
         + tuple(_queued(w, waiting, standings, comparison, clocks))
         for node, w in waiting.items()
@@ -120,32 +121,68 @@ def _may_let_go(holder: Standing, seen: int) -> bool:
     return at_work != 1
 
 
-def _needs(
-    w: Waiting, standings: Mapping[int, Standing], comparison: Comparison
-) -> Iterator[tuple[int, int | None]]:
-    """The ranks that have not issued their part of what a thread waits for.
+class _Needs:
+    """What threads wait for; of a thousand ranks that wait in one call it is found once."""
 
-    With the first row (message) that each has not issued; None where rows do not say it. A rank
-    whose log has lost its end may have issued it.
-    """
-    info, stream = comparison.groups.get(w.group), w.stream
-    members = info.ranks if info is not None else ()
-    logs = {r: s.log for r in members if r != w.rank and (s := standings.get(r)) and s.log}
-    if w.channel is not None:
-        for rank, row in _message(w.channel, w, logs, standings[w.rank].log):
-            if not comparison.may_have_issued(rank, w.channel):
-                yield rank, row
-    elif stream is not None and w.seq is not None:
-        for rank, log in logs.items():
-            issued = log.last_seq.get(stream, 0)
-            if issued >= w.seq or not is_placed(log, stream):
-                continue
-            if not comparison.may_have_issued(rank, stream):
-                yield rank, issued + 1
-    else:
-        for rank, log in logs.items():
-            if not any(g.group == w.group for g in log.groups):
-                yield rank, None
+    def __init__(self, standings: Mapping[int, Standing], comparison: Comparison) -> None:
+        self._standings, self._comparison = standings, comparison
+        self._logs: dict[str, dict[int, RankLog]] = {}
+        self._lacking: dict[tuple[StreamKey, int], list[tuple[int, int]]] = {}
+        self._asked: dict[str, set[int]] | None = None
+
+    def of(self, w: Waiting) -> Iterator[tuple[int, int | None]]:
+        """Yield the ranks that have not issued their part of what a thread waits for.
+
+        With the first row (message) that each has not issued; None where rows do not say it. A rank
+        whose log has lost its end may have issued it.
+        """
+        logs = self._of_members(w.group)
+        if w.channel is not None:
+            for rank, row in _message(w.channel, w, logs, self._standings[w.rank].log):
+                if not self._comparison.may_have_issued(rank, w.channel):
+                    yield rank, row
+        elif w.stream is not None and w.seq is not None:
+            for rank, row in self._behind(w.stream, w.seq, logs):
+                if rank != w.rank:
+                    yield rank, row
+        else:
+            asked = self._who_asked(w.group)
+            for rank in logs:
+                if rank != w.rank and rank not in asked:
+                    yield rank, None
+
+    def _of_members(self, group: str) -> dict[int, RankLog]:
+        found = self._logs.get(group)
+        if found is None:
+            info = self._comparison.groups.get(group)
+            members = [self._standings.get(rank) for rank in (info.ranks if info else ())]
+            found = {one.rank: one.log for one in members if one is not None and one.log}
+            self._logs[group] = found
+        return found
+
+    def _behind(
+        self, stream: StreamKey, seq: int, logs: Mapping[int, RankLog]
+    ) -> Sequence[tuple[int, int]]:
+        found = self._lacking.get((stream, seq))
+        if found is None:
+            last = ((rank, log.last_seq.get(stream, 0)) for rank, log in logs.items())
+            found = self._lacking[stream, seq] = [
+                (rank, issued + 1)
+                for rank, issued in last
+                if issued < seq
+                and is_placed(logs[rank], stream)
+                and not self._comparison.may_have_issued(rank, stream)
+            ]
+        return found
+
+    def _who_asked(self, group: str) -> set[int]:
+        """Return the ranks that have asked for a group."""
+        if self._asked is None:
+            self._asked = {}
+            for rank, standing in self._standings.items():
+                for record in standing.log.groups if standing.log is not None else ():
+                    self._asked.setdefault(record.group, set()).add(rank)
+        return self._asked.get(group, set())
 
 
 def _queued(
@@ -178,16 +215,17 @@ def _queued(
 def _message(
     channel: ChannelKey, w: Waiting, logs: Mapping[int, RankLog], mine: RankLog | None
 ) -> Iterator[tuple[int, int | None]]:
-    """:func:`_needs` of a message: its peer, or of a receive from any rank all that may send."""
+    """:class:`_Needs` of a message: its peer, or of a receive from any rank all that may send."""
     if channel.source >= 0:
         peer = channel.destination if channel.source == w.rank else channel.source
-        if peer not in logs or mine is None or w.seq is None:
+        if peer not in logs or peer == w.rank or mine is None or w.seq is None:
             return
         # Numbered as they were sent: receives from any source have taken some, too.
         issued = logs[peer].last_channel_seq.get(channel, 0) + logs[peer].taken(channel)
         if issued < w.seq + mine.taken(channel):
             yield peer, issued + 1
         return
+    logs = {rank: log for rank, log in logs.items() if rank != w.rank}
     sent = sum(
         log.last_channel_seq.get(channel._replace(source=rank), 0) for rank, log in logs.items()
     )
@@ -200,13 +238,11 @@ def _message(
             yield rank, None
 
 
-def _thread(
-    rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequence[Node]
-) -> Node:
-    """The thread of ``rank``, of those that wait, that is taken to be the one that would issue what ``w`` waits for.
+def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequence[Node]) -> Node:
+    """The thread of ``rank`` that is taken to be the one that would issue what ``w`` waits for.
 
     The logs do not say which it is: the thread of the same name as the one that waits; else the
-    only one of the rank that waits; else the main thread.
+    only one of the rank that waits, of ``others``; else the main thread.
     """
     named = (rank, w.thread)
     if named in waiting or w.thread == MAIN:

@@ -293,6 +293,7 @@ class RankRecords:
         elif isinstance(record, Header):
             self._header(record)
         elif isinstance(record, Group):
+            record.ranks = self.vocabulary.members(record.ranks)
             self.groups.append(record)
             if record.ranks:
                 self.members[record.group] = record.ranks

@@ -104,7 +104,8 @@ class Rows:
         """Sort in the rows that were read behind later ones, all at once."""
         if not self.late:
             return
-        for column, values in zip(self._columns(), zip(*self.late.values(), strict=True), strict=True):
+        late = zip(*self.late.values(), strict=True)
+        for column, values in zip(self._columns(), late, strict=True):
             column.extend(values)
         self.late.clear()
         order = sorted(range(len(self.seq)), key=self.seq.__getitem__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -34,6 +35,7 @@ from collectrace.findings import (
     Evidence,
     Finding,
     GroupInfo,
+    Kind,
     RankState,
     Severity,
     Status,
@@ -136,7 +138,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:
-        findings = _merge(findings, information(case, candidates))
+        findings = _merge(findings, _first_of_each_kind(case, information(case, candidates)))
         findings = excerpts.added(case, findings, case.program)
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
@@ -174,6 +176,18 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     )
 
 
+def _first_of_each_kind(case: Case, found: list[Finding]) -> list[Finding]:
+    """Return the first findings of each kind; count the others in ``case.left_out``."""
+    counts: Counter[Kind] = Counter()
+    kept = []
+    for finding in found:
+        counts[finding.kind] += 1
+        if counts[finding.kind] <= MOST_OF_A_KIND:
+            kept.append(finding)
+    case.left_out.update({k: n - MOST_OF_A_KIND for k, n in counts.items() if n > MOST_OF_A_KIND})
+    return kept
+
+
 def _merge(findings: list[Finding], more: list[Finding]) -> list[Finding]:
     """By severity, in the order given; consequences stay behind their cause."""
     chunks: list[list[int]] = []
@@ -206,7 +220,8 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     Every log must have its end, and every call its line, or digests that stand for it.
     """
     disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
-    if disputed or case.left_out or reaches(case) or any(c.severity == "info" for c in candidates):
+    is_judged = all(KINDS[kind].family == "information" for kind in case.left_out)
+    if disputed or not is_judged or reaches(case) or any(c.severity == "info" for c in candidates):
         return False
     is_apart = any(window.first > window.last for window in case.comparison.windows)
     if case.comparison.unproven or is_apart:

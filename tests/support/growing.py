@@ -176,6 +176,20 @@ def threads(n: int) -> Run:
     return run
 
 
+def threads_in_groups(n: int) -> Run:
+    """Threads of two ranks, each waiting in a group for the next thread of the other."""
+    run = _run()
+    for i in range(n + 1):
+        run.group(f"g{i}", [0, 1], site="serve.py:7")
+    calls = [
+        [r.call("all_reduce", f"g{i + r.rank}", thread=f"T{i}") for i in range(n)] for r in run
+    ]
+    for rank, those in zip(run, calls, strict=True):
+        rank.beat(70)
+        rank.alive(*(rank.inside(c, "call", f"T{i}") for i, c in enumerate(those)))
+    return run
+
+
 def threads_busy(n: int) -> Run:
     """Threads in one stall, with a stack each, and what the kernel says of each."""
     run = _run()
@@ -202,6 +216,18 @@ def unwaited(n: int) -> Run:
     return _exits(run)
 
 
+def unwaited_messages(n: int) -> Run:
+    """Sends that nobody waited for, each with a tag of its own."""
+    run = _run()
+    for tag in range(n):
+        run.rank(0).send(1, tag=tag, async_=True)
+        run.rank(1).recv(0, tag=tag)
+        run.rank(0).record(
+            Unwaited(group="0", device="cpu", seq=1, op="send", peer=1, tag=tag, site="train.py:20")
+        )
+    return _exits(run)
+
+
 def unwaited_lines(n: int) -> Run:
     """Works that nobody waited for, each from a line of its own."""
     run = _run()
@@ -219,6 +245,16 @@ def refused(n: int) -> Run:
         for _ in range(n):
             rank.refused("all_reduce")
         rank.call("all_reduce")
+    return _exits(run)
+
+
+def refused_on_one(n: int) -> Run:
+    """Calls that one rank was refused, and the other made."""
+    run = _run()
+    for i in range(n):
+        run.rank(0).refused("all_reduce", shape=[i + 1])
+        run.rank(1).call("all_reduce", shape=[i + 1])
+        run.all("barrier")
     return _exits(run)
 
 
@@ -652,14 +688,16 @@ def exchanges(n: int) -> Run:
 GROWING: Final = {
     make.__name__: Growing(make)
     for make in (
-        groups, groups_that_differ, groups_left_open, members_of_groups, groups_asked_by_one,
-        sends, sends_to_other_tags, tags, messages, messages_from_any, messages_crossed, ring,
-        threads, threads_busy, unwaited, unwaited_lines, refused, refused_messages, failed,
-        reversed_calls, reversed_lines, unlike_calls, other_lines, roles, different_calls,
-        harmless_differences, ranks, ranks_waiting, ranks_that_differ, ranks_raising, hosts,
-        missing, missing_waited_for, raised, raised_by_one, heartbeats, deep_stacks, stacks,
-        pending, values, value_records, joins, no_syncs, batches, loaders, syncs, blind_spots,
-        files_of_source, models, gaps, damaged, doubled, iterations, skipped_each, segments,
-        exchanges,
+        groups, groups_that_differ, groups_left_open, members_of_groups,
+        groups_asked_by_one, sends, sends_to_other_tags, tags, messages,
+        messages_from_any, messages_crossed, ring, threads, threads_in_groups,
+        threads_busy, unwaited, unwaited_messages, unwaited_lines, refused,
+        refused_on_one, refused_messages, failed, reversed_calls, reversed_lines,
+        unlike_calls, other_lines, roles, different_calls, harmless_differences, ranks,
+        ranks_waiting, ranks_that_differ, ranks_raising, hosts, missing,
+        missing_waited_for, raised, raised_by_one, heartbeats, deep_stacks, stacks,
+        pending, values, value_records, joins, no_syncs, batches, loaders, syncs,
+        blind_spots, files_of_source, models, gaps, damaged, doubled, iterations,
+        skipped_each, segments, exchanges,
     )
 }  # fmt: skip

@@ -30,6 +30,8 @@ def candidates(case: Case) -> list[Candidate]:
     """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, incomplete rows."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
+    streams = {edge.waiting.stream for edge in absorbed}
+    ranks = {rank for edge in absorbed for rank in _ranks(edge)}
     in_making = {edge.waiting.group for edge in absorbed if edge.waiting.is_creation}
     found = [
         _of_conflict(case, conflict)
@@ -40,7 +42,7 @@ def candidates(case: Case) -> list[Candidate]:
     found += [
         _of_row(case, row)
         for row in case.comparison.divergences
-        if not _is_empty(row) and not _absorbs(absorbed, row)
+        if not _is_empty(row) and not (row.stream in streams and _is_absence_of(ranks, row))
     ]
     found += [_of_row(case, row, is_warning=True) for row in _warnings(case)]
     lost = undelivered(case)
@@ -90,13 +92,10 @@ def _warnings(case: Case) -> list[Divergence]:
     return list(first.values())
 
 
-def _absorbs(absorbed: set[Edge], row: Divergence) -> bool:
-    """Whether a row is an absence that edges of a cycle tell already, of all its absent ranks."""
-    if row.attribute != "absent":
-        return False
-    mine = [edge for edge in absorbed if edge.waiting.stream == row.stream]
+def _is_absence_of(ranks: set[int], row: Divergence) -> bool:
+    """Whether a row is an absence of none but these ranks: edges of a cycle tell it already."""
     absent = {rank for rank, call in row.calls.items() if call is None}
-    return bool(mine) and absent <= {rank for edge in absorbed for rank in _ranks(edge)}
+    return row.attribute == "absent" and absent <= ranks
 
 
 def _ranks(edge: Edge) -> tuple[int, int]:

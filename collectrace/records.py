@@ -745,7 +745,7 @@ def _ints(value: list[Any]) -> list[Any]:
 
 
 def _members(value: list[Any]) -> list[Any]:
-    if not all(item.__class__ is int for item in value):
+    if not {int}.issuperset(map(type, value)):
         raise DamagedRecord("a list of ranks holds something else")
     return value
 

@@ -85,6 +85,7 @@ class RankReader:
                 on_bytes(offset - done)
                 done = offset
             self.records.feed(offset, lines, size - 1, calls_only=False)
+        self.records.settle()
         if on_bytes is not None:
             on_bytes(size - done)
         insort(self._covered, (start, size))
@@ -206,6 +207,8 @@ class RankReader:
             some = True
             insort(self._covered, (begin, end))
             self.records.feed(begin, lines, segments.size - 1, calls_only=calls_only)
+        if some:
+            self.records.settle()
         self._merge()
         return some
 

@@ -206,6 +206,11 @@ class RankRecords:
         self.latest = latest, latest_line
         self.lines += taken
 
+    def settle(self) -> None:
+        """Put the rows of all that was fed into their order."""
+        for rows in self.rows.values():
+            rows.settle()
+
     def _decoded(self, offset: int, line: bytes, *, calls_only: bool) -> None:
         record = decode(line)
         if isinstance(record, Call):
@@ -288,6 +293,7 @@ class RankRecords:
         elif isinstance(record, Header):
             self._header(record)
         elif isinstance(record, Group):
+            record.ranks = self.vocabulary.members(record.ranks)
             self.groups.append(record)
             if record.ranks:
                 self.members[record.group] = record.ranks

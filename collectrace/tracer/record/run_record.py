@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from collectrace import records
-from collectrace.chain import CHECKPOINT_EVERY
+from collectrace.chain import checkpoint_gap
 from collectrace.log_folder import PENDING
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, lines
@@ -107,8 +107,9 @@ class RunRecord:
 
     def checkpoint(self) -> None:
         """Write where every stream and channel stands."""
-        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
-        self.writer.write(self.checkpoint_line())
+        line = self.checkpoint_line()
+        self.writer.next_checkpoint = self.writer.total + checkpoint_gap(len(line))
+        self.writer.write(line)
 
     def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
         """The line of a checkpoint made now; ``known_stacks``: None for those known now."""

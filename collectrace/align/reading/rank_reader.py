@@ -11,7 +11,7 @@ from typing import Final
 from collectrace.align.reading.evidence import Digests, StreamKey
 from collectrace.align.reading.rank_records import Key, RankRecords
 from collectrace.align.reading.rows import Rows
-from collectrace.align.reading.segments import Segments
+from collectrace.align.reading.segments import LONGEST_LINE, Segments
 from collectrace.align.reading.strands import Chain
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import DamagedRecord
@@ -174,12 +174,13 @@ class RankReader:
             self._take(hole, hole + _ENDS)
         self._take_back(segments.size)
         end = _ENDS
-        while self._unexplained() and end < segments.size:
+        while self._unexplained() and end < min(segments.size, LONGEST_LINE):
             self._take(end, end + _ENDS)
             end += _ENDS
         records = self.records
         if (
-            records.dropped
+            self._unexplained()
+            or records.dropped
             or self.damaged
             or records.header is None
             or self.unaccounted
@@ -212,7 +213,7 @@ class RankReader:
     def _take_back(self, end: int) -> None:
         """Feed what lies before an offset, back to the latest checkpoint."""
         start, size = end, _ENDS
-        while start > 0:
+        while start > 0 and size < LONGEST_LINE:
             start, size = max(0, start - size), size * 2
             _, lines, _ = self.segments.window(start, end)
             if any(line.startswith(_CHECKPOINT) for line in lines):
@@ -299,7 +300,7 @@ class RankReader:
             return
         # A line longer than that: every free stretch begins with the beginning of a line.
         while not self._take(low, min(high, low + size), calls_only=True):
-            if low + size >= high:
+            if low + size >= high or size > LONGEST_LINE:
                 self._covered = sorted([*self._covered, (low, high)])
                 return
             size *= 2

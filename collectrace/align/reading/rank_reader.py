@@ -169,17 +169,19 @@ class RankReader:
         """Read the head and the tail; the whole where those do not explain what lies between."""
         segments = self.segments
         self._take(0, _ENDS)
+        is_known = True
         for hole in segments.holes():
-            self._take_back(hole)
+            is_known &= self._take_back(hole)
             self._take(hole, hole + _ENDS)
-        self._take_back(segments.size)
+        is_known &= self._take_back(segments.size)
         end = _ENDS
         while self._unexplained() and end < min(segments.size, LONGEST_LINE):
             self._take(end, end + _ENDS)
             end += _ENDS
         records = self.records
         if (
-            self._unexplained()
+            not is_known
+            or self._unexplained()
             or records.dropped
             or self.damaged
             or records.header is None
@@ -210,15 +212,18 @@ class RankReader:
         self._merge()
         return some
 
-    def _take_back(self, end: int) -> None:
-        """Feed what lies before an offset, back to the latest checkpoint."""
+    def _take_back(self, end: int) -> bool:
+        """Feed what lies before an offset, back to the latest checkpoint; false: it is too far."""
         start, size = end, _ENDS
-        while start > 0 and size < LONGEST_LINE:
+        while start > 0:
+            if size > LONGEST_LINE:
+                return False
             start, size = max(0, start - size), size * 2
             _, lines, _ = self.segments.window(start, end)
             if any(line.startswith(_CHECKPOINT) for line in lines):
                 break
         self._take(start, end)
+        return True
 
     def _uncovered(self, start: int, stop: int) -> list[tuple[int, int]]:
         free = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -93,7 +94,8 @@ def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> No
             with surviving_reader(stdout):
                 write(stdout)
         elif _is_device(Path(name)):
-            with Path(name).open("w", encoding="utf-8") as out, surviving_reader(out):
+            with os.fdopen(opened(Path(name)), "w", encoding="utf-8") as out, surviving_reader(out):
+                os.set_blocking(out.fileno(), True)
                 write(out)
         else:
             _replace(_through_link(Path(name)), write)
@@ -134,6 +136,22 @@ def _packed(raw: BinaryIO) -> Iterator[TextIO]:
         io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8") as out,
     ):
         yield out
+
+
+def opened(path: Path) -> int:
+    """Return a descriptor that writes to the end of a file, a pipe or a device, without waiting.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe that nobody reads.
+
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, file_modes.of_files())
+    except OSError as problem:
+        if problem.errno == errno.ENXIO:
+            raise OSError(problem.errno, "nobody reads from it") from None
+        raise
 
 
 def _is_device(path: Path) -> bool:

@@ -31,6 +31,7 @@ FLOORS = (
     {"tabular"},
     {
         "ops",
+        "archives",
         "errors",
         "dumps",
         "version",

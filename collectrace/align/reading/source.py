@@ -184,13 +184,15 @@ def _open_file(path: Path) -> Folder:
         raise LogError(f"{path} is a pipe or a device; give the log folder, or a file of it")
     whole = path.resolve()
     if packed.is_archive(path.name):
-        files = _by_name(packed.unpack(path, _is_log))
+        unpacked, note = packed.unpack(path, _is_log)
+        files = _by_name(unpacked)
         stem = path.name.partition(".tar")[0].removesuffix(".tgz")
         if not any(_is_rank_file(blob.name) for blob in files):
-            everything = packed.unpack(path)
+            everything = packed.unpack(path).files
             if others := foreign.candidates(everything):
                 return _converted(others, str(path), stem, everything)
-        return Folder(str(path), stem, files, None, is_fixed=True)
+        notes = (note,) if note else ()
+        return Folder(str(path), stem, files, None, is_fixed=True, notes=notes)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
         found = list(_others(path.parent, "", 0, {whole.parent}))

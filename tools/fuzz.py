@@ -115,7 +115,7 @@ def outcomes(todo: Iterator[tuple[int, Input]], jobs: int) -> Iterator[tuple[int
                 if time.monotonic() - worker.since > _STUCK:
                     worker.process.kill()
                 continue
-            outcome, number, one = worker.take(), worker.number, worker.one
+            outcome, number, judged = worker.take(), worker.number, worker.one
             if not worker.process.is_alive():
                 busy[busy.index(worker)] = fresh = Worker.start()
                 worker = fresh
@@ -125,8 +125,8 @@ def outcomes(todo: Iterator[tuple[int, Input]], jobs: int) -> Iterator[tuple[int
                 busy.remove(worker)
             else:
                 worker.give(*following)
-            assert one is not None
-            yield number, one, outcome
+            assert judged is not None
+            yield number, judged, outcome
 
 
 # -- telling ---------------------------------------------------------------------------------

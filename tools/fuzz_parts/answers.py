@@ -21,9 +21,10 @@ from typing import Any, Final, Literal
 from markdown_it import MarkdownIt
 
 from collectrace.errors import DamagedRecord
-from collectrace.findings import Alignment, Finding
+from collectrace.findings import KINDS, Alignment, Finding
 from collectrace.records import Call, Record, decode
-from tools.fuzz_parts.edits import Log, lines_of, rank_of
+from collectrace.signature import program_text, wire_text
+from tools.fuzz_parts.log import Log, lines_of, rank_of
 from tools.fuzz_parts.samples import Files
 
 Class = Literal["same", "as told", "gap", "unknown", "failure"]
@@ -77,6 +78,8 @@ class Harm:
     """Ranks that changed lines are about, which nothing contradicts."""
     killed: set[int] = field(default_factory=set)
     forged: set[int] = field(default_factory=set)
+    unnumbered: set[int] = field(default_factory=set)
+    """Ranks that lost lines which are no calls: nothing shows that there were any."""
     is_open: bool = False
     """Nothing may show that all is well: calls are gone that no later digest covers, or a file."""
 
@@ -115,11 +118,12 @@ def _of_rank(found: Harm, rank: int, old: Mapping[str, bytes], new: Mapping[str,
     lost = [record for line in gone if (record := _read(line)) is not None]
     if gone:
         found.lost.add(rank)
-    streams = _streams(frozenset(had)) if come else set()
+    calls = _calls(frozenset(had)) if come else {}
     for record in come:
-        is_covered = isinstance(record, Call) and record.digest is not None
-        if not is_covered or (record.group, record.device, record.op) not in streams:  # type: ignore[attr-defined]
+        if not isinstance(record, Call) or _is_told(record, calls):
             found.told |= {rank} | _others_of(record)
+    if any(not isinstance(record, Call) for record in lost):
+        found.unnumbered.add(rank)
     if _ends_before(old, new):
         found.killed.add(rank)
     found.is_open |= not any(new.values()) or any(
@@ -128,10 +132,19 @@ def _of_rank(found: Harm, rank: int, old: Mapping[str, bytes], new: Mapping[str,
 
 
 @lru_cache(maxsize=1000)
-def _streams(lines: frozenset[bytes]) -> set[tuple[str, str, str]]:
-    """Return the streams that calls are in, with their ops."""
-    found = map(_read, lines)
-    return {(r.group, r.device, r.op) for r in found if isinstance(r, Call)}
+def _calls(lines: frozenset[bytes]) -> dict[tuple[Any, ...], Call]:
+    """Return the collectives among lines, by their place."""
+    found = (record for line in lines if isinstance(record := _read(line), Call))
+    return {(r.group, r.device, r.seq): r for r in found if r.digest is not None}
+
+
+def _is_told(call: Call, before: Mapping[tuple[Any, ...], Call]) -> bool:
+    """Whether no digest contradicts a changed line: it is another stream's, or says the same."""
+    old = before.get((call.group, call.device, call.seq))
+    if old is None:
+        return not any(key[:2] == (call.group, call.device) for key in before)
+    texts = [(wire_text(one, ""), program_text(one), one.void) for one in (old, call)]
+    return texts[0] == texts[1] and old.digest == call.digest
 
 
 def _read(line: bytes) -> Record | None:
@@ -173,7 +186,7 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
     known = {rank for finding in base.errors for rank in finding.suspects} | guilty
     forged = done.forged and not done.lost - done.forged
     if found.status == "aligned":
-        if base.errors and not done.told:
+        if base.errors and not done.told and not (done.unnumbered and _rests_on_time(base)):
             return "aligned: over an error"
         if forged:
             return "aligned: over another call"
@@ -190,6 +203,11 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
     return None
 
 
+def _rests_on_time(base: Answer) -> bool:
+    """Whether an error is known by other lines than those of calls."""
+    return KINDS[base.errors[0].kind].family == "together"
+
+
 def kind(base: Answer, done: Harm, answer: Answer) -> Class:
     """Return what kind of answer it is, but for failures that are not told by the verdict."""
     if answer.verdict == base.verdict:
@@ -198,6 +216,8 @@ def kind(base: Answer, done: Harm, answer: Answer) -> Class:
         return "unknown"
     if done.told or done.forged or done.killed:
         return "as told"
+    if base.errors and answer.verdict == (base.verdict[0], (base.errors[0].kind, ())):
+        return "gap"  # nobody is blamed any more
     return "gap" if answer.gaps - base.gaps else "failure"
 
 
@@ -206,7 +226,11 @@ def kind(base: Answer, done: Harm, answer: Answer) -> Class:
 _HIDDEN: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _TURNS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MARKDOWN: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-_TAGS: Final = frozenset("h3 p strong code ul ol li details summary pre table thead tbody tr th td br".split())
+_TAGS: Final = {
+    "h3", "p", "strong", "code", "ul", "ol", "li", "details", "summary", "pre", "br",
+    "table", "thead", "tbody", "tr", "th", "td",
+}  # fmt: skip
+"""What reports write themselves."""
 
 
 def _shown(name: str, text: str) -> str | None:
@@ -234,5 +258,3 @@ class _Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in _TAGS or (attrs and tag not in ("th", "td")):
             self.found.append(f"<{tag}>")
-
-

@@ -25,7 +25,8 @@ from collectrace.errors import CollectraceError
 from collectrace.report import REPORTS
 from tools.fuzz_parts import answers, samples
 from tools.fuzz_parts.answers import Answer, Class, Harm
-from tools.fuzz_parts.edits import EDITS, WEIGHTS, Log, rank_of
+from tools.fuzz_parts.edits import EDITS, WEIGHTS
+from tools.fuzz_parts.log import Log, rank_of
 
 SECONDS: Final = 20
 BYTES: Final = 1 << 30
@@ -259,9 +260,7 @@ def judge_log(one: Input, log: Log, told: Sequence[str] = ()) -> Outcome:
         except Exception as problem:  # noqa: BLE001 - that is what is looked for
             return Outcome(one.kind, "failure", f"traceback: {_where(problem)}", told)
     wrong = answers.failure(base, sample.guilty, done, found)
-    return Outcome(
-        one.kind, "failure" if wrong else answers.kind(base, done, found), wrong, told
-    )
+    return Outcome(one.kind, "failure" if wrong else answers.kind(base, done, found), wrong, told)
 
 
 def _ranks(log: Log) -> set[int]:
@@ -283,6 +282,7 @@ def minimised(one: Input, failure: str) -> tuple[Input, Log]:
 
     Lines are left out only if the failure is none of the verdict, which they are needed for.
     """
+
     def fails(other: Input, log: Log) -> bool:
         found = judge_log(other, log).failure
         return found is not None and _sort(found) == _sort(failure)

@@ -26,8 +26,8 @@ _HERE: Final = b"/repository"
 """Where the program of a recorded run lay."""
 
 DUMPS: Final = (
-    "rank 0 alone issues another op", "a rank never enqueued the call", "a send that nobody receives",
-    "healthy: plain", "healthy: wrapped", "healthy: batch",
+    "rank 0 alone issues another op", "a rank never enqueued the call",
+    "a send that nobody receives", "healthy: plain", "healthy: wrapped", "healthy: batch",
 )  # fmt: skip
 """Jobs of which there are Flight Recorder dumps, and the same converted to rank files."""
 
@@ -122,10 +122,10 @@ def _of_run(name: str, run: Run, guilty: frozenset[int] | None = None) -> Sample
 def _small() -> Iterator[tuple[str, Run]]:
     """Two ranks and a few calls of each kind."""
     for what in ("calls", "missing", "differs", "messages", "hung message", "rotated"):
-        how = {"checkpoint": 300, "segment": 700, "keep": 2} if what == "rotated" else {}
-        run = Run(2, **how)
+        is_rotated = what == "rotated"
+        run = Run(2, checkpoint=300, segment=1500, keep=3) if is_rotated else Run(2)
         for rank in run:
-            for n in range(6 if how else 2):
+            for n in range(20 if is_rotated else 2):
                 if what.endswith("messages"):
                     rank.send(1 - rank.rank, shape=[n + 1])
                     rank.recv(1 - rank.rank, shape=[n + 1])
@@ -148,6 +148,4 @@ def _dump(case: FlightCase, kind: str) -> Files:
         if kind == "dump":
             return corpus.logs_of(folder)
         blobs = source.open_folder(folder).files
-        return {
-            str(PurePosixPath("run") / blob.name): blob.read(0, blob.size) for blob in blobs
-        }
+        return {str(PurePosixPath("run") / blob.name): blob.read(0, blob.size) for blob in blobs}

@@ -32,7 +32,7 @@ def cut_short(
     endless = {
         rank
         for rank, log in logs.items()
-        if log.exit is None and rank not in found
+        if log.exit is None and log.imported is None and rank not in found
     }
     for log in logs.values() if endless else ():
         latest = _latest(log)

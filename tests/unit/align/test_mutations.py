@@ -123,6 +123,19 @@ def test_a_difference_in_one_of_several_lost_lines_names_them_all() -> None:
     assert found.findings[0].sides == ()
 
 
+def test_what_digests_over_lost_lines_deny_is_not_claimed() -> None:
+    def extra(rank: Rank) -> None:
+        rank.call("barrier", site="eval.py:3")
+        rank.call("broadcast", shape=[4], site="train.py:12")
+
+    files = Sample("", training({11: extra})).files()
+    found = change(files, 3, lambda lines, at: lines.__delitem__(slice(at, at + 18)))
+    finding = found.findings[0]
+    assert (finding.kind, finding.seq, finding.suspects) == ("op_mismatch", 19, ())
+    assert "agree up to" not in finding.cause
+    assert "The first difference that the logs show is at call 19" in finding.cause
+
+
 # -- what digests do not prove ---------------------------------------------------------------------
 
 
@@ -243,6 +256,29 @@ def test_a_log_that_ends_before_a_call_from_which_others_returned_is_not_whole()
         note == "Rank 2: the log ends before call 24 of the default group. Rank 0 returned from "
         "it, so lines are lost."
         for note in found.evidence.notes
+    )
+
+
+def test_a_log_that_ends_before_a_call_that_completed_elsewhere_is_not_whole() -> None:
+    """A device's calls return at once; that one has completed shows that every rank came to it."""
+    run = Run(3, backend="nccl", device="cuda")
+    for rank in run:
+        rank.calls(6, "all_reduce", shape=[4])
+        rank.done(5)
+        if rank.rank == 2:
+            rank.beat(60)
+        else:
+            rank.stuck_in(rank.call("all_reduce", shape=[4]))
+    files = Sample("", run).files()
+    data = files["rank00002.jsonl"]
+    cut = {**files, "rank00002.jsonl": data[: data.index(b'{"kind":"call"')]}
+    found = aligned(cut)
+    assert (found.status, [f.kind for f in found.findings]) == ("unknown", ["evidence_gap"])
+    assert found.evidence.notes == (
+        (
+            "Rank 2: the log ends before call 5 of the default group. Rank 0 returned from it, so "
+            "lines are lost."
+        ),
     )
 
 

@@ -210,14 +210,21 @@ def test_all_ways_of_reading_give_one_answer(one: Departed) -> None:
     whole = told(answer(job))
     with tempfile.TemporaryDirectory() as folder:
         job.run(checkpoint=400).write(Path(folder))
-        assert told(judged(compared(read(folder, small=0, page=256)))) == whole
+        skimmed = judged(compared(read(folder, small=0, page=256)))
+    is_careful = skimmed.findings and not root(skimmed).suspects
+    assert told(skimmed) == (_undecided(whole) if is_careful else whole)
     assert told(answer(job, checkpoint=400, segment=900)) == whole
     assert told(asked(job)) == whole
 
 
+def _undecided(before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same without suspects: what was not read may hold the facts that decided."""
+    return (*before[:4], (), *before[5:])
+
+
 @given(departed())
 def test_a_rotated_log_gives_the_same_answer_or_says_what_it_lacks(one: Departed) -> None:
-    whole, found = answer(one.job()), answer(one.job(), checkpoint=300, segment=800, keep=2)
+    whole, found = answer(one.job()), answer(one.job(), checkpoint=300, segment=1500, keep=3)
     if told(found) == told(whole):
         return
     assert not one.is_healthy
@@ -238,7 +245,9 @@ def test_converted_dumps_name_the_same_place_and_no_other_rank(one: Departed) ->
         return
     assert found.status in ("diverged", "hung")
     finding = root(found)
-    assert set(finding.suspects) <= {one.rank}
+    # A dump does not tell that a rank has ended well: it may hang somewhere else.
+    absent = {rank for side in finding.sides if side.call is None for rank in side.ranks}
+    assert set(finding.suspects) <= {one.rank} | absent
     if finding.kind in MISMATCHES:
         assert finding.group is not None
         assert (finding.group.name, finding.seq) in job.differences()

@@ -139,7 +139,9 @@ def _calls(lines: frozenset[bytes]) -> dict[tuple[Any, ...], Call]:
 
 
 def _is_told(call: Call, before: Mapping[tuple[Any, ...], Call]) -> bool:
-    """Whether no digest contradicts a changed line: it is another stream's, or says the same."""
+    """Whether no digest contradicts a line: a message, of another stream, or it says the same."""
+    if call.digest is None:
+        return True
     old = before.get((call.group, call.device, call.seq))
     if old is None:
         return not any(key[:2] == (call.group, call.device) for key in before)

@@ -54,8 +54,8 @@ class Departed:
         return not self.job().differences()
 
     def with_rank(self) -> Departed:
-        """Return the same with a rank more, which does what the others do."""
-        groups = {**self.groups, "0": (*self.groups["0"], self.world)}
+        """Return the same with a rank more in all groups, which does what the others do."""
+        groups = {group: (*ranks, self.world) for group, ranks in self.groups.items()}
         return replace(self, world=self.world + 1, groups=groups)
 
     def after(self, calls: Program) -> Departed:
@@ -112,9 +112,10 @@ def told(found: Alignment) -> tuple[Any, ...]:
     if not any(f.severity == "error" for f in found.findings):
         return (found.status,)
     one = root(found)
-    group = one.group.name if one.group is not None else None
+    is_circle = one.kind == "deadlock"  # begins with any of its calls
+    group = one.group.name if one.group is not None and not is_circle else None
     sides = {(s.ranks, s.call.op if s.call is not None else None) for s in one.sides}
-    return found.status, one.kind, group, one.seq, one.suspects, sides
+    return found.status, one.kind, group, None if is_circle else one.seq, one.suspects, sides
 
 
 # -- one call of one rank ----------------------------------------------------------------------

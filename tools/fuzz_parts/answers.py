@@ -188,7 +188,8 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
     known = {rank for finding in base.errors for rank in finding.suspects} | guilty
     forged = done.forged and not done.lost - done.forged
     if found.status == "aligned":
-        if base.errors and not done.told and not (done.unnumbered and _rests_on_time(base)):
+        is_seen = not (done.unnumbered or answer.gaps - base.gaps) or not _rests_on_time(base)
+        if base.errors and not done.told and is_seen:
             return "aligned: over an error"
         if forged:
             return "aligned: over another call"
@@ -200,7 +201,7 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
         return f"blame: rank {sorted(wrong)} by {answer.errors[0].kind} {answer.errors[0].code}"
     if not base.errors and answer.errors and not (done.told or done.forged):
         return f"error: {answer.errors[0].kind} {answer.errors[0].code} in a healthy run"
-    if kind(base, done, answer) == "failure":
+    if kind(base, done, answer, guilty) == "failure":
         return f"changed: {base.verdict} to {answer.verdict}, without a word"
     return None
 
@@ -210,9 +211,10 @@ def _rests_on_time(base: Answer) -> bool:
     return KINDS[base.errors[0].kind].family == "together"
 
 
-def kind(base: Answer, done: Harm, answer: Answer) -> Class:
+def kind(base: Answer, done: Harm, answer: Answer, guilty: frozenset[int] = frozenset()) -> Class:
     """Return what kind of answer it is, but for failures that are not told by the verdict."""
-    if answer.verdict == base.verdict:
+    right = base.verdict[0], *((f.kind, tuple(sorted(guilty))) for f in base.errors[:1])
+    if answer.verdict in (base.verdict, right):
         return "same"
     if answer.verdict[0] == "unknown":
         return "unknown"

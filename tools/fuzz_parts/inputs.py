@@ -260,7 +260,12 @@ def judge_log(one: Input, log: Log, told: Sequence[str] = ()) -> Outcome:
         except Exception as problem:  # noqa: BLE001 - that is what is looked for
             return Outcome(one.kind, "failure", f"traceback: {_where(problem)}", told)
     wrong = answers.failure(base, sample.guilty, done, found)
-    return Outcome(one.kind, "failure" if wrong else answers.kind(base, done, found), wrong, told)
+    return Outcome(
+        one.kind,
+        "failure" if wrong else answers.kind(base, done, found, sample.guilty),
+        wrong,
+        told,
+    )
 
 
 def _ranks(log: Log) -> set[int]:

@@ -136,6 +136,26 @@ def test_what_digests_over_lost_lines_deny_is_not_claimed() -> None:
     assert "The first difference that the logs show is at call 19" in finding.cause
 
 
+def test_a_rank_without_a_file_is_known_by_the_groups_if_no_header_can_be_read() -> None:
+    files = Sample("", training()).files()
+    head = files["rank00000.jsonl"].index(b"\n")
+    found = aligned({"rank00000.jsonl": files["rank00000.jsonl"][head:], "rank00001.jsonl": b""})
+    assert (found.status, found.world_size) == ("unknown", 3)
+    assert found.evidence.missing_ranks == (1, 2)
+
+
+@pytest.mark.parametrize("lost", [b"[^\n]*", b"[^\n]*\n"])
+def test_a_rank_whose_records_of_a_group_are_lost_has_asked_for_it(lost: bytes) -> None:
+    """Either a line that cannot be read may be the record, or the calls show that there was one."""
+    files = {
+        name: re.sub(rb'\{"kind":"group"[^\n]*"ready"[^\n]*\n', b"", data)
+        for name, data in Sample("", training()).files().items()
+    }
+    data = files["rank00000.jsonl"]
+    files["rank00000.jsonl"] = re.sub(rb'\{"kind":"group"' + lost, b"", data)
+    assert [f.kind for f in aligned(files).findings if f.severity == "error"] == []
+
+
 # -- what digests do not prove ---------------------------------------------------------------------
 
 

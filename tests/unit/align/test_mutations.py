@@ -1,4 +1,7 @@
-"""Harmed logs: never aligned over a difference, never an error over lines that are lost."""
+"""Harmed logs, read in both ways; lines that are lost, and what proves or denies what they held.
+
+``tools/fuzz.py`` harms many more, and asks whether the answers are right.
+"""
 
 from __future__ import annotations
 
@@ -25,36 +28,29 @@ from tests.support.mutations import (
     healthy,
     mutated,
     training,
-    wrong,
 )
 from tests.support.synthetic import Rank, Run
 
-STRIDE: Final = 41
+STRIDE: Final = 164
 """One of so many mutations is tried; each sample begins at another."""
 
 SAMPLES: Final = [*healthy(), *different()]
 SKIMMED: Final[dict[str, Any]] = {"small": 0, "page": 256}
 
 
-def some(sample: Sample, stride: int) -> Iterator[tuple[Mutation, dict[str, bytes]]]:
+def some(sample: Sample) -> Iterator[tuple[Mutation, dict[str, bytes]]]:
     """Some of the ways to harm a sample, and what is the same on all ranks."""
-    start = SAMPLES.index(sample) % stride
+    start = SAMPLES.index(sample) % STRIDE
     for n, (_, mutation, files) in enumerate(mutated(sample)):
-        if n % stride == start:
+        if n % STRIDE == start:
             yield mutation, files
     for _, mutation, files in everywhere(sample):
         yield mutation, files
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_harm_makes_no_wrong_answer(sample: Sample) -> None:
-    answers = [(m, aligned(files)) for m, files in some(sample, STRIDE)]
-    assert [(m.what, m.at, why) for m, found in answers if (why := wrong(sample, m, found))] == []
-
-
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_both_ways_of_reading_give_one_answer(sample: Sample) -> None:
-    for mutation, files in some(sample, 4 * STRIDE):
+    for mutation, files in some(sample):
         whole, skimmed = (verdict(files, **how) for how in ({"full": True}, SKIMMED))
         assert whole == skimmed, (mutation.what, mutation.at)
 

@@ -188,9 +188,10 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
     known = {rank for finding in base.errors for rank in finding.suspects} | guilty
     forged = done.forged and not done.lost - done.forged
     if found.status == "aligned":
-        is_seen = not (done.unnumbered or answer.gaps - base.gaps) or not _rests_on_time(base)
-        if base.errors and not done.told and is_seen:
-            return "aligned: over an error"
+        if base.errors and not done.told:
+            is_noticed = done.unnumbered or answer.gaps - base.gaps
+            if not (is_noticed and _rests_on_time(base)):
+                return "aligned: over an error"
         if forged:
             return "aligned: over another call"
         if done.is_open and not done.told and base.verdict[0] == "aligned":

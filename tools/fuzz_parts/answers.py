@@ -185,17 +185,9 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
             return f"shown as it stands: {problem} in {name}"
     if found is None:
         return None
+    if found.status == "aligned" and (over := _over(base, done, answer)) is not None:
+        return f"aligned: over {over}"
     known = {rank for finding in base.errors for rank in finding.suspects} | guilty
-    forged = done.forged and not done.lost - done.forged
-    if found.status == "aligned":
-        if base.errors and not done.told:
-            is_noticed = done.unnumbered or answer.gaps - base.gaps
-            if not (is_noticed and _rests_on_time(base)):
-                return "aligned: over an error"
-        if forged:
-            return "aligned: over another call"
-        if done.is_open and not done.told and base.verdict[0] == "aligned":
-            return "aligned: over lost lines"
     blamed = {rank for finding in answer.errors for rank in finding.suspects}
     wrong = blamed - known - done.told - done.killed - done.forged
     if wrong:
@@ -204,6 +196,19 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
         return f"error: {answer.errors[0].kind} {answer.errors[0].code} in a healthy run"
     if kind(base, done, answer, guilty) == "failure":
         return f"changed: {base.verdict} to {answer.verdict}, without a word"
+    return None
+
+
+def _over(base: Answer, done: Harm, answer: Answer) -> str | None:
+    """Return what forbids to call the ranks aligned; None: nothing does."""
+    if base.errors and not done.told:
+        is_noticed = done.unnumbered or answer.gaps - base.gaps
+        if not (is_noticed and _rests_on_time(base)):
+            return "an error"
+    if done.forged and not done.lost - done.forged:
+        return "another call"
+    if done.is_open and not done.told and base.verdict[0] == "aligned":
+        return "lost lines"
     return None
 
 

@@ -181,7 +181,8 @@ def _absent(
     """The ranks that should have asked for a group and, as far as was read, did not.
 
     torch has every rank ask for a group, or its members only. A group that is ready somewhere
-    lacked nobody, except ranks that were no members and left without having asked.
+    lacked nobody, except ranks that were no members and left without having asked. A rank that
+    made calls in it has asked, and so may one whose log has lines that cannot be read.
     """
     requests = [request for those in variants.values() for request in those]
     description = requests[0].record.description
@@ -196,6 +197,8 @@ def _absent(
         rank
         for rank in sorted(silent)
         if not logs[rank].records.disabled
+        and not logs[rank].damaged
+        and all(key.group != name for key in logs[rank].records.rows)
         and (is_default or not logs[rank].provisional)
         and (not is_ready or _left_whole(logs[rank]))
     )

@@ -28,6 +28,7 @@ from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import LogError, NotThere
+from collectrace.findings import GroupInfo
 from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
@@ -256,7 +257,7 @@ def _evidence(
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
-    world, skew = _world_size(logs.values())
+    world, skew = _world_size(logs.values(), found.groups.values())
     absent = world - len(logs)
     if absent > MOST_MISSING:
         skew.append(f"{absent - MOST_MISSING:,} further ranks left no file; they are not listed")
@@ -318,7 +319,11 @@ def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
     return [best[rank] for rank in sorted(best)], notes
 
 
-def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
+def _world_size(logs: Iterable[RankLog], groups: Iterable[GroupInfo]) -> tuple[int, list[str]]:
+    """Return the number of ranks, by the headers, or by the groups' members if no header says it.
+
+    And notes.
+    """
     told: Counter[int] = Counter()
     highest = 0
     for log in logs:
@@ -330,7 +335,8 @@ def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
     if len(told) > 1:
         sizes = ", ".join(map(str, sorted(told)))
         notes.append(f"ranks disagree about the world size: {sizes}")
-    usual = max(told, key=lambda size: (told[size], size), default=0)
+    members = (rank for group in groups for rank in group.ranks if is_rank(rank))
+    usual = max(told, key=lambda size: (told[size], size), default=max(members, default=-1) + 1)
     return max(usual, highest + 1), notes
 
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from collectrace import dumps
 from collectrace.dumps import Dump
-from collectrace.tracer.record.writer import MODE
+from collectrace.tracer.record.writer import open_to_append
 
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
@@ -101,10 +101,7 @@ class StackDumps:
     def open(self) -> None:
         """Open the files and register the handlers, but for those that the user has."""
         try:
-            self._files = [
-                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
-                for path in self._paths
-            ]
+            self._files = [open_to_append(path) for path in self._paths]
         except OSError:
             return  # the rank file has the same trouble, and says so
         stacks, ends = self._files

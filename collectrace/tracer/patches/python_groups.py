@@ -191,17 +191,14 @@ def install(session: Session) -> Undo:
         lifecycle.constructed(session, instance, args, kwargs)
 
     init = vars(dist.ProcessGroup)["__init__"]
-    for known in _subclasses(dist.ProcessGroup):
-        overrides.wrap(known)
-    # pybind11 demands of each such class that it calls this one.
-    overrides.undos.callback(
-        put(
-            dist.ProcessGroup,
-            "__init__",
-            wrap(dist.ProcessGroup, init, constructed, session.count_failure),
-        )
-    )
-    return overrides.undo
+    with ExitStack() as undone:
+        undone.callback(overrides.undo)
+        for known in _subclasses(dist.ProcessGroup):
+            overrides.wrap(known)
+        # pybind11 demands of each such class that it calls this one.
+        first = wrap(dist.ProcessGroup, init, constructed, session.count_failure)
+        overrides.undos.callback(put(dist.ProcessGroup, "__init__", first))
+        return undone.pop_all().close
 
 
 class _Overrides:

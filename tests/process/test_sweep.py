@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ROOT, local
@@ -57,9 +55,15 @@ def _is_free(recorder: Recorder) -> bool:
     return is_free
 
 
+NOWHERE: Final = {
+    ("tracer/record/works.py", "_gone"),  # Python calls it, and takes what it raises
+    ("tracer/user_text.py", "<lambda>"),  # what raises there by `raise` is an object's own code
+}
+
+
 def interrupted() -> dict[str, Any]:
     """What becomes of a Ctrl-C at each step that the main thread takes in the tracer."""
-    model = DistributedDataParallel(nn.Linear(2, 1))
+    weight = torch.ones(2, requires_grad=True)  # no DDP: a broken backward breaks it, untraced too
 
     def act() -> None:
         x = torch.ones(2)
@@ -67,7 +71,7 @@ def interrupted() -> dict[str, Any]:
         work = dist.all_reduce(x, async_op=True)
         assert work is not None
         work.wait()
-        model(torch.ones(1, 2)).sum().backward()
+        torch.autograd.backward((x * weight).sum())
         with contextlib.suppress(ValueError, RuntimeError):
             dist.broadcast(x, 7)
         objects: list[Any] = [None]
@@ -82,7 +86,8 @@ def interrupted() -> dict[str, Any]:
     recorder = session.recorder
     assert recorder is not None
     lost, stuck, count = [], [], 0
-    for step in [one for one in list(found) if one.is_main and one.event in (CALL, C_RETURN)]:
+    steps = [one for one in list(found) if one.is_main and one.event in (CALL, C_RETURN)]
+    for step in [one for one in steps if (one.file, one.function) not in NOWHERE]:
         arrived = False
         with struck(step, 1, ERRORS["KeyboardInterrupt"]) as strike:
             try:

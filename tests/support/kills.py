@@ -50,10 +50,11 @@ def life(folder: str, victim: int, after: float) -> None:
 
 def _train(noted: int) -> None:
     collectrace.enable(max_bytes=BYTES, heartbeat=0.1, stall_after=600)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=3))
+    patience = timedelta(seconds=3)
+    dist.init_process_group("gloo", timeout=patience)
     rank = dist.get_rank()
     model = DistributedDataParallel(trainings.net())
-    group = dist.new_group([0, 1])
+    group = dist.new_group([0, 1], timeout=patience)
     tensors = [torch.ones(n) for n in (1, 7, 1000)]
     for n in range(5):
         trainings.train(model, rank, 1)

@@ -92,8 +92,14 @@ def _disable(problem: BaseException | None = None) -> None:
     import sys
 
     switch = sys.modules.get("collectrace.tracer.switch")
-    if switch is not None:
+    if switch is None:
+        return
+    try:
         switch.disable(problem)
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the job goes on
+        from collectrace.errors import not_traced
+
+        not_traced(failure, "not switched off in full")
 
 
 def step() -> None:

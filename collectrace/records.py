@@ -178,6 +178,19 @@ class Blind(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Fault(Record):
+    """The tracer itself failed; the first time it did so in this way."""
+
+    kind: ClassVar[str] = "fault"
+    doing: str = _doc("what the tracer was doing, as in `recording all_reduce`")
+    error: str = _doc("type of the exception")
+    message: str = _doc("text of the exception", default="")
+    since: int | None = _opt(
+        "from when on the record may lack calls, or what is told of them; absent: it lacks none"
+    )
+
+
+@dataclass(slots=True, kw_only=True)
 class Imported(Record):
     """What another tool wrote, and this file was made from."""
 
@@ -585,9 +598,9 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, SourceFile, Source, Unit, Call, Done,
-        Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values,
-        Checkpoint, Exit,
+        Header, Imported, Unfamiliar, Blind, Fault, Group, Stack, SourceFile, Source, Unit, Call,
+        Done, Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall,
+        Values, Checkpoint, Exit,
     )
 }  # fmt: skip
 

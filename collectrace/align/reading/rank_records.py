@@ -26,6 +26,7 @@ from collectrace.records import (
     Done,
     Epoch,
     Exit,
+    Fault,
     Group,
     Header,
     Imported,
@@ -97,6 +98,7 @@ class RankRecords:
         self.syncs: list[Sync] = []
         self.unwaited: list[Unwaited] = []
         self.raised: list[Raised] = []
+        self.faults: list[Fault] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
         self.answers: dict[ChannelKey, dict[int, Answered]] = {}
@@ -147,7 +149,7 @@ class RankRecords:
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], Any] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised,
+            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised, Fault: self.faults,
             Values: self.values,
         }  # fmt: skip
 

@@ -23,10 +23,11 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from collectrace import dumps, file_modes
+from collectrace import dumps
 from collectrace.config import PATHS
 from collectrace.dumps import Dump
 from collectrace.tracer.record import lines
+from collectrace.tracer.record.writer import open_to_append
 
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
@@ -180,8 +181,7 @@ def _open(path: Path) -> int:
     """
     if PATHS in lines.omitted():
         return os.memfd_create(path.name, os.MFD_CLOEXEC)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    return os.open(path, flags, file_modes.of_files())
+    return open_to_append(path)
 
 
 def _free_signal() -> int | None:

@@ -16,7 +16,7 @@ from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, lines
 from collectrace.tracer.record.groups import GroupBook, GroupState
 from collectrace.tracer.record.repeated import Repeated
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.stacks import Stacks
 from collectrace.tracer.record.writer import Writer
@@ -63,6 +63,8 @@ class RunRecord:
         """Time spent on recording."""
         self.failures = 0
         """Internal failures."""
+        self._faults: set[tuple[str, str]] = set()
+        """Those that were written: what the tracer was doing, and what was raised."""
         self._max_failures = max_failures
 
     @property
@@ -145,10 +147,15 @@ class RunRecord:
         yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)
         yield self.checkpoint_line()
 
-    def count_failure(self, problem: BaseException, doing: str) -> None:
+    def count_beside(self, problem: BaseException, doing: str) -> None:
+        """Count an internal failure that leaves what is recorded of calls as it is."""
+        self.count_failure(problem, doing, is_beside=True)
+
+    def count_failure(self, problem: BaseException, doing: str, *, is_beside: bool = False) -> None:
         """Count an internal failure: warn of the first, stop recording after too many.
 
-        ``doing`` says what failed, as in "recording a batch".
+        ``doing`` says what failed, as in "recording a batch"; ``is_beside``: nothing that is
+        recorded of calls can be wrong because of it.
 
         Raises:
             BaseException: ``problem`` itself, where it comes from a signal handler of the program,
@@ -162,8 +169,20 @@ class RunRecord:
                 "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
                 doing, type_name(problem), safe_text(problem, MAX_TEXT),
             )  # fmt: skip
+        with contextlib.suppress(Exception):  # it may be writing that fails
+            self._write_fault(problem, doing, is_beside=is_beside)
         if self.failures >= self._max_failures and self.active:
             self.give_up(problem)
+
+    def _write_fault(self, problem: BaseException, doing: str, *, is_beside: bool) -> None:
+        error = type_name(problem)
+        if not self.active or (doing, error) in self._faults:
+            return
+        self._faults.add((doing, error))
+        # The calling thread's latest call may be the one that the tracer was following.
+        since = None if is_beside else local.state.call_t or now()
+        text = safe_text(problem, MAX_TEXT)
+        self.write_repeated(records.Fault(doing=doing, error=error, message=text, since=since))
 
     def give_up(self, problem: BaseException) -> None:
         """Record no more, and end the file: what comes now cannot be relied on."""

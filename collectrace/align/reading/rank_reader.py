@@ -21,7 +21,8 @@ _ENDS: Final = 32 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
 
 _SEARCHED: Final = 160 * 1024
-"""Bytes that hold a checkpoint at least, wherever they begin."""
+"""Bytes that hold a checkpoint, wherever they begin; more are read where there are so many streams
+and channels that checkpoints are further apart."""
 
 OnBytes = Callable[[int], None]
 """Told how many more bytes have been read."""
@@ -288,15 +289,19 @@ class RankReader:
         They are numbered in the order of the file, and checkpoints count them.
         """
         found = self.records.stacks
+        size, before = _SEARCHED, (-1, -1)
         while number not in found and not self.scanned:
             counts = self.records.stack_counts
             low = max((at for count, at in counts if count < number), default=0)
             high = min((at for count, at in counts if count >= number and at > low),
                        default=self.segments.size)  # fmt: skip
-            if high - low > 2 * _SEARCHED:
+            size = size * 2 if before == (low, high) else _SEARCHED
+            before = low, high
+            is_all = high - low <= 2 * size
+            if not is_all:
                 middle = (low + high) // 2
-                low, high = middle - _SEARCHED // 2, middle + _SEARCHED // 2
-            if not self._take(low, high, calls_only=True):
+                low, high = middle - size // 2, middle + size // 2
+            if not self._take(low, high, calls_only=True) and is_all:
                 break
         return found.get(number)
 

@@ -119,8 +119,9 @@ class RunRecord:
         return lines.encode(
             records.Checkpoint(
                 t=now(),
-                streams=[s.row() for g in states for s in list(g.streams.values())],
-                channels=[c.row() for g in states for c in list(g.channels.values())],
+                # One that has just begun, or whose only call was refused, stands nowhere.
+                streams=[s.row() for g in states for s in list(g.streams.values()) if s.seq],
+                channels=[c.row() for g in states for c in list(g.channels.values()) if c.seq],
                 known_stacks=self.stacks.known if known_stacks is None else known_stacks,
                 dropped=self.writer.dropped,
                 failures=self.failures,

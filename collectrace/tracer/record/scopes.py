@@ -81,7 +81,14 @@ class Scope:
         refined = self._refine(role)
         # Without an API: that join() calls all_reduce is join()'s own business.
         owned_by = self.owner if owner is None else _reference(owner)
-        child = self.children[key] = Scope(None, refined, owned_by, self.what, self.within)
+        return self._keep(key, Scope(None, refined, owned_by, self.what, self.within))
+
+    def _keep(self, key: Any, child: Scope) -> Scope:
+        """Keep this child, and none whose owner is gone: a program may make models without end."""
+        for other, scope in list(self.children.items()):
+            if scope.owner is not None and scope.owner() is None:
+                self.children.pop(other, None)
+        self.children[key] = child
         return child
 
     def inside_part(self, role: str, part: str | None) -> Scope:
@@ -127,8 +134,8 @@ class Scope:
         key = ("backward", id(module))
         child = scope.children.get(key)
         if child is None or child.owner is None or child.owner() is None:
-            child = Scope(scope.api, None, _reference(module), "backward", scope.within)
-            scope.children[key] = child
+            of_module = Scope(scope.api, None, _reference(module), "backward", scope.within)
+            child = scope._keep(key, of_module)
         return child
 
     def inside_group(self, name: str) -> Scope:

@@ -32,6 +32,9 @@ _SEGMENTS: Final = 8
 _LARGEST_SEGMENT: Final = 64 << 20
 """Bytes of a segment, however large ``max_bytes`` is."""
 
+_HEAD_SHARE: Final = 4
+"""Bytes of a segment for each byte of the lines at its head, at least."""
+
 _OPEN_ATTEMPTS: Final = 20
 """How often a file is tried to be opened while other ranks keep removing its folder."""
 
@@ -75,7 +78,9 @@ class Writer:
         self._preamble = preamble
         self._max_bytes = max_bytes
         self.segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
-        """Size from which on a segment is ended."""
+        """Size from which on a segment is ended, unless most of it is the lines at its head."""
+        self._head = 0
+        """Bytes at the head of the segment being written."""
         self._segment = 0
         """Ordinal of the segment being written."""
         self._current = path
@@ -115,9 +120,14 @@ class Writer:
             # A disk that fills up takes the beginning of a line.
             self._torn = True
             return self._fail(OSError(*_DISK_FULL))
-        if self._size >= self.segment_bytes:
+        if self._size >= self._full:
             self._rotate()
         return True
+
+    @property
+    def _full(self) -> int:
+        """Size from which on the segment being written is ended."""
+        return max(self.segment_bytes, _HEAD_SHARE * self._head)
 
     def move(self, path: Path) -> None:
         """Go on in another file, which begins with the lines of the provisional one.
@@ -224,6 +234,7 @@ class Writer:
         self._retry_at = 0
         self.total += len(head)
         self._size += len(head)
+        self._head = len(head)
         if self._provisional is not None:
             _remove(self._provisional)
             self._provisional, self._provisional_lines = None, b""
@@ -239,7 +250,7 @@ class Writer:
         self._segment += 1
         self._size = 0
         self._current = self.path.with_name(f"{self.path.stem}.{self._segment:04d}.jsonl")
-        while len(self._kept) > 1 and self._bytes_kept() + self.segment_bytes > self._max_bytes:
+        while len(self._kept) > 1 and self._bytes_kept() + self._full > self._max_bytes:
             victim, _ = self._kept.pop(1)
             try:
                 victim.unlink(missing_ok=True)

@@ -238,8 +238,8 @@ def _left_out(case: Case) -> Iterator[str]:
     """Yield a sentence for each kind of which not every candidate was judged."""
     for kind, count in sorted(case.left_out.items()):
         yield (
-            f"{count} further findings of the kind {kind} are not explained; of each kind only "
-            f"{MOST_OF_A_KIND} are, those first that a rank waits for"
+            f"{count} more findings of the kind {kind} are left out: of each kind at most "
+            f"{MOST_OF_A_KIND} are told"
         )
 
 

@@ -17,8 +17,8 @@ def notes(logs: Iterable[RankLog], findings: Iterable[Finding]) -> tuple[str, ..
         strengths = {one.strength for one in finding.decisions or ()}
         if finding.severity == "error" and strengths == {"possible"}:
             told = (
-                "the values of variables were left out of the record (omit, redact): which of the "
-                "possible decisions it was, they would tell"
+                "the values of variables were left out of the record (omit, redact): without them "
+                "it is not known which of the possible decisions was made"
             )
             return (told,)
     return ()

@@ -147,7 +147,7 @@ def test_of_a_kind_fifty_findings_are_explained_and_the_others_counted(tmp_path:
     alignment = align(tmp_path)
     assert (alignment.status, len(alignment.findings)) == ("hung", MOST_OF_A_KIND)
     (note,) = (note for note in alignment.evidence.notes if "not explained" in note)
-    assert note.startswith("7 further findings of the kind p2p_unmatched are not explained")
+    assert note.startswith("7 more findings of the kind p2p_unmatched are left out")
 
 
 def test_a_message_that_a_rank_waits_for_is_explained_before_all_others(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_remarks_of_a_kind_are_bounded_and_leave_the_verdict(tmp_path: Path) -> 
     alignment = align(tmp_path)
     assert (alignment.status, len(alignment.findings)) == ("aligned", MOST_OF_A_KIND)
     assert any(
-        note.startswith("3 further findings of the kind unwaited") for note in
+        note.startswith("3 more findings of the kind unwaited") for note in
         alignment.evidence.notes
     )  # fmt: skip
 

@@ -237,7 +237,13 @@ def warned(ran: Ran, rank: int) -> list[str]:
     return [line for line in ran.output(rank).splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+QUICK: Final = {"permission_is_lost", "standard_error_is_closed", "its_file_is_closed"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FAULTS],
+)
 def test_training_goes_on(fault: str, ranks: Ranks, tmp_path: Path) -> None:
     bare = ranks.run(trains, 2, fault, str(tmp_path), trace=False)
     ran = ranks.run(trains, 2, fault, str(tmp_path), env=ENV)
@@ -253,6 +259,5 @@ def test_training_goes_on(fault: str, ranks: Ranks, tmp_path: Path) -> None:
     for rank in range(2):
         [end] = [record for record in lines(ran, rank)[0] if isinstance(record, Exit)]
         assert (end.calls, end.failures) == ((CALLS + 5) * (STEPS + 1), 0)
-        if end.dropped > 1:
-            assert alignment.status == "unknown"
+        if end.dropped > 1:  # digests may still prove that all agreed
             assert f"rank {rank}: lost " in "; ".join(f.headline for f in alignment.findings)

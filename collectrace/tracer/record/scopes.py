@@ -179,6 +179,7 @@ class ThreadState:
         "caller",
         "given_at",
         "ident",
+        "is_described",
         "issued",
         "label",
         "name",
@@ -211,16 +212,20 @@ class ThreadState:
         """The call that ``Work.wait`` waits for: its template, its number, since when (ns)."""
         self.given_at = NOWHERE
         """The line that started the thread, or has submitted what it works on."""
-        # The program's call must not fail for this, and there may be no record to count it in.
+        self.is_described = False
+        """Whether its name is known."""
+        # The program's call must not fail for this; it is tried again when one is recorded.
         with contextlib.suppress(Exception):
-            self._describe()
+            self.describe()
 
-    def _describe(self) -> None:
+    def describe(self) -> None:
+        """Learn the thread's name, and where it was given its work."""
         thread = _thread(self.ident)
         if thread is not None:
             self.name = thread_name(thread)
             self.given_at = started_at.get(thread, NOWHERE)
         self.label = "" if self.ident == threading.main_thread().ident else self.name
+        self.is_described = True
 
     def lent(self) -> Place:
         """Where the thread was given its work; for one of C++, by the backward in flight."""

@@ -17,7 +17,16 @@ import pytest
 
 from collectrace.align.reading import rank_records
 from collectrace.align.reading.vocabulary import Vocabulary
-from collectrace.records import KINDS, Activity, Alive, FrameValues, KernelWait, Record, encode
+from collectrace.records import (
+    KINDS,
+    Activity,
+    Alive,
+    FrameValues,
+    KernelWait,
+    Record,
+    decode,
+    encode,
+)
 from tests.support import bounded, commands, hostile_text, kind_examples
 from tests.support.synthetic import Run
 
@@ -196,9 +205,9 @@ def test_a_number_in_every_field(kind: str, number: int, tmp_path: Path) -> None
         if record.kind not in ("header", "exit", "checkpoint"):
             run.rank(0).items.insert(-1, record)
     for rank in run:
-        for record in (rank.header, *rank.items):
-            if isinstance(record, Record) and record.kind == kind:
-                _huge(record, number)
+        for item in (rank.header, *rank.items):
+            if isinstance(item, Record) and item.kind == kind:
+                _huge(item, number)
     where = str(run.write(tmp_path / "logs"))
     page = tmp_path / "a.html"
     status, told, said = commands.run("align", where, "--html", str(page), "--json", "-")
@@ -231,9 +240,13 @@ def test_a_count_that_no_picture_has_room_for(count: int, tmp_path: Path) -> Non
 
 
 def test_heartbeats_that_say_the_same_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = []
-    real = rank_records.decode
-    monkeypatch.setattr(rank_records, "decode", lambda line: decoded.append(line) or real(line))
+    decoded: list[bytes] = []
+
+    def counted(line: bytes) -> Record | None:
+        decoded.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(rank_records, "decode", counted)
     busy = [Activity(thread="MainThread", what="call", since=7, op="all_reduce")]
     beats = [Alive(t=t, in_=busy if 4000 <= t < 9000 else []) for t in range(10_000)]
     records = rank_records.RankRecords(0, Vocabulary())

@@ -33,14 +33,14 @@ from collectrace.signature import (
 CHECKPOINT_EVERY: Final = 64 * 1024
 """Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
 
-_CHECKPOINT_SHARE: Final = 8
+_CHECKPOINT_SHARE: Final = 2
 
 
 def checkpoint_gap(size: int, every: int = CHECKPOINT_EVERY) -> int:
     """Return the bytes between a checkpoint of ``size`` bytes and the next one.
 
-    A checkpoint lists every stream and channel. Of thousands it would soon fill the file, so that
-    it may take an eighth of it.
+    A checkpoint lists every stream and channel. Of thousands it would soon fill the file: they may
+    take a third of it.
     """
     return max(every, _CHECKPOINT_SHARE * size)
 

@@ -259,10 +259,12 @@ def refused_on_one(n: int) -> Run:
 
 
 def refused_messages(n: int) -> Run:
-    """Sends that torch refused, each to a tag of its own."""
+    """Sends that torch refused at first, each with a tag of its own."""
     run = _run()
     for tag in range(n):
         run.rank(0).refused("send", peer=1, tag=tag)
+        run.rank(0).send(1, tag=tag)
+        run.rank(1).recv(0, tag=tag)
     return _exits(run)
 
 

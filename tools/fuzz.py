@@ -28,6 +28,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -204,12 +205,13 @@ def main() -> int:
     if args.only is not None:
         return repeat(args)
     tally, began = Tally(), time.monotonic()
-    for number, one, outcome in outcomes(numbered(args), args.jobs):
-        if tally.add(outcome):
-            print(f"{outcome.failure}\n  {one.sample}: {'; '.join(outcome.told)}")
-            print(f"  {again(args, number, one)}", flush=True)
-        if args.seconds and time.monotonic() - began > args.seconds:
-            break
+    with suppress(KeyboardInterrupt):  # what was judged until then is printed all the same
+        for number, one, outcome in outcomes(numbered(args), args.jobs):
+            if tally.add(outcome):
+                print(f"{outcome.failure}\n  {one.sample}: {'; '.join(outcome.told)}")
+                print(f"  {again(args, number, one)}", flush=True)
+            if args.seconds and time.monotonic() - began > args.seconds:
+                break
     took = time.monotonic() - began
     print(tally.table())
     for failure, count in tally.failures.most_common():

@@ -150,7 +150,7 @@ def test_of_a_kind_fifty_findings_are_explained_and_the_others_counted(tmp_path:
     GROWING["sends"].write(tmp_path, MOST_OF_A_KIND + 7)
     alignment = align(tmp_path)
     assert (alignment.status, len(alignment.findings)) == ("hung", MOST_OF_A_KIND)
-    (note,) = (note for note in alignment.evidence.notes if "not explained" in note)
+    (note,) = (note for note in alignment.evidence.notes if "are left out" in note)
     assert note.startswith("7 more findings of the kind p2p_unmatched are left out")
 
 

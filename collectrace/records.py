@@ -139,6 +139,10 @@ class Header(Record):
     keep_runs: int | None = _opt("runs that the folder may hold; 0: all are kept")
     inode: int | None = _opt("number of this file on its file system; a copy has another")
     targets: list[str] = _doc("patched functions", default_factory=list)
+    omitted: list[str] | None = _opt(
+        "parts that were left out (`omit`) or taken out (`redact`): `arguments`, `paths`, "
+        "`source`, `values`"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,6 +175,19 @@ class Blind(Record):
     name: str = _doc("what it is called")
     how: str = _doc("how it was noticed, as in `deep_ep was loaded`", default="was loaded")
     what: str = _doc("what of it is not recorded", default="")
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault(Record):
+    """The tracer itself failed; the first time it did so in this way."""
+
+    kind: ClassVar[str] = "fault"
+    doing: str = _doc("what the tracer was doing, as in `recording all_reduce`")
+    error: str = _doc("type of the exception")
+    message: str = _doc("text of the exception", default="")
+    since: int | None = _opt(
+        "from when on the record may lack calls, or what is told of them; absent: it lacks none"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -581,9 +598,9 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, SourceFile, Source, Unit, Call, Done,
-        Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values,
-        Checkpoint, Exit,
+        Header, Imported, Unfamiliar, Blind, Fault, Group, Stack, SourceFile, Source, Unit, Call,
+        Done, Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall,
+        Values, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -741,7 +758,7 @@ def _ints(value: list[Any]) -> list[Any]:
 
 
 def _members(value: list[Any]) -> list[Any]:
-    if not all(item.__class__ is int for item in value):
+    if not {int}.issuperset(map(type, value)):
         raise DamagedRecord("a list of ranks holds something else")
     return value
 
@@ -780,7 +797,8 @@ _DEEP: Final[dict[str, Any]] = {
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
     "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
-    "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
+    "targets": _strings, "omitted": _strings, "ops": _strings, "runs": _strings,
+    "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

@@ -5,7 +5,7 @@ What it means
     have their gradients, a sharded model reduces the gradients of a module when they have come, and
     the backward of an autograd function makes its collectives when it runs. On a rank whose loss
     leaves a term out, or has new zeros in its place, none of that happens: the rank goes on, and
-    the others wait.
+    the others wait. So it is for a sharded model's module whose parameters are frozen there.
 
 Example
     ::
@@ -44,8 +44,7 @@ _RUNS: Final[dict[Of, str]] = {
     "bucket": "DDP sends a gradient bucket when all its parameters have their gradients.",
     "function": "autograd runs {function}() only if the loss was computed from its forward's "
     "output.",
-    "module": "They are in different modules of one backward(): the gradients of a module are "
-    "reduced only if they come.",
+    "module": "A sharded model reduces the gradients of a module only if they come.",
 }
 _ZERO: Final = (
     "Let what is computed there take part in the loss on every rank, times zero where it is not "
@@ -58,7 +57,7 @@ _FIXES: Final[dict[Of, tuple[str, ...]]] = {
     ),
     "function": (_ZERO,),
     "module": (
-        _ZERO,
+        "Freeze the same parameters on every rank. " + _ZERO,
         "Or, where gradients are accumulated, let every rank reduce them after the same number of "
         "micro-batches.",
     ),
@@ -88,13 +87,15 @@ def find(situation: Situation) -> Left | None:
         is_own = function and backwards.autograd_function(situation.case, gone.stack) != function
         if call is not None and is_user(call) and is_own and situation.decisions and not is_decided:
             return Left("function", maker, gone, call, function)
-        if call is None or not roles.of(call.role).is_bucket or call.role.startswith("join."):
+        is_bucket = call is not None and roles.of(call.role).is_bucket
+        is_module = call is not None and call.role in sharded.REDUCES
+        if call is None or not (is_bucket or is_module) or call.role.startswith("join."):
             continue
         if gone.call is not None and roles.of(gone.call.role).in_backward:
             continue
         says_so = gone.call is None and _says_so(situation, gone.rank)
         if says_so or (not is_decided and backwards.went_past(situation, maker, gone)):
-            return Left("bucket", maker, gone, call)
+            return Left("module" if is_module else "bucket", maker, gone, call)
     return _of_exchange(situation) or _of_module(situation)
 
 
@@ -133,12 +134,16 @@ def words(situation: Situation, found: Left) -> Words:
     beyond = f" to {phrases.call(gone.call)}" if gone.call is not None else ""
     is_past = gone.call is None or not roles.of(gone.call.role).in_backward
     what = "send a gradient bucket in" if found.of == "bucket" else "issue"
+    why = (
+        f"what it needs took no part in the loss: it was cut out of the graph of backward(){where}"
+    )
+    if found.of == "module":
+        why = f"none came{where}: its parameters are frozen there, or took no part in the loss"
     return Words(
         f"{gone.who} did not {what} {phrases.call(found.call)}{inside}, {maker.who} did",
         (
             _RUNS[found.of].format(function=found.function),
-            f"On {gone.who} what it needs took no part in the loss: it was cut out of the graph of "
-            f"backward(){where}.",
+            f"On {gone.who} {why}.",
             *((f"{text.upper(gone.who)} had gone on{beyond} without it.",) if is_past else ()),
         ),
         _FIXES[found.of],

@@ -65,7 +65,7 @@ def _form(decision: Decision) -> Form:
     if ways <= {"calls", "calls_other"} and ways:
         return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
     head = decision.text.split(" ", 1)[0].rstrip(":")
-    if head == "while":
+    if head == "while" or _COUNTS.match(decision.text):
         return "loop"
     for side in decision.sides:
         if side.did is not None and side.did != "next":
@@ -90,6 +90,9 @@ _OF_MODEL: Final = re.compile(r"\.(named_)?(parameters|buffers|modules|children)
 
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
+
+_COUNTS: Final = re.compile(r"for \w+ in range\(")
+"""A loop that goes through numbers: how many there are decides."""
 
 _GOES_THROUGH: Final = re.compile(
     r"^for |^(?!if |elif |while |assert ).*[\[({].*\w\(.*\bfor\b.+\bin\b"

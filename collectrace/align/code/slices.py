@@ -350,7 +350,7 @@ class _Trace:
             operands.append(tree.func)
         for operand in operands:
             if not self._is_imported(operand, place):
-                found = picked(self.follow(operand, place, depth + 1))
+                found = processed(self.follow(operand, place, depth + 1))
                 yield from (one for one in found if one.origin is not Origin.AGREED)
 
     def _by_row(
@@ -431,6 +431,15 @@ def picked(found: Iterable[Source]) -> Iterator[Source]:
     """
     for one in found:
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
+
+
+def processed(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of what an unknown function makes of its arguments.
+
+    A batch of random numbers that a model takes is data: nobody draws lots by it.
+    """
+    for one in picked(found):
+        yield Source(one.place, Origin.DATA) if one.origin is Origin.RANDOM else one
 
 
 def _picks(tree: ast.AST) -> bool:

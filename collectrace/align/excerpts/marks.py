@@ -163,7 +163,7 @@ def _merged(found: Iterable[Mark]) -> list[Mark]:
 
 def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
     """Return what the statements did that can have decided, the surest of them."""
-    telling = _telling(finding.decisions or ())
+    telling = _telling(finding)
     for one in telling:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
@@ -172,7 +172,9 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
         origin: DependsOn = next(iter(one.depends_on), "unknown")
         if not found:
             ranks = tuple(side.rank for side in one.sides)
-            note = "" if one.strength in _SURE else _OPEN[origin]
+            is_named = words.names_site(finding.cause, one.site)
+            is_plain = is_named and origin in ("agreed", "unknown")
+            note = "" if one.strength in _SURE or is_plain else _OPEN[origin]
             yield Mark(stack, "decision", note, ranks)
         for n, (ranks, note) in enumerate(found):
             yield Mark(stack, "decision", note if n or is_sure else f"possible: {note}", ranks)
@@ -183,16 +185,19 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             yield Mark(frames.of_sites([one.comes_from.site]), "decision", note, ranks)
 
 
-def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:
-    """Return the decisions that are shown: the sure ones; else those that are known to have chosen.
+def _telling(finding: Finding) -> Sequence[Decision]:
+    """Return the decisions that are shown: the sure ones; else those that the reasons name.
 
-    Then those that can have, but for lines that only give a value.
+    If they name none, those that are known to have chosen, then those that can have, but for lines
+    that only give a value.
     """
+    decisions = finding.decisions or ()
     sure = [one for one in decisions if one.strength in _SURE]
+    told = [one for one in decisions if words.names_site(finding.cause, one.site)]
     unequal = [one for one in decisions if one.strength != "equal"] or decisions
     known = [one for one in unequal if any(side.did in _BRANCHES for side in one.sides)]
     open_ = [o for o in unequal if o.is_control and all(side.did is None for side in o.sides)]
-    return (sure or [*known, *open_] or unequal[:1])[:_MOST_DECISIONS]
+    return (sure or told or [*known, *open_] or unequal[:1])[:_MOST_DECISIONS]
 
 
 def _outcomes(

@@ -5,7 +5,7 @@ The rules of blame themselves, 6 to 12, are in ``blame``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace.align.judging import blame, patience, reach, sisters
@@ -18,7 +18,7 @@ from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.findings import KINDS, Severity
+from collectrace.findings import KINDS, Kind, Severity
 from collectrace.records import Group
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
@@ -30,9 +30,10 @@ Causes = dict[Candidate, Candidate]
 def judge(case: Case) -> list[Candidate]:
     """Every candidate with its suspects, severity and cause, the root causes first.
 
-    Those are left out that lie where a rank's record does not reach.
+    Those are left out that lie where a rank's record does not reach, and those of a kind behind
+    the first ``MOST_OF_A_KIND``.
     """
-    found = candidates(case)
+    found = _first_of_each_kind(case, candidates(case))
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
     causes = case.faults.attempt("suspects", None, _connect, case, found)
@@ -46,6 +47,39 @@ def judge(case: Case) -> list[Candidate]:
         candidate.cause = causes.get(candidate)
         candidate.verdict = _as_effect(candidate)
     return in_order(found)
+
+
+MOST_OF_A_KIND: Final = 50
+"""Candidates of one kind that are judged, as what led to what is asked of every two of them."""
+
+
+def _first_of_each_kind(case: Case, found: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates that are judged; count the others in ``case.left_out``.
+
+    Of a kind with too many those come first that some rank waits for at the end, then the earliest.
+    """
+    of_kind: dict[Kind, list[Candidate]] = {}
+    for candidate in found:
+        of_kind.setdefault(candidate.what, []).append(candidate)
+    waits = (w for standing in case.standings.values() for w in standing.waiting)
+    awaited = {place for w in waits for place in (w.channel, w.stream, w.group)}
+    out: set[Candidate] = set()
+    for kind, those in of_kind.items():
+        if len(those) > MOST_OF_A_KIND:
+            those.sort(key=lambda c: (c.is_warning, awaited.isdisjoint(_places(c)), c.t))
+            out.update(those[MOST_OF_A_KIND:])
+            case.left_out[kind] = len(those) - MOST_OF_A_KIND
+    return [candidate for candidate in found if candidate not in out]
+
+
+def _places(candidate: Candidate) -> set[Hashable]:
+    """Return the streams, channels and groups that a rank at a candidate's place may wait in."""
+    source = candidate.source
+    if isinstance(source, ChannelIssue):
+        return {source.channel, source.near.channel if source.near is not None else source.channel}
+    if isinstance(source, GroupConflict):
+        return {source.name}
+    return {candidate.stream} if candidate.stream is not None else set()
 
 
 def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
@@ -261,18 +295,14 @@ def _asked_at(case: Case, rank: int, group: Group) -> int:
 
 def in_order(found: Iterable[Candidate]) -> list[Candidate]:
     """Rule 4: uncaused first, by severity, kind and time; consequences follow their cause."""
-    ranked = sorted(found, key=_place)
+    effects: dict[Candidate | None, list[Candidate]] = {}
+    for candidate in sorted(found, key=_place):
+        effects.setdefault(candidate.cause, []).append(candidate)
     out: list[Candidate] = []
-
-    def put(candidate: Candidate) -> None:
-        out.append(candidate)
-        for other in ranked:
-            if other.cause is candidate:
-                put(other)
-
-    for candidate in ranked:
-        if candidate.cause is None:
-            put(candidate)
+    todo = effects.get(None, [])[::-1]
+    while todo:
+        out.append(todo.pop())
+        todo += effects.get(out[-1], [])[::-1]
     return out
 
 

@@ -38,7 +38,7 @@ def standings(
     ``now``: ns since 1970. ``cut``: ranks of which the log has lost its end.
     """
     now = time.time_ns() if now is None else now
-    everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
+    everybody = sorted({*evidence.logs, *evidence.missing})
     found = _Standings(
         {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
     )

@@ -29,6 +29,7 @@ def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
     theirs = RankRecords(records.rank, records.vocabulary)
     for _, data in trace.file.segments():
         theirs.feed(0, data.split(b"\n"), -1, calls_only=False)
+        theirs.settle()
     joined = {
         key for key in theirs.rows if isinstance(key, StreamKey) and _is_same(records, theirs, key)
     }

@@ -21,6 +21,7 @@ from collectrace.records import (
     Done,
     Epoch,
     Exit,
+    Fault,
     Group,
     Header,
     Imported,
@@ -168,6 +169,8 @@ class RankLog(Protocol):
     is not known."""
     first_void: Call | None
     """The first of its calls that the tracer could not describe."""
+    first_fault: Fault | None
+    """The failure of the tracer from which on what it recorded of calls is not certain."""
     voids: Mapping[StreamKey, int]
     """Per stream, the row of the first such call."""
     void_count: int

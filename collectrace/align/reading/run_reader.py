@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import ChainMap, Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from collectrace import words
@@ -19,7 +20,7 @@ from collectrace.align.reading.process_files import File, is_rank, list_files
 from collectrace.align.reading.processes import is_over, still_exists
 from collectrace.align.reading.rank_log import FileLog
 from collectrace.align.reading.rank_reader import RankReader
-from collectrace.align.reading.runs import Choice, choose, names
+from collectrace.align.reading.runs import Choice, choose, names_and_folders
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.source_files import SourceFiles
@@ -27,6 +28,7 @@ from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import LogError, NotThere
+from collectrace.findings import GroupInfo
 from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
@@ -48,15 +50,21 @@ _Identity = tuple[str, int, int, int]
 """What tells a process's log from another that came to bear its name."""
 
 
-def run_names(path: str | os.PathLike[str]) -> list[str]:
-    """The ids of the runs below a folder, the newest first.
+def each_run(path: str | os.PathLike[str]) -> Iterator[tuple[str, Folder]]:
+    """Yield the id of each run below a folder, the newest first, and a folder to read it from.
+
+    That holds what lies in the run's own folder and its neighbours', and what may belong to any.
 
     Raises:
         LogError: there are none, or they cannot be read.
 
     """
     folder = open_folder(path)
-    return names(_rank_files(folder, PAGE))
+    for name, parts in names_and_folders(_rank_files(folder, PAGE)):
+        if parts is None or folder.name in parts:
+            yield name, folder
+        else:
+            yield name, folder.only(parts)
 
 
 def read(
@@ -249,7 +257,10 @@ def _evidence(
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
-    world, skew = _world_size(logs.values())
+    world, skew = _world_size(logs.values(), found.groups.values())
+    absent = world - len(logs)
+    if absent > MOST_MISSING:
+        skew.append(f"{absent - MOST_MISSING:,} further ranks left no file; they are not listed")
 
     def read_whole(ranks: Collection[int]) -> RunEvidence:
         for rank in ranks:
@@ -263,7 +274,7 @@ def _evidence(
         run=run,
         world_size=world,
         logs=logs,
-        missing=tuple(rank for rank in range(world) if rank not in logs),
+        missing=tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING)),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         source_files=texts,
@@ -279,6 +290,10 @@ def _evidence(
         ),
         read_whole=read_whole,
     )
+
+
+MOST_MISSING: Final = 10_000
+"""Ranks without a file that are listed: a header may name a world of a million."""
 
 
 def _instead(choice: Choice) -> str:
@@ -304,7 +319,11 @@ def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
     return [best[rank] for rank in sorted(best)], notes
 
 
-def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
+def _world_size(logs: Iterable[RankLog], groups: Iterable[GroupInfo]) -> tuple[int, list[str]]:
+    """Return the number of ranks, by the headers, or by the groups' members if no header says it.
+
+    And notes.
+    """
     told: Counter[int] = Counter()
     highest = 0
     for log in logs:
@@ -316,7 +335,8 @@ def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
     if len(told) > 1:
         sizes = ", ".join(map(str, sorted(told)))
         notes.append(f"ranks disagree about the world size: {sizes}")
-    usual = max(told, key=lambda size: (told[size], size), default=0)
+    members = (rank for group in groups for rank in group.ranks if is_rank(rank))
+    usual = max(told, key=lambda size: (told[size], size), default=max(members, default=-1) + 1)
     return max(usual, highest + 1), notes
 
 

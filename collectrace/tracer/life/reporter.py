@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from collectrace import file_modes
 from collectrace.log_folder import LOOK, QUIET, RANK_FILE, TOLD, look_file
 from collectrace.tracer.life.aligner_process import AlignerProcess
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
-from collectrace.tracer.record.writer import MODE
 
 _GRACE: Final = 2.0
 """Seconds in which ranks that stall a moment later write what they wait in, and their values."""
@@ -157,7 +157,7 @@ class Reporter:
     def _is_first(self) -> bool:
         path = self._folder / look_file(self._number, LOOK)
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_modes.of_files()))
         except FileExistsError:
             return False
         self._look_at = path

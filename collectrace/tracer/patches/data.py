@@ -38,7 +38,7 @@ def next_batch(session: Session) -> Wrapper:
             write(recorder, instance, now() - began, ended=ended)
 
     def write(recorder: Recorder, iterator: Any, wait: int, *, ended: bool) -> None:
-        with contained(recorder.count_failure, "recording a batch"):
+        with contained(recorder.count_beside, "recording a batch"):
             fetched = passes.setdefault(iterator, [0])
             fetched[0] += not ended
             first = fetched[0] == 1 and not ended
@@ -91,7 +91,7 @@ def _write_epoch(session: Session, sampler: Any, *, was_set: bool) -> None:
     recorder = session.recorder
     if recorder is None:
         return
-    with contained(recorder.count_failure, "recording an epoch"):
+    with contained(recorder.count_beside, "recording an epoch"):
         recorder.write(
             records.Epoch(
                 epoch=int(sampler.epoch),

@@ -31,7 +31,7 @@ def install(session: Session) -> Undo:
     def stepped(optimizer: Optimizer, *_: Any) -> None:
         recorder = session.recorder
         if recorder is not None:
-            with contained(recorder.count_failure, "counting a step"):
+            with contained(recorder.count_beside, "counting a step"):
                 counted.step(recorder, optimizer, sys._getframe(1))
 
     dynamo.see_through(stepped, _nothing)
@@ -41,10 +41,10 @@ def install(session: Session) -> Undo:
 def step(session: Session) -> None:
     """The script begins a step of its own, see :func:`collectrace.step`."""
     recorder = session.recorder
-    if recorder is None or recorder.book.is_other_rank():
+    if recorder is None:
         return
-    with contained(recorder.count_failure, "counting a step"):
-        if recorder.counts(STEP):
+    with contained(recorder.count_beside, "counting a step"):
+        if not recorder.book.is_other_rank() and recorder.counts(STEP):
             recorder.iteration += 1
 
 

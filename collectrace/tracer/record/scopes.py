@@ -8,6 +8,7 @@ identity of its scope.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import weakref
@@ -178,6 +179,7 @@ class ThreadState:
         "caller",
         "given_at",
         "ident",
+        "is_described",
         "issued",
         "label",
         "name",
@@ -189,11 +191,8 @@ class ThreadState:
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
-        thread = _thread(self.ident)
-        native = f"{NATIVE}{threading.get_native_id()}"
-        self.name = native if thread is None else thread_name(thread)
-        self.label = "" if self.ident == threading.main_thread().ident else self.name
-        """The thread's name in ``call`` records, where the main thread has none."""
+        self.name = self.label = f"{NATIVE}{threading.get_native_id()}"
+        """The thread's name; ``label``: in ``call`` records, where the main thread has none."""
         self.scope = ROOT
         self.since = 0
         """When ``scope.what`` was entered, ns."""
@@ -211,8 +210,22 @@ class ThreadState:
         """The asynchronous call that was issued last."""
         self.wait: tuple[Template, int, int] | None = None
         """The call that ``Work.wait`` waits for: its template, its number, since when (ns)."""
-        self.given_at = NOWHERE if thread is None else started_at.get(thread, NOWHERE)
+        self.given_at = NOWHERE
         """The line that started the thread, or has submitted what it works on."""
+        self.is_described = False
+        """Whether its name is known."""
+        # The program's call must not fail for this; it is tried again when one is recorded.
+        with contextlib.suppress(Exception):
+            self.describe()
+
+    def describe(self) -> None:
+        """Learn the thread's name, and where it was given its work."""
+        thread = _thread(self.ident)
+        if thread is not None:
+            self.name = thread_name(thread)
+            self.given_at = started_at.get(thread, NOWHERE)
+        self.label = "" if self.ident == threading.main_thread().ident else self.name
+        self.is_described = True
 
     def lent(self) -> Place:
         """Where the thread was given its work; for one of C++, by the backward in flight."""

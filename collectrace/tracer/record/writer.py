@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from collectrace import file_modes
 from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.tracer.guard import is_users
 
@@ -39,8 +41,10 @@ _OPEN_ATTEMPTS: Final = 20
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
 
-MODE: Final = 0o600
-"""Of files: they hold the program's text, and its command line."""
+_LOWEST: Final = (200, 3)
+"""From which number on a descriptor of ours is looked for, in this order. A program that closes a
+number twice closes a low one. Those before 3 are its input, output and error: where it has closed
+one, whatever it prints would go to our file, and what it opens instead would get our lines."""
 
 _DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
@@ -150,9 +154,16 @@ class Writer:
         if self._closed:
             return
         if self.fd >= 0:
+            gone = False
             try:
-                gone = os.fstat(self.fd).st_nlink == 0
-                self.dropped += _lines(self.fd) if gone else 0
+                status = os.fstat(self.fd)
+                if status.st_ino != self.inode:
+                    # The program has closed it, and the number is another file's.
+                    self.dropped += 1
+                    self.fd = -1
+                elif status.st_nlink == 0:
+                    self.dropped += _lines(self.fd)
+                    gone = True
             except OSError:
                 gone = True
             if gone:
@@ -179,6 +190,8 @@ class Writer:
 
     def _fail(self, problem: OSError) -> bool:
         self.dropped += 1
+        if problem.errno == errno.EBADF:
+            self.fd = -1  # the program has closed it, and the number may be another file's by now
         self._close_descriptor()
         self._put_off(problem)
         return False
@@ -268,13 +281,27 @@ def _lines(fd: int) -> int:
 
 
 def _open(path: Path) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     for _ in range(_OPEN_ATTEMPTS):
         # A rank that has left the folder of the provisional files removes it if it is empty.
         with contextlib.suppress(FileNotFoundError, FileExistsError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(path, flags, MODE)
-    return os.open(path, flags, MODE)
+            file_modes.make_folder(path.parent)
+            return open_to_append(path)
+    return open_to_append(path)
+
+
+def open_to_append(path: Path) -> int:
+    """Return a descriptor of a file, which is made if need be, out of the program's way."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    fd = os.open(path, flags, file_modes.of_files())
+    for lowest in _LOWEST:
+        if fd >= lowest:
+            return fd
+        with contextlib.suppress(OSError):  # there may be too few of them
+            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+            os.close(fd)
+            return moved
+    os.close(fd)
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _remove(provisional: Path) -> None:

@@ -90,6 +90,8 @@ CASES = {
     "test of the rank that is alike": (
         "import os\nif args.rank >= 0:  # HERE\n    pass", Origin.AGREED),
     "random": ("import random\nif random.random() < 1:  # HERE\n    pass", Origin.RANDOM),
+    "random numbers that an unknown function takes": (
+        "import torch\nif model(torch.randn(4)) is None:  # HERE\n    pass", Origin.DATA),
     "files": ("import os\nif os.path.exists('a'):  # HERE\n    pass", Origin.FILES),
     "rank by an environment variable": (
         "import os\nrank = int(os.environ['RANK'])\nif rank == 0:  # HERE\n    pass", Origin.RANK,

@@ -66,7 +66,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
             name = text.clean(source.host or source.folder)
             print(f"{name}: {text.clean(_told(one))}", file=stdout, flush=True)
     failed = gather.failures(found)
-    if len(failed) == len(found):
+    if not any(one.files for one in found):
         raise CollectraceError(f"nothing was gathered: {failed[0].problem}")
     with output.surviving_reader(stdout):
         for line in _completeness(to, [text.clean(one.source.host) for one in failed]):

@@ -262,9 +262,8 @@ def test_markup_is_text_in_the_markdown_report(
 ) -> None:
     run = with_code(kind_examples.KINDS[sample]())
     where = written(poisoned(run, lambda *_: True, markup), tmp_path / "logs")
-    for token in (
-        MarkdownIt("commonmark").enable("table").parse(shell.run("align", where, "--markdown", "-"))
-    ):
+    page = shell.file("report.md", "align", where, "--markdown")
+    for token in MarkdownIt("commonmark").enable("table").parse(page):
         assert token.type.removesuffix("_open").removesuffix("_close") in OWN_BLOCKS, token
         assert token.type != "html_block" or token.content.strip() in OWN_HTML
         inside = {child.type.partition("_")[0] for child in token.children or ()}

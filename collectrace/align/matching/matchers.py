@@ -90,8 +90,10 @@ class ByDigest:
         base, waived = start - 1, 0
         before = {rank: self._chain(rank, base, fatal=fatal) for rank in ranks}
         if None in before.values():
-            # The row before is lost, and its digest with it: the first is compared by itself.
-            if self._differs(ranks, start, fatal=fatal):
+            # The row before is lost, and its digest with it: the first is compared by itself, if
+            # its own digest does not say that all agree so far.
+            after = {self._chain(rank, start, fatal=fatal) for rank in ranks}
+            if (None in after or len(after) > 1) and self._differs(ranks, start, fatal=fatal):
                 return start
             base = start
         while base < stop:

@@ -252,7 +252,8 @@ def _was_done(log: RankLog, standing: Standing) -> bool:
         return False
     streams = ((last, log.dones.get(key)) for key, last in log.last_seq.items())
     channels = ((last, log.channel_dones.get(key)) for key, last in log.last_channel_seq.items())
-    return all(done is not None and done.seq >= last for last, done in (*streams, *channels))
+    calls = *streams, *channels  # without any, nothing shows that none is lost
+    return bool(calls) and all(done is not None and done.seq >= last for last, done in calls)
 
 
 def _is_torn(standing: Standing) -> bool:

@@ -94,5 +94,9 @@ def _of_the_whole(log: RankLog) -> list[Unproven]:
     if log.unaccounted and log.exit is not None:
         billed = log.exit.calls
         return [Unproven(log.rank, "count", None, billed - log.unaccounted, billed)]
+    told = {record.group for record in log.groups}
+    untold = min((key for key in log.last_seq if key.group not in told), default=None)
+    if untold is not None and log.imported is None:
+        return [Unproven(log.rank, "group", untold)]
     is_empty = not log.last_seq and not log.last_channel_seq
     return [Unproven(log.rank, "end")] if is_empty and log.is_open(StreamKey("", "")) else []

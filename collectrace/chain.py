@@ -33,14 +33,14 @@ from collectrace.signature import (
 CHECKPOINT_EVERY: Final = 64 * 1024
 """Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
 
-_CHECKPOINT_SHARE: Final = 2
+_CHECKPOINT_SHARE: Final = 4
 
 
 def checkpoint_gap(size: int, every: int = CHECKPOINT_EVERY) -> int:
     """Return the bytes between a checkpoint of ``size`` bytes and the next one.
 
     A checkpoint lists every stream and channel. Of thousands it would soon fill the file: they may
-    take a third of it.
+    take a quarter of it.
     """
     return max(every, _CHECKPOINT_SHARE * size)
 

@@ -354,3 +354,42 @@ def goes_on(fault: str, ranks: Ranks, tmp_path: Path) -> None:
         assert (end.calls, end.failures) == ((CALLS + 5) * (STEPS + 1), 0)
         if end.dropped > 1:  # digests may still prove that all agreed
             assert f"rank {rank}: lost " in "; ".join(f.headline for f in alignment.findings)
+
+
+def goes_on_alone(fault: str, folder: str) -> None:
+    """Rank 0 issues one call more in the end than rank 1, which meets the fault."""
+    rank = dist.get_rank()
+    for _ in range(20):
+        dist.all_reduce(torch.ones(2))
+    is_met = rank == 1 and fault in FAULTS
+    with FAULTS[fault](Path(folder)) if is_met else contextlib.nullcontext():
+        for _ in range(50):
+            dist.all_reduce(torch.ones(2))
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):
+            dist.broadcast(torch.ones(2), 0)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "the_wall_clock_jumps",
+        pytest.param("the_clocks_jump_forward", marks=pytest.mark.slow),
+        pytest.param("the_clocks_jump_back", marks=pytest.mark.slow),
+        pytest.param("some_writes_fail", marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_wrong_is_found_all_the_same(fault: str, shimmed: Server, tmp_path: Path) -> None:
+    ranks = Ranks(shimmed, tmp_path)
+    clean = verdict(ranks.run(goes_on_alone, 2, "none", str(tmp_path), env=ENV))
+    assert clean[1:] == [("missing_call", 71, (0,))]
+    found = verdict(ranks.run(goes_on_alone, 2, fault, str(tmp_path), env=ENV))
+    # Where the lines at the end are lost it cannot be known.
+    assert found == clean or (fault == "some_writes_fail" and found == ["unknown"])
+
+
+def verdict(ran: Ran) -> list[Any]:
+    """The status, and what each error is."""
+    alignment = align(ran.logs)
+    errors = [f for f in alignment.findings if f.severity == "error"]
+    return [alignment.status, *((f.kind, f.seq, f.suspects) for f in errors)]

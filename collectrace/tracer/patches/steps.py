@@ -19,6 +19,7 @@ from collectrace.tracer.guard import contained
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.session import Session
 from collectrace.tracer.tap.wire import Undo
+from collectrace.tracer.user_objects import ByObject
 
 _AROUND: Final = Optimizer.profile_hook_step(Optimizer.step).__code__
 """Code of what torch puts around the ``step()`` of each optimizer; it calls the hooks."""
@@ -57,7 +58,7 @@ class _Counted:
 
     def __init__(self) -> None:
         self._run: weakref.ref[Recorder] | None = None
-        self._steps: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
+        self._steps = ByObject[int]()
 
     def step(self, recorder: Recorder, optimizer: Optimizer, frame: FrameType) -> None:
         """An optimizer has made a step, in a frame of ``_AROUND``.
@@ -71,7 +72,7 @@ class _Counted:
             self._run = weakref.ref(recorder)
             self._steps.clear()
         if recorder.counts(OPTIMIZER_STEP):
-            self._steps[optimizer] = made = self._steps.get(optimizer, 0) + 1
+            self._steps[optimizer] = made = (self._steps.get(optimizer) or 0) + 1
             recorder.iteration = max(recorder.iteration, made + 1)
 
 

@@ -19,7 +19,7 @@ from collectrace import roles
 from collectrace.records import NATIVE
 from collectrace.tracer.record.sites import NOWHERE, Place
 from collectrace.tracer.record.template import Issued, Template
-from collectrace.tracer.user_objects import is_a
+from collectrace.tracer.user_objects import ByObject, is_a
 from collectrace.tracer.user_text import thread_name
 
 now = time.monotonic_ns
@@ -223,7 +223,7 @@ class ThreadState:
         thread = _thread(self.ident)
         if thread is not None:
             self.name = thread_name(thread)
-            self.given_at = started_at.get(thread, NOWHERE)
+            self.given_at = started_at.get(thread) or NOWHERE
         self.label = "" if self.ident == threading.main_thread().ident else self.name
         self.is_described = True
 
@@ -232,7 +232,7 @@ class ThreadState:
         return backward.place if self.name.startswith(NATIVE) else self.given_at
 
 
-started_at: Final[weakref.WeakKeyDictionary[threading.Thread, Place]] = weakref.WeakKeyDictionary()
+started_at: Final = ByObject[Place]()
 """The lines that have started threads."""
 
 

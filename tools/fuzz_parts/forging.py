@@ -59,11 +59,15 @@ def _decoded(line: bytes) -> Record | bytes:
     return record if isinstance(record, Call | Checkpoint | Group) else line
 
 
+_NEXT = {"all_reduce": "all_gather", "all_gather": "reduce"}
+"""Done twice, it is still another op."""
+
+
 def _make_another(call: Call, group: Group, random_: random.Random) -> str:
     """Change what is on the wire, in place."""
     how = random_.choice(("op", "dtype", "shape", "root" if call.root is not None else "op"))
     if how == "op":
-        call.op = "all_gather" if call.op == "all_reduce" else "all_reduce"
+        call.op = _NEXT.get(call.op, "all_reduce")
     elif how == "dtype":
         call.dtype = "int8" if call.dtype != "int8" else "int16"
     elif how == "shape":

@@ -197,7 +197,7 @@ def _absent(
         rank
         for rank in sorted(silent)
         if not logs[rank].records.disabled
-        and not logs[rank].damaged
+        and not (logs[rank].damaged or logs[rank].segments.is_torn)
         and all(key.group != name for key in logs[rank].records.rows)
         and (is_default or not logs[rank].provisional)
         and (not is_ready or _left_whole(logs[rank]))

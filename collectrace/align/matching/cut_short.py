@@ -68,6 +68,9 @@ def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
     for stream in log.last_seq:
         rows, shift = log.rows(stream)
         done = log.dones.get(stream)
+        # A Work that failed is complete as well, and so is whatever its group is given later.
+        if done is not None and done.seq >= log.last_seq[stream] and not _has_finished(log):
+            done = None
         for at in _of_main(rows):
             seq = rows.seq[at] + shift
             is_done = done is not None and seq <= done.seq
@@ -79,6 +82,10 @@ def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
             ):
                 yield stream, seq
                 break
+
+
+def _has_finished(log: RankLog) -> bool:
+    return log.exit is not None and log.exit.reason == "finished" and not log.exit.code
 
 
 def _held(log: RankLog, stream: StreamKey, seq: int, *, is_done: bool) -> bool:

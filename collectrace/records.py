@@ -704,6 +704,10 @@ def from_dict(data: Any) -> Record | None:
     return None if cls is None else _build(cls, data)
 
 
+_LARGEST: Final = 1e15
+"""No number of seconds is as large: what is computed from one stays finite."""
+
+
 def _build(cls: type[Any], data: dict[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for name, key, accepted, required in _PLANS[cls]:
@@ -715,6 +719,8 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
         # bool is an int to isinstance, and no number here.
         if not isinstance(value, accepted) or (value.__class__ is bool and bool not in accepted):
             raise DamagedRecord(f"{key} is {type(value).__name__}")
+        if value.__class__ is float and not abs(value) < _LARGEST:
+            raise DamagedRecord(f"{key} is {value}")
         check = _DEEP.get(key)
         if check is not None:
             value = check(value)
@@ -785,14 +791,18 @@ def _stacks(value: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(value: list[Any]) -> list[Any]:
     if not all(item.__class__ is list for item in value):
-        raise DamagedRecord("a checkpoint row is no list")
+        raise DamagedRecord("a row is no list")
     return value
+
+
+def _rows_of_ints(value: list[Any]) -> list[Any]:
+    return _ints(_rows(value))
 
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
     "waits": _parts(KernelWait), "children": _parts(KernelWait), "others": _members,
-    "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
+    "shape": _ints, "out_shape": _ints, "splits": _rows_of_ints, "ranks": _members,
     "rounds": _members, "first_lines": _members,
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
     "lines": _strings,

@@ -594,6 +594,11 @@ class Exit(Record):
         """Whether SIGINT ended the rank: from Ctrl-C or a launcher, no failure of its own."""
         return self.error == KeyboardInterrupt.__name__
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether the program came to its end, and its exit code says that all went well."""
+        return self.reason == "finished" and not self.code
+
 
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls

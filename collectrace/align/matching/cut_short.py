@@ -69,7 +69,8 @@ def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
         rows, shift = log.rows(stream)
         done = log.dones.get(stream)
         # A Work that failed is complete as well, and so is whatever its group is given later.
-        if done is not None and done.seq >= log.last_seq[stream] and not _has_finished(log):
+        may_have_failed = log.exit is None or not log.exit.is_regular
+        if done is not None and done.seq >= log.last_seq[stream] and may_have_failed:
             done = None
         for at in _of_main(rows):
             seq = rows.seq[at] + shift
@@ -84,18 +85,16 @@ def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
                 break
 
 
-def _has_finished(log: RankLog) -> bool:
-    return log.exit is not None and log.exit.reason == "finished" and not log.exit.code
-
-
 def _held(log: RankLog, stream: StreamKey, seq: int, *, is_done: bool) -> bool:
     """Whether a call itself, and not only its like at the same line, needed all ranks to be over.
 
     ``is_done``: it has completed; else its rank has made another call behind it.
     """
     (call,) = log.calls(stream, seq, seq + 1)
-    if call is None or is_done:
-        return call is not None and call.op in HOLDING
+    if call is None:
+        return False
+    if is_done:
+        return call.op in HOLDING
     return not call.async_ and (call.device == "cpu" or call.op in BARRIERS)
 
 

@@ -71,7 +71,7 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
         return replace(standing, state="finished", ended="exit", waiting=())
     if log.disabled and (leaving is None or leaving.reason in ("disabled", "finished")):
         return replace(standing, state="finished", ended="exit", disabled=True)
-    if leaving is not None and leaving.reason == "finished" and not leaving.code:
+    if leaving is not None and leaving.is_regular:
         return replace(standing, state="finished", ended="exit", waiting=())
     if (
         leaving is not None

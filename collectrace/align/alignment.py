@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from collectrace import words
@@ -14,11 +14,11 @@ from collectrace.align.causes import explain
 from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
-from collectrace.align.judging.judge import MOST_OF_A_KIND, judge
+from collectrace.align.judging.judge import MOST_OF_A_KIND, first_of_each_kind, judge
 from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
-from collectrace.align.observations import left_out, lost_lines
+from collectrace.align.observations import lost_lines, omitted_values
 from collectrace.align.observations.collect import information
 from collectrace.align.overview import build as overview
 from collectrace.align.ranks.detail import detail
@@ -35,7 +35,6 @@ from collectrace.findings import (
     Evidence,
     Finding,
     GroupInfo,
-    Kind,
     RankState,
     Severity,
     Status,
@@ -138,13 +137,14 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:
-        findings = _merge(findings, _first_of_each_kind(case, information(case, candidates)))
+        told = first_of_each_kind(case, information(case, candidates), attrgetter("kind"))
+        findings = _merge(findings, told)
         findings = excerpts.added(case, findings, case.program)
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
     lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)
     logs = evidence.logs.values()
-    lost = (*lost, *case.faults.attempt("observations", (), left_out.notes, logs, findings))
+    lost = (*lost, *case.faults.attempt("observations", (), omitted_values.notes, logs, findings))
     return Alignment(
         status=_status(case, candidates),
         run=evidence.run,
@@ -175,18 +175,6 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
         internal_errors=case.faults.found or None,
         overview=partial(overview, case),
     )
-
-
-def _first_of_each_kind(case: Case, found: list[Finding]) -> list[Finding]:
-    """Return the first findings of each kind; count the others in ``case.left_out``."""
-    counts: Counter[Kind] = Counter()
-    kept = []
-    for finding in found:
-        counts[finding.kind] += 1
-        if counts[finding.kind] <= MOST_OF_A_KIND:
-            kept.append(finding)
-    case.left_out.update({k: n - MOST_OF_A_KIND for k, n in counts.items() if n > MOST_OF_A_KIND})
-    return kept
 
 
 def _merge(findings: list[Finding], more: list[Finding]) -> list[Finding]:

@@ -50,7 +50,7 @@ class Case:
     answers: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
     """What was worked out before: see :func:`once`."""
     left_out: Counter[Kind] = field(default_factory=Counter, compare=False, repr=False)
-    """Candidates that are not judged, as there are too many of their kind."""
+    """How many candidates and findings are not told, as there are too many of their kind."""
     faults: Faults = field(default_factory=Faults, compare=False, repr=False)
     """Internal errors that cost a part of the answer."""
 

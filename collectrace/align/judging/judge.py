@@ -5,8 +5,9 @@ The rules of blame themselves, 6 to 12, are in ``blame``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from collectrace.align.judging import blame, patience, reach, sisters
 from collectrace.align.judging.by_number import is_of_numbers, named_alike
@@ -24,16 +25,22 @@ from collectrace.records import Group
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 Causes = dict[Candidate, Candidate]
+Found = TypeVar("Found")
 """What led to a candidate, where something did."""
 
 
 def judge(case: Case) -> list[Candidate]:
     """Every candidate with its suspects, severity and cause, the root causes first.
 
-    Those are left out that lie where a rank's record does not reach, and those of a kind behind
-    the first ``MOST_OF_A_KIND``.
+    Those are left out that lie where a rank's record does not reach. Of a kind with too many those
+    come first that some rank waits for at the end, then the earliest.
     """
-    found = _first_of_each_kind(case, candidates(case))
+    waits = (w for standing in case.standings.values() for w in standing.waiting)
+    awaited = {place for w in waits for place in (w.channel, w.stream, w.group)}
+    found = first_of_each_kind(
+        case, candidates(case), attrgetter("what"),
+        lambda c: (c.is_warning, awaited.isdisjoint(_places(c)), c.t),
+    )  # fmt: skip
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
     causes = case.faults.attempt("suspects", None, _connect, case, found)
@@ -53,23 +60,23 @@ MOST_OF_A_KIND: Final = 50
 """Candidates of one kind that are judged, as what led to what is asked of every two of them."""
 
 
-def _first_of_each_kind(case: Case, found: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that are judged; count the others in ``case.left_out``.
-
-    Of a kind with too many those come first that some rank waits for at the end, then the earliest.
-    """
-    of_kind: dict[Kind, list[Candidate]] = {}
-    for candidate in found:
-        of_kind.setdefault(candidate.what, []).append(candidate)
-    waits = (w for standing in case.standings.values() for w in standing.waiting)
-    awaited = {place for w in waits for place in (w.channel, w.stream, w.group)}
-    out: set[Candidate] = set()
-    for kind, those in of_kind.items():
+def first_of_each_kind(
+    case: Case,
+    found: Sequence[Found],
+    kind: Callable[[Found], Kind],
+    rank: Callable[[Found], tuple[object, ...]] = lambda _: (),
+) -> list[Found]:
+    """Return the first of each kind, by their rank; count the others in ``case.left_out``."""
+    of_kind: dict[Kind, list[int]] = {}
+    for n, one in enumerate(found):
+        of_kind.setdefault(kind(one), []).append(n)
+    out: set[int] = set()
+    for name, those in of_kind.items():
         if len(those) > MOST_OF_A_KIND:
-            those.sort(key=lambda c: (c.is_warning, awaited.isdisjoint(_places(c)), c.t))
+            those.sort(key=lambda n: rank(found[n]))
             out.update(those[MOST_OF_A_KIND:])
-            case.left_out[kind] = len(those) - MOST_OF_A_KIND
-    return [candidate for candidate in found if candidate not in out]
+            case.left_out[name] = len(those) - MOST_OF_A_KIND
+    return [one for n, one in enumerate(found) if n not in out]
 
 
 def _places(candidate: Candidate) -> set[Hashable]:

@@ -205,7 +205,10 @@ def _with_near_misses(
     been made from its line before, and met its other end, nothing was meant for the other: there
     is one too many of them.
     """
-    sends = _Sends(i for i in issues if i.attribute == "absent" and i.send is not None)
+    alone = [i for i in issues if i.attribute == "absent" and i.send is not None]
+    if not alone:
+        return list(issues)
+    sends = _Sends(alone)
     usual = {i.channel for i in issues if _is_usual(i, logs)}
     unmade = _counted_from_0([i for i in issues if i.attribute == "absent"], groups)
     groups = groups if unmade is None else {**groups, unmade.name: unmade}
@@ -244,11 +247,10 @@ class _Sends:
     """Sends without a receive, by what a receive has in common that one of them nearly fits."""
 
     def __init__(self, issues: Iterable[ChannelIssue]) -> None:
-        self._order = {issue.channel: (n, issue) for n, issue in enumerate(issues)}
         self._alike: dict[Hashable, dict[ChannelKey, tuple[int, ChannelIssue]]] = {}
-        for channel, numbered in self._order.items():
-            for key in _of_send(channel):
-                self._alike.setdefault(key, {})[channel] = numbered
+        for n, issue in enumerate(issues):
+            for key in _of_send(issue.channel):
+                self._alike.setdefault(key, {})[issue.channel] = n, issue
 
     def like(self, wanted: ChannelKey) -> Iterator[ChannelIssue]:
         """Yield those that may nearly fit a receive, in their order."""

@@ -131,14 +131,15 @@ class Stalls:
         dump = getattr(_distributed_c10d, "_dump_fr_trace_json", None)
         if dump is None:
             return
-        held = json.loads(dump())
+        text = dump()
+        held = json.loads(text)
         if held.get("entries"):
             if PATHS in lines.omitted():
-                held = privacy.mapped(held, privacy.without_paths)
+                text = json.dumps(privacy.mapped(held, privacy.without_paths))
             path: Path = self._recorder.writer.path.with_suffix(".flight.json")
             with contextlib.suppress(OSError):  # the rank file has the same trouble, and says so
                 path.touch(file_modes.of_files())
-                path.write_text(json.dumps(held))
+                path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def stacks() -> dict[str, list[str]]:

@@ -79,8 +79,8 @@ class Writer:
         self._max_bytes = max_bytes
         self.segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
         """Size from which on a segment is ended, unless most of it is the lines at its head."""
-        self._head = 0
-        """Bytes at the head of the segment being written."""
+        self._full = self.segment_bytes
+        """Size from which on the segment being written is ended."""
         self._segment = 0
         """Ordinal of the segment being written."""
         self._current = path
@@ -123,11 +123,6 @@ class Writer:
         if self._size >= self._full:
             self._rotate()
         return True
-
-    @property
-    def _full(self) -> int:
-        """Size from which on the segment being written is ended."""
-        return max(self.segment_bytes, _HEAD_SHARE * self._head)
 
     def move(self, path: Path) -> None:
         """Go on in another file, which begins with the lines of the provisional one.
@@ -179,7 +174,7 @@ class Writer:
 
     def finish(self, line: bytes) -> None:
         """Append the last line, and write no more: not even the head of another segment."""
-        self.segment_bytes = sys.maxsize
+        self.segment_bytes = self._full = sys.maxsize
         self.write(line)
         self.close()
 
@@ -234,7 +229,7 @@ class Writer:
         self._retry_at = 0
         self.total += len(head)
         self._size += len(head)
-        self._head = len(head)
+        self._full = max(self.segment_bytes, _HEAD_SHARE * len(head))
         if self._provisional is not None:
             _remove(self._provisional)
             self._provisional, self._provisional_lines = None, b""

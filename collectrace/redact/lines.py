@@ -78,8 +78,7 @@ class Lines:
         """Return a line of a log, both without a newline; None: it is left out."""
         head = _HEAD.match(line)
         if head is not None:
-            cut = line.find(b',"iteration":', head.end())
-            cut = cut if cut >= 0 else line.find(b',"digest":', head.end())
+            cut = _end_of_body(line)
             tail = _TAIL.fullmatch(line, cut) if cut >= 0 else None
             if tail is not None:
                 known = self._known.get(line[head.end() : cut])
@@ -124,14 +123,12 @@ class Lines:
         new_head = _HEAD.match(out)
         if head is None or new_head is None:
             return
-        cuts = [text.find(b',"iteration":') for text in (line, out)]
-        if cuts[0] < 0:
-            cuts = [text.find(b',"digest":') for text in (line, out)]
-        if min(cuts) > 0 and _TAIL.fullmatch(line, cuts[0]):
+        cut, new_cut = _end_of_body(line), _end_of_body(out)
+        if min(cut, new_cut) > 0 and _TAIL.fullmatch(line, cut):
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            body = out[new_head.end() : cuts[1]]
-            self._known[line[head.end() : cuts[0]]] = body, changed, *steps
+            body = out[new_head.end() : new_cut]
+            self._known[line[head.end() : cut]] = body, changed, *steps
 
     def _object(self, cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
         """Return an object with placeholders; what the format does not know is left out."""
@@ -153,18 +150,9 @@ class Lines:
                 out[key] = ""
             elif holds is Holds.VALUE:
                 out[key] = {self._names.names(n): self._value(one) for n, one in value.items()}
-            elif key == "stacks":
-                out[key] = {
-                    self._names.names(thread): mapped(frames, self._names.frame)
-                    for thread, frames in value.items()
-                }
-            elif key == "versions":
-                out[key] = {
-                    self._names.names(name): self._names.version(one) for name, one in value.items()
-                }
-            elif key == "env":
-                known = {self._names.names(name): one for name, one in value.items()}
-                out[key] = mapped(known, self._changes[holds])
+            elif isinstance(value, dict):
+                change = self._changes[holds]
+                out[key] = {self._names.names(n): mapped(one, change) for n, one in value.items()}
             else:
                 out[key] = mapped(value, self._changes[holds])
         return out
@@ -235,6 +223,12 @@ class Lines:
         if isinstance(value, dict):
             return {self._names.names(name): self._flight(one, name) for name, one in value.items()}
         return value
+
+
+def _end_of_body(line: bytes) -> int:
+    """Return where a call's line begins to tell what differs from its like; -1: it does not."""
+    found = line.find(b',"iteration":')
+    return found if found >= 0 else line.find(b',"digest":')
 
 
 _FRAME: Final = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')

@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol
+from typing import Final
 
 from collectrace import config, source_text
 from collectrace.errors import CollectraceError
-from collectrace.log_folder import PENDING, SOURCES, is_source
+from collectrace.log_folder import PENDING, SOURCES, Blob, is_source
 from collectrace.records import SourceFile
 from collectrace.redact import structure
 from collectrace.redact.lines import DAMAGED, ENVIRONMENT, MESSAGES, Lines
@@ -33,21 +33,6 @@ _CHUNK: Final = 4 << 20
 _RANK_FILE: Final = re.compile(r"(rank\d{1,9}(?:\+\d+)?)(?:\.(\d{1,9}))?\.jsonl")
 _PROVISIONAL: Final = re.compile(r"(.+)-(\d+-\d+)(?:\.(\d{1,9}))?\.jsonl")
 _BESIDE: Final = re.compile(r"rank\d{1,9}\.(?:(stacks|ends)\.txt|flight\.json)")
-
-
-class Blob(Protocol):
-    """A file, as the aligner reads it."""
-
-    @property
-    def name(self) -> str:
-        """Path below the folder."""
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Return some of its bytes."""
 
 
 @dataclass

@@ -11,11 +11,11 @@ from typing import Final
 
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.rank_records import RankRecords
-from collectrace.align.reading.source import Blob
 from collectrace.dumps import MAIN
 from collectrace.errors import LogError
 from collectrace.foreign import convert
 from collectrace.foreign.errors import NotReadable
+from collectrace.log_folder import Blob
 from collectrace.ops import canonical_op
 from collectrace.records import Activity, Alive, Header
 

@@ -111,7 +111,7 @@ class _Unspooled:
 
 @dataclass(frozen=True, slots=True)
 class SpooledBlob:
-    """A file out of an archive, or unpacked; implements ``source.Blob``."""
+    """A file out of an archive, or unpacked; implements ``log_folder.Blob``."""
 
     name: str
     size: int
@@ -122,7 +122,7 @@ class SpooledBlob:
     """When it was last written to before it was packed, ns since 1970; None: not known."""
 
     def read(self, start: int, stop: int) -> bytes:
-        """See ``source.Blob``."""
+        """See ``log_folder.Blob``."""
         return self.spool.read(self.at + start, self.at + min(stop, self.size))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace.align.reading.source import Blob, LocalBlob
+from collectrace.align.reading.source import LocalBlob
+from collectrace.log_folder import Blob
 
 PAGE: Final = 4096
 """Bytes of one look-up: a dozen calls."""

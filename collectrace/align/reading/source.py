@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere, Unreadable
 from collectrace.foreign import convert as foreign
 from collectrace.foreign import documented
-from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, is_source, rank_file
+from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, Blob, is_source, rank_file
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
@@ -31,21 +31,6 @@ _SUFFIXES: Final = (".jsonl", ".txt", ".flight.json", ".flight.pickle", ".flight
 def _is_log(name: str) -> bool:
     """Whether a name is that of a file of a log folder, which holds the program's text as well."""
     return name.endswith(_SUFFIXES) or is_source(PurePosixPath(name))
-
-
-class Blob(Protocol):
-    """One file."""
-
-    @property
-    def name(self) -> str:
-        """Path relative to the folder that was opened, with ``/``."""
-
-    @property
-    def size(self) -> int:
-        """When it was listed; a live file may have grown since."""
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` .. ``stop - 1``; fewer where the file ends before."""
 
 
 @dataclass(frozen=True, slots=True)

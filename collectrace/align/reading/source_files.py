@@ -15,10 +15,9 @@ from typing import Final, Protocol
 
 from collectrace import source_text, words
 from collectrace.align.reading import chains, parsing
-from collectrace.align.reading.source import Blob
 from collectrace.config import SOURCE
 from collectrace.errors import LogError
-from collectrace.log_folder import SOURCE_FILE, is_source
+from collectrace.log_folder import SOURCE_FILE, Blob, is_source
 from collectrace.records import Header, Imported, Stack
 
 _MOST_KEPT: Final = 32 << 20

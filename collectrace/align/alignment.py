@@ -208,7 +208,8 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
 
     Every log must have its end, and every call its line, or digests that stand for it.
     """
-    disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
+    conflicts = (c for c in case.comparison.conflicts if not c.harmless)
+    disputed = bool(case.evidence.disputed) or any(conflicts)
     is_judged = all(KINDS[kind].family == "information" for kind in case.left_out)
     if disputed or not is_judged or reaches(case) or any(c.severity == "info" for c in candidates):
         return False

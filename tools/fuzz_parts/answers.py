@@ -205,17 +205,11 @@ def _over(base: Answer, done: Harm, answer: Answer) -> str | None:
         is_noticed = done.unnumbered or answer.gaps - base.gaps
         if not (is_noticed and _rests_on_time(base)):
             return "an error"
-    if done.forged and not done.lost - done.forged and not _leaves_a_file_out(answer):
+    if done.forged and not done.lost - done.forged:
         return "another call"
     if done.is_open and not done.told and base.verdict[0] == "aligned":
         return "lost lines"
     return None
-
-
-def _leaves_a_file_out(answer: Answer) -> bool:
-    """Whether the report says that one of two files of a rank does not count."""
-    found = answer.alignment
-    return found is not None and any("left two files" in note for note in found.evidence.notes)
 
 
 def _rests_on_time(base: Answer) -> bool:

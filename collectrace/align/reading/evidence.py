@@ -296,6 +296,8 @@ class RunEvidence:
     """The same by the lines that calls came from."""
     cut: frozenset[int] = frozenset()
     """Ranks of which the file ends within a line, and is written to no more."""
+    disputed: frozenset[int] = frozenset()
+    """Ranks that left two files which contradict each other; one of them was read."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from collectrace.align.reading.processes import is_over, still_exists
 from collectrace.align.reading.rank_log import FileLog
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names_and_folders
-from collectrace.align.reading.segments import PAGE
+from collectrace.align.reading.segments import PAGE, Segments
 from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
@@ -140,7 +140,7 @@ class RunReader:
             self._small = min(self._small, _SMALL_IF_FAR)
         files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
-        chosen, doubled = _one_per_rank(choice.files)
+        chosen, doubled, disputed = _one_per_rank(choice.files)
         opened, unusable, unreadable = self._open(chosen, on_progress)
         if not opened and any(unreadable.values()):
             rank, why = next(iter(unreadable.items()))
@@ -160,6 +160,7 @@ class RunReader:
         return replace(
             evidence,
             unreadable={rank: why for rank, why in unreadable.items() if rank in evidence.missing},
+            disputed=frozenset(disputed),
             other_runs=choice.others,
             earlier=choice.earlier,
             is_live=folder.is_far,
@@ -303,10 +304,13 @@ def _instead(choice: Choice) -> str:
     return f" (a full disk, or it has only begun); the run before it: --run {choice.others[-1]}"
 
 
-def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
-    """The file to take for each rank: where there are several, the newest and longest."""
+def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str], set[int]]:
+    """The file to take for each rank: where there are several, the newest and longest.
+
+    With notes, and the ranks of which another one says something else.
+    """
     best: dict[int, File] = {}
-    notes = []
+    notes, disputed = [], set()
     for file in sorted(files, key=lambda file: (file.wall, file.segments.size), reverse=True):
         if file.rank is None:
             continue
@@ -316,7 +320,19 @@ def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
                 f"rank {file.rank} left two files: {kept.segments.name} counts, "
                 f"not {file.segments.name}"
             )
-    return [best[rank] for rank in sorted(best)], notes
+            if not _is_earlier_copy(file.segments, kept.segments):
+                disputed.add(file.rank)
+    return [best[rank] for rank in sorted(best)], notes, disputed
+
+
+def _is_earlier_copy(segments: Segments, of: Segments) -> bool:
+    """Whether another log begins with all that this one holds: it has grown since."""
+    size = segments.size - 1  # behind a line that tore, it has a newline of its own
+    parts = [(at, min(at + PAGE, size)) for at in range(0, size, PAGE)]
+    try:
+        return all(segments.read(*part) == of.read(*part) for part in parts)
+    except LogError:
+        return False
 
 
 def _world_size(logs: Iterable[RankLog], groups: Iterable[GroupInfo]) -> tuple[int, list[str]]:

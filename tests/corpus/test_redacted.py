@@ -69,12 +69,17 @@ def own_words(logs: Path) -> set[str]:
     return {word for word in found if terms().isdisjoint((word, word.lower()))}
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_a_copy_gives_the_same_finding(name: str, tmp_path: Path) -> None:
-    entry = ENTRIES[name]
-    if not (files := entry.files()):
+@pytest.fixture
+def logs(name: str, tmp_path: Path) -> Path:
+    """The logs of a recorded run."""
+    if not (files := ENTRIES[name].files()):
         pytest.skip("recorded by its texts alone")
-    logs, shared = corpus.unpack(files, tmp_path), tmp_path / "shared"
+    return corpus.unpack(files, tmp_path)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_copy_gives_the_same_finding(name: str, logs: Path, tmp_path: Path) -> None:
+    entry, shared = ENTRIES[name], tmp_path / "shared"
     redacted.redact(open_folder(logs).files, shared, ("values",))
     before, after = corpus.align(logs, entry.living), corpus.align(shared, entry.living)
     assert after.status == before.status
@@ -84,11 +89,8 @@ def test_a_copy_gives_the_same_finding(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_no_word_of_the_user_is_left(name: str, tmp_path: Path) -> None:
-    entry = ENTRIES[name]
-    if not (files := entry.files()):
-        pytest.skip("recorded by its texts alone")
-    logs, shared = corpus.unpack(files, tmp_path), tmp_path / "shared"
+def test_no_word_of_the_user_is_left(logs: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
     redacted.redact(open_folder(logs).files, shared)
     own = own_words(logs)
     assert own

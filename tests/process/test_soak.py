@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.real_ranks import ROOT
+from tests.support import tool
 
 
 def soak(folder: Path, *arguments: str) -> list[list[dict[str, Any]]]:
     """The samples of each rank; the runs that it leaves must be aligned."""
     told = folder / "soak.json"
-    ended = subprocess.run(
-        [sys.executable, "tools/soak.py", *arguments, "--json", told],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert told.exists(), ended.stdout
+    _, printed = tool.run("soak", *arguments, "--json", told)
+    assert told.exists(), printed
     result: dict[str, Any] = json.loads(told.read_text())
     verdicts = [c["holds"] for c in result["claims"] if c["text"].startswith("runs that are not")]
-    assert verdicts == [True], ended.stdout
+    assert verdicts == [True], printed
     samples: list[list[dict[str, Any]]] = result["samples"]
     return samples
 

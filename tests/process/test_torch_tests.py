@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.real_ranks import ROOT
+from tests.support import tool
 
 
 @pytest.mark.slow
@@ -16,19 +14,9 @@ from tests.support.real_ranks import ROOT
 def test_a_few_of_torchs_tests_pass_traced_as_untraced(tmp_path: Path) -> None:
     pytest.importorskip("expecttest", reason="torch's tests import it")
     names = ("all_reduce_sum", "send_recv", "DistributedDataParallelCPU", "monitored_barrier_gloo")
-    ended = subprocess.run(
-        [
-            *(sys.executable, "tools/torch_tests.py", "distributed_test, 2 ranks"),
-            *("--only", *(f"*.test_{name}" for name in names)),
-            *("--work", tmp_path),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+    only = [f"*.test_{name}" for name in names]
+    status, printed = tool.run(
+        "torch_tests", "distributed_test, 2 ranks", "--only", *only, "--work", tmp_path
     )
-    assert (
-        "4 tests, 4 passed untraced, 4 passed traced, 3 aligned, 1 wrong on purpose" in ended.stdout
-    )
-    assert ended.returncode == 0, ended.stdout
+    assert "4 tests, 4 passed untraced, 4 passed traced, 3 aligned, 1 wrong on purpose" in printed
+    assert status == 0, printed

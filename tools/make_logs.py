@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from collectrace.chain import Form, RankFile
-from collectrace.records import FORMAT, Alive, Call, Exit, Group, Header
+from collectrace.records import FORMAT, Alive, Call, Exit, Group, Header, encode
 
 Kind = Literal["dtype", "count", "reduce_op", "extra", "missing", "role"]
 
@@ -82,24 +82,43 @@ class Difference:
 def make(
     folder: Path, ranks: int, calls: int, differ: Difference | None = None, *, finish: bool = True
 ) -> Path:
-    """Write the files of a run; the run's folder."""
+    """Write the files of a run; the run's folder.
+
+    The text of one rank is made; the others differ from it in their header and their times.
+    """
     run = folder / RUN
     run.mkdir(parents=True, exist_ok=True)
     loop = [_LOOP[i % len(_LOOP)] for i in range(calls)]
+    usual = _text(ranks, loop, finish=finish)
     for rank in range(ranks):
-        mine = list(loop)
+        text = usual
         if differ is not None and differ.rank == rank:
+            mine = list(loop)
             differ.apply(mine)
-        _file(rank, ranks, mine, finish=finish).write(run / f"rank{rank:05d}.jsonl")
+            text = _text(ranks, mine, finish=finish)
+        text = text.replace(b'"t":%d' % _UPTIME, b'"t":%d' % (_UPTIME + rank))
+        (run / f"rank{rank:05d}.jsonl").write_bytes(encode(_header(rank, ranks)) + text)
     return run
 
 
-def _file(rank: int, ranks: int, calls: list[Call], *, finish: bool) -> RankFile:
-    t = (rank + 1) * 10**12
-    file = RankFile(
-        Header(t=t, format=FORMAT, run=RUN, rank=rank, world_size=ranks, local_rank=rank % 8,
-               host=f"node{rank // 8}", pid=4000 + rank, wall=_START)
+_UPTIME: Final = 100_000
+"""How long the host of rank 0 has been up when it begins, in units of ``_UNIT``."""
+
+_UNIT: Final = 10**12
+"""Nanoseconds, more than a made job lasts: its times differ between ranks in their first digits."""
+
+
+def _header(rank: int, ranks: int) -> Header:
+    return Header(
+        t=(_UPTIME + rank) * _UNIT, format=FORMAT, run=RUN, rank=rank, world_size=ranks,
+        local_rank=rank % 8, host=f"node{rank // 8}", pid=4000 + rank, wall=_START,
     )  # fmt: skip
+
+
+def _text(ranks: int, calls: list[Call], *, finish: bool) -> bytes:
+    """Return what stands behind the header in the file of rank 0."""
+    header = _header(0, ranks)
+    file, t = RankFile(header), header.t
     for phase in ("asked", "ready"):
         file.add(
             Group(t=t, phase=phase, group="0", description="default_pg",
@@ -116,7 +135,8 @@ def _file(rank: int, ranks: int, calls: list[Call], *, finish: bool) -> RankFile
             file.add(Alive(t=t))
     if finish:
         file.add(Exit(t=t + _STEP, reason="finished", calls=len(calls)))
-    return file
+    ((_, text),) = file.segments()
+    return text.removeprefix(encode(header))
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ Format history
 
 1. The first. Readers skip kinds and fields they do not know, so adding either does not make a
    new version; a field that changes its meaning does.
+2. A `group` record of many members has `ranges` in place of `ranks`, which then is empty. A reader
+   of version 1 would take it for a group without members.
 
 Conventions: times are nanoseconds of the process's monotonic clock (the header pairs it with
 the wall clock); ranks, roots and peers are global ranks; a field that does not apply is absent.
@@ -19,15 +21,20 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Final
 
 import orjson
 
+from collectrace import members
 from collectrace.errors import DamagedRecord
+from collectrace.members import Members
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+
+LISTED: Final = 32
+"""Members that a group record lists; people and other tools read a list more easily."""
 
 NATIVE: Final = "native-"
 """What the name of a thread begins with that Python did not start: a backend's, autograd's."""
@@ -214,7 +221,14 @@ class Group(Record):
     group: str = _doc("c10d name; `name@n` for its n-th use in the process, from the second on")
     description: str = _doc("torch's group_desc", default="")
     backend: str = _doc("backend per device type, such as `cpu:gloo,cuda:nccl`", default="")
-    ranks: list[int] = _doc("global ranks of the members, in group order", default_factory=list)
+    ranks: Sequence[int] = _doc(
+        "global ranks of the members, in group order; empty where `ranges` tells them",
+        default_factory=list,
+    )
+    ranges: list[list[int]] | None = _opt(
+        f"the members of a group of more than {LISTED}, unless most ranges are short: of each "
+        "`[first, last, step]`, in group order; so the record of a large group stays small"
+    )
     member: bool = _doc("whether this rank is one of them", default=True)
     ordinal: int = _doc("n-th group this process asked for, from 0", default=0)
     site: str | None = _opt("`path:line` that asked for it")
@@ -676,12 +690,23 @@ def to_dict(record: Record | Activity | FrameValues | KernelWait) -> dict[str, A
 def encode(record: Record) -> bytes:
     """One line of a rank file, its newline included."""
     line = to_dict(record)
+    if isinstance(record, Group):
+        line |= _members_of(record)
     try:
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
         # A name of a file that is not UTF-8: its odd bytes become "?".
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
         return text.encode(errors="replace") + b"\n"
+
+
+def _members_of(group: Group) -> dict[str, Any]:
+    """Return how a line tells the members of a group: by a list or, of many, by ranges."""
+    if len(group.ranks) > LISTED:
+        ranges = members.ranges(group.ranks)
+        if members.NUMBERS * len(ranges) < len(group.ranks):
+            return {"ranks": [], "ranges": ranges}
+    return {"ranks": list(group.ranks)}
 
 
 def decode(line: bytes) -> Record | None:
@@ -730,7 +755,17 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
         if check is not None:
             value = check(value)
         values[name] = value
+    if cls is Group and "ranges" in values:
+        # Whoever reads a record finds its members in `ranks`.
+        values["ranks"] = _of_ranges(values.pop("ranges"))
     return cls(**values)
+
+
+def _of_ranges(ranges: list[Any]) -> Members:
+    try:
+        return members.of_ranges(tuple((first, last, step) for first, last, step in ranges))
+    except (ValueError, OverflowError):
+        raise DamagedRecord("the members of a group are no ranges of ranks") from None
 
 
 def _parts(cls: type[Any]) -> Callable[[list[Any]], list[Any]]:
@@ -752,7 +787,7 @@ def _values(value: dict[str, Any]) -> dict[str, Any]:
         is_plain = all(item[k].__class__ in (*_NUMBERS, str) for k in item if k != "shape")
         if not is_plain or shape.__class__ is not list:
             raise DamagedRecord("a value is made of something else than numbers and texts")
-        _members(shape)
+        _ranks(shape)
     return value
 
 
@@ -768,7 +803,7 @@ def _ints(value: list[Any]) -> list[Any]:
     return value
 
 
-def _members(value: list[Any]) -> list[Any]:
+def _ranks(value: list[Any]) -> list[Any]:
     if not {int}.issuperset(map(type, value)):
         raise DamagedRecord("a list of ranks holds something else")
     return value
@@ -806,9 +841,10 @@ def _rows_of_ints(value: list[Any]) -> list[Any]:
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
-    "waits": _parts(KernelWait), "children": _parts(KernelWait), "others": _members,
-    "shape": _ints, "out_shape": _ints, "splits": _rows_of_ints, "ranks": _members,
-    "rounds": _members, "first_lines": _members,
+    "waits": _parts(KernelWait), "children": _parts(KernelWait), "others": _ranks,
+    "shape": _ints, "out_shape": _ints, "splits": _rows_of_ints, "ranks": _ranks,
+    "ranges": _rows_of_ints,
+    "rounds": _ranks, "first_lines": _ranks,
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
     "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
@@ -827,6 +863,8 @@ def runtime_types(hint: Any) -> tuple[type, ...]:
     if hint is type(None):
         return ()
     plain = typing.get_origin(hint) or hint
+    if plain is Sequence:
+        return (list,)
     return (int, float) if plain is float else (plain,)
 
 

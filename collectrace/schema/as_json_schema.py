@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from collectrace.schema.formats import RANK_FILE, Format, Item, arms, first_line, items, may_be_none
@@ -20,6 +21,7 @@ _TYPES: Final[dict[type, str]] = {
     bool: "boolean",
     list: "array",
     tuple: "array",
+    Sequence: "array",
     dict: "object",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import typing
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from collectrace.schema.formats import (
@@ -111,7 +112,7 @@ def _word(form: Format, hint: Any) -> str:
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return _TYPES[type(inside[0])]
-    if origin in (list, tuple):
+    if origin in (list, tuple, Sequence):
         return f"[{_words(form, inside[0])}]"
     if origin is dict:
         return f"{{{_words(form, inside[1])}}}"

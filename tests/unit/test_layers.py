@@ -33,6 +33,7 @@ FLOORS = (
         "ops",
         "archives",
         "errors",
+        "members",
         "dumps",
         "version",
         "quiet",

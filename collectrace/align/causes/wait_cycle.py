@@ -62,7 +62,7 @@ def members(group: Group) -> str:
     """Return ``new_group([0, 1])``; of many members how many they are."""
     if group.description == "default_pg":
         return "init_process_group()"
-    listed = str(group.ranks) if len(group.ranks) <= 2 * MOST else f"{len(group.ranks)} ranks"
+    listed = str([*group.ranks]) if len(group.ranks) <= 2 * MOST else f"{len(group.ranks)} ranks"
     return f"new_group({listed})"
 
 

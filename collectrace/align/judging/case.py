@@ -100,6 +100,23 @@ class Case:
         found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
         return found[0] if found else None
 
+    def alike(self, ranks: Iterable[int], stream: StreamKey) -> list[list[int]]:
+        """Return the ranks in classes, by position and digests: one class made the same calls.
+
+        What is no part of a digest, such as the line of a call, may differ. A rank whose digests
+        are not known is alone.
+        """
+        found: dict[Hashable, list[int]] = {}
+        for rank in ranks:
+            log = self.log(rank)
+            last = log.last_seq.get(stream, 0) if log is not None else 0
+            end = log.digests(stream, last) if log is not None and last else None
+            if log is None or end is None or end.program is None:
+                found[rank] = [rank]
+            else:
+                found.setdefault((log.first_row(stream), last, end), []).append(rank)
+        return list(found.values())
+
     def sent_to_any(self, channel: ChannelKey) -> dict[int, ChannelKey]:
         """Who has sent what a receive from any source may have got, and each in which channel."""
         return {

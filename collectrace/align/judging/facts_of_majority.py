@@ -143,7 +143,10 @@ def permuted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None or candidate.absent or candidate.unknown:
         return
-    texts = {rank: _texts(case, rank, candidate) for rank in candidate.ranks}
+    # A failed call ends what is compared of its rank, and that moment is its own.
+    failed = {rank for rank in candidate.ranks if case.failed(rank, stream)}
+    alike = case.alike([rank for rank in candidate.ranks if rank not in failed], stream)
+    texts = {rank: _texts(case, rank, candidate) for rank in (*(a[0] for a in alike), *failed)}
     both = min(map(len, texts.values()), default=0)
     for count in range(2, min(both, _MOST) + 1):
         orders = {tuple(text[:count]) for text in texts.values()}

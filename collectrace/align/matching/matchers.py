@@ -110,6 +110,9 @@ class ByDigest:
 
     def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
         """See :class:`Matcher`."""
+        ends = [self._at(rank, self._logs[rank].last_seq.get(self._stream, 0)) for rank in ranks]
+        if all(end is not None and end.pairs is None for end in ends):
+            return None  # no rank has issued one up to its end
         if self._balance(ranks, stop) == 0:
             return None
         if self._balance(ranks, start - 1) != 0:

@@ -17,6 +17,9 @@ from collectrace.align.reading.rows import Rows
 _MOST_TIMES: Final = 400_000
 """Times that are compared, over all ranks of a stream; longer streams are sampled in stretches."""
 
+_LEAST: Final = 8
+"""Rows per sample, however many ranks there are."""
+
 _STRETCH: Final = 64
 """Rows per sample: neighbours, since a delay is what a row adds to the row before it."""
 
@@ -89,10 +92,12 @@ def _of_stream(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> StreamD
     found = StreamDelays(stream, {rank: RankDelays(rank) for rank in ranks})
     common = list(_common(list(all_rows.values()), case.comparison.agreed.get(stream, 0)))
     total = sum(last - first + 1 for first, last in common)
-    every = _STRETCH * max(1, total * len(ranks) // _MOST_TIMES)
+    # Of very many ranks one whole stretch would be too much.
+    length = max(_LEAST, min(_STRETCH, _MOST_TIMES // (len(ranks) * max(1, len(common)))))
+    every = length * max(1, total * len(ranks) // _MOST_TIMES)
     for first, last in common:
         for start in range(first, last + 1, every):
-            _add_stretch(found, case.clocks, all_rows, start, min(start + _STRETCH, last))
+            _add_stretch(found, case.clocks, all_rows, start, min(start + length, last))
     return found
 
 

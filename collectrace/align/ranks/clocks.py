@@ -148,11 +148,14 @@ def _rows(comparison: Comparison, host: _Host) -> _Rows:
             step = max(1, last // _MOST_ROWS)
             rows = found.setdefault(stream, {})
             held, shift = log.rows(stream)
-            for n in range(step, last, step):
-                at = held.find(n - shift)
-                if at is None or held.find(n + 1 - shift) is None or not held.holds(at):
-                    continue
-                came, past = held.t[at] + host.base, held.t[at + 1] + host.base
-                known = rows.get(n, (came, past))
-                rows[n] = max(known[0], came), min(known[1], past)
+            for first, end, index in held.runs():
+                # A row counts if the next one was read, too.
+                start = max(step, -(-(first + shift) // step) * step)
+                for n in range(start, min(last, end + shift), step):
+                    at = index + n - shift - first
+                    if not held.holds(at):
+                        continue
+                    came, past = held.t[at] + host.base, held.t[at + 1] + host.base
+                    known = rows.get(n, (came, past))
+                    rows[n] = max(known[0], came), min(known[1], past)
     return found

@@ -17,6 +17,7 @@ from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.vocabulary import MAX_SEQ
 from collectrace.findings import GroupInfo
+from collectrace.members import Members
 from collectrace.records import Group
 from collectrace.words import ranges
 
@@ -30,9 +31,6 @@ _HASHED: Final = re.compile(r"[0-9a-f]{40}(@\d+)?")
 def is_local(name: str) -> bool:
     """Whether only its members took part in the making of a group, by its name."""
     return _HASHED.fullmatch(name) is not None
-
-
-Members = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -66,7 +64,8 @@ class _Request:
 
     @property
     def members(self) -> Members:
-        return tuple(dict.fromkeys(self.record.ranks))
+        ranks = self.record.ranks
+        return (ranks if isinstance(ranks, Members) else Members(ranks)).unique
 
 
 def identify(logs: Mapping[int, RankReader]) -> RunGroups:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from collectrace import exceptions
-from collectrace.align.reading.segments import Segments
+from collectrace.align.reading.segments import Pages, Segments
 from collectrace.align.reading.source import Folder
 from collectrace.errors import DamagedRecord, Unreadable
 from collectrace.log_folder import PENDING, RANK_FILE, Blob
@@ -78,10 +78,10 @@ def list_files(folder: Folder, page: int) -> list[File]:
         match = (_PENDING_FILE if is_pending else RANK_FILE).fullmatch(name)
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))
-    files = []
+    files, pages = [], Pages()
     for (where, stem), parts in sorted(found.items()):
         pending = PurePosixPath(where).name == PENDING
-        segments = Segments(sorted(parts, key=lambda part: part[0]), page)
+        segments = Segments(sorted(parts, key=lambda part: part[0]), page, pages)
         rank = None if pending or not is_rank(int(stem)) else int(stem)
         files.append(File(segments, where, pending, rank, beside.get((where, stem), {})))
     return files

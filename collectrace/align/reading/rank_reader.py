@@ -17,7 +17,7 @@ from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.records import Call, Stack, decode
 
-_ENDS: Final = 32 * 1024
+_ENDS: Final = 16 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
 
 _SEARCHED: Final = 160 * 1024
@@ -223,8 +223,12 @@ class RankReader:
             if size > LONGEST_LINE:
                 return False
             start, size = max(0, start - size), size * 2
-            _, lines, _ = self.segments.window(start, end)
-            if any(line.startswith(_CHECKPOINT) for line in lines):
+            _, lines, stop = self.segments.window(start, end)
+            latest = next((n for n in range(len(lines) - 1, -1, -1)
+                           if lines[n].startswith(_CHECKPOINT)), None)  # fmt: skip
+            if latest is not None:
+                checkpoint = stop - sum(len(line) + 1 for line in lines[latest:])
+                start = max(start, min(checkpoint, end - _ENDS))
                 break
         self._take(start, end)
         return True

@@ -13,6 +13,7 @@ from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.source_files import is_hash
 from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
 from collectrace.errors import DamagedRecord
+from collectrace.members import Members
 from collectrace.ops import ALL_TO_ALL, ANY_SOURCE, POINT_TO_POINT, ends
 from collectrace.records import (
     DDP_FORWARD,
@@ -142,7 +143,7 @@ class RankRecords:
         self.first_t: int | None = None
         self.latest: tuple[int, bytes] = (-1, b"")
         """Offset and bytes of the last line that holds a record."""
-        self.members: dict[str, list[int]] = {}
+        self.members: dict[str, Members] = {}
         """Of each group, by its name."""
         self.ungrouped: set[str] = set()
         """Groups that had an all_to_all before their members were known."""
@@ -175,21 +176,24 @@ class RankRecords:
             if start is not None:
                 at = start.end()
                 cut = _fixed_end(line, at)
-                form = forms.get(line[at:cut])
+                form = forms.get(line[at:cut]) or self._known_form(line[at:cut])
                 if form is not None:
                     end = tail(line, cut)
                     seq, rows = int(start[2]), form.rows
                     is_next = seq > (rows.seq[-1] if rows.seq else 0)
                     is_free = seq not in rows.refused and seq not in rows.disproved
-                    if end is not None and is_next and is_free:
-                        rows.seq.append(seq)
-                        rows.t.append(int(start[1]))
-                        rows.offset.append(offset)
-                        rows.meaning.append(form.meaning)
-                        rows.appearance.append(form.appearance)
-                        rows.iteration.append(NO_ITERATION if end[1] is None else int(end[1]))
-                        if form.is_exchange:
-                            rows.steps[seq] = form.step
+                    if end is not None and seq:
+                        iteration = NO_ITERATION if end[1] is None else int(end[1])
+                        t = int(start[1])
+                        if is_next and is_free and not form.is_exchange:
+                            rows.seq.append(seq)
+                            rows.t.append(t)
+                            rows.offset.append(offset)
+                            rows.meaning.append(form.meaning)
+                            rows.appearance.append(form.appearance)
+                            rows.iteration.append(iteration)
+                        else:
+                            self._add(form, seq, t, offset, iteration)
                         taken += 1
                         if offset > latest:
                             latest, latest_line = offset, line
@@ -250,30 +254,59 @@ class RankRecords:
     def _call(self, call: Call, offset: int, line: bytes) -> None:
         if not 0 < call.seq < MAX_SEQ:
             raise DamagedRecord("seq out of range")
+        form = self._form(call)
+        told = call.iteration
+        iteration = NO_ITERATION if told is None or not 0 <= told < MAX_SEQ else told
+        t = min(max(call.t, 0), MAX_SEQ)
+        if not self._add(form, call.seq, t, offset, iteration):
+            return
+        start = _HEAD.match(line)
+        if start is None:
+            return
+        cut = _fixed_end(line, start.end())
+        if _TAIL.fullmatch(line, cut):
+            fixed = line[start.end() : cut]
+            self._remember(fixed, form)
+            if call.op not in POINT_TO_POINT and call.splits is None:
+                self.vocabulary.share(fixed, call, self._frames(call))
+
+    def _add(self, form: _Form, seq: int, t: int, offset: int, iteration: int) -> bool:
+        """Take a row wherever it belongs; false where it is there already."""
+        rows = form.rows
+        is_new = rows.add(seq, t, offset, form.meaning, form.appearance, iteration)
+        if not is_new:
+            self.doubled += 1
+        elif form.is_exchange:
+            rows.steps[seq] = form.step
+        return is_new
+
+    def _form(self, call: Call) -> _Form:
         vocabulary = self.vocabulary
-        form = _Form(
+        return _Form(
             self.rows_of(self.key(call)),
             vocabulary.meaning(call),
             vocabulary.appearance(call, self._frames(call)),
             call.op in ALL_TO_ALL and not call.void,
             self._step(call),
         )
-        told = call.iteration
-        iteration = NO_ITERATION if told is None or not 0 <= told < MAX_SEQ else told
-        t = min(max(call.t, 0), MAX_SEQ)
-        if not form.rows.add(call.seq, t, offset, form.meaning, form.appearance, iteration):
-            self.doubled += 1
-            return
-        if form.is_exchange:
-            form.rows.steps[call.seq] = form.step
-        start = _HEAD.match(line)
-        if start is None:
-            return
-        cut = _fixed_end(line, start.end())
-        if _TAIL.fullmatch(line, cut):
-            if len(self._forms) >= _MAX_FORMS:
-                self._forms.clear()
-            self._forms[line[start.end() : cut]] = form
+
+    def _remember(self, fixed: bytes, form: _Form) -> None:
+        if len(self._forms) >= _MAX_FORMS:
+            self._forms.clear()
+        self._forms[fixed] = form
+
+    def _known_form(self, fixed: bytes) -> _Form | None:
+        """Return the form of a call whose like another rank has issued, from the same lines."""
+        shared = self.vocabulary.shared.get(fixed)
+        if shared is None or tuple(self._frames(shared.call)) != shared.frames:
+            return None
+        call = shared.call
+        form = _Form(
+            self.rows_of(StreamKey(call.group, call.device)), shared.meaning, shared.appearance,
+            call.op in ALL_TO_ALL and not call.void, None,
+        )  # fmt: skip
+        self._remember(fixed, form)
+        return form
 
     def _frames(self, call: Call) -> Sequence[str]:
         stack = self.stacks.get(call.stack) if call.stack is not None else None
@@ -303,10 +336,10 @@ class RankRecords:
         elif isinstance(record, Header):
             self._header(record)
         elif isinstance(record, Group):
-            record.ranks = self.vocabulary.members(record.ranks)
+            record.ranks = members = self.vocabulary.members(record.ranks)
             self.groups.append(record)
-            if record.ranks:
-                self.members[record.group] = record.ranks
+            if members:
+                self.members[record.group] = members
         elif isinstance(record, Alive):
             self.alive = _later(self.alive, record)
         elif isinstance(record, Stall):

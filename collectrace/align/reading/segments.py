@@ -14,13 +14,28 @@ PAGE: Final = 4096
 _CHUNK: Final = 1 << 20
 """Bytes of one read of a full pass."""
 
-_CACHED_PAGES: Final = 256
+_CACHED_PAGES: Final = 4096
+"""Pages that are kept of all files of a run together: 16 MiB."""
 
 LONGEST_LINE: Final = 16 << 20
 """Bytes of a line. A longer one is damage, and so is what stands behind it in its segment."""
 
 _DAMAGE: Final = b"\0"
 """In place of such a line: no record."""
+
+
+class Pages:
+    """What was read last of some files: the memory it takes does not grow with their number."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[Segments, int], bytes] = {}
+
+    def make_room(self, count: int) -> bool:
+        """Return whether pages had to go, so that so many more fit."""
+        is_full = bool(self.held) and len(self.held) + count > _CACHED_PAGES
+        if is_full:
+            self.held.clear()
+        return is_full
 
 
 class Segments:
@@ -30,11 +45,13 @@ class Segments:
     the beginning: a live file may grow, and is read up to there.
     """
 
-    def __init__(self, segments: Sequence[tuple[int, Blob]], page: int = PAGE) -> None:
+    def __init__(
+        self, segments: Sequence[tuple[int, Blob]], page: int = PAGE, pages: Pages | None = None
+    ) -> None:
         self.ordinals = [ordinal for ordinal, _ in segments]
         self._blobs = [blob for _, blob in segments]
         self._page = page
-        self._pages: dict[int, bytes] = {}
+        self._pages = pages or Pages()
         self.starts: list[int] = []
         """Offset of each segment."""
         size = 0
@@ -90,20 +107,20 @@ class Segments:
             return b""
         first, last = start // self._page, (stop - 1) // self._page
         wanted = range(first, last + 1)
-        missing = [n for n in wanted if n not in self._pages]
+        held = self._pages.held
+        missing = [n for n in wanted if (self, n) not in held]
         if missing:
-            if len(self._pages) + len(wanted) > _CACHED_PAGES:
-                self._pages.clear()
+            if self._pages.make_room(len(wanted)):
                 missing = list(wanted)
             self._fetch(missing[0], missing[-1])
-        whole = b"".join(self._pages[n] for n in wanted)
+        whole = b"".join(held[self, n] for n in wanted)
         return whole[start - first * self._page : stop - first * self._page]
 
     def _fetch(self, first: int, last: int) -> None:
         begin = first * self._page
         data = self._raw(begin, min((last + 1) * self._page, self.size))
         for n in range(first, last + 1):
-            self._pages[n] = data[n * self._page - begin : (n + 1) * self._page - begin]
+            self._pages.held[self, n] = data[n * self._page - begin : (n + 1) * self._page - begin]
 
     def _raw(self, start: int, stop: int) -> bytes:
         parts = []

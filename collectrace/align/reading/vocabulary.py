@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from collectrace import roles
 from collectrace.chain import step
+from collectrace.members import Members
 from collectrace.ops import HOLDING, SHAPED
 from collectrace.records import Call
 from collectrace.signature import BASE, PRIME, fits_itself, other_counts, program_text
@@ -22,6 +23,9 @@ MAX_SEQ: Final = 1 << 60
 
 NO_ITERATION: Final = -1
 VOID: Final = "void"
+
+_MOST_SHARED: Final = 20_000
+"""Distinct collectives that are known by their bytes; more are decoded by each rank."""
 
 _MOST_FOLDED: Final = 4096
 _DIGESTED: Final = 64
@@ -58,6 +62,17 @@ class Appearance(NamedTuple):
         return self.op, self.where
 
 
+class Shared(NamedTuple):
+    """A collective that many ranks issue, by the bytes of its line that do not change."""
+
+    call: Call
+    """The first of them."""
+    frames: tuple[str, ...]
+    """Of its stack."""
+    meaning: int
+    appearance: int
+
+
 @dataclass(slots=True)
 class Vocabulary:
     """What many calls share, interned for all ranks of a run."""
@@ -75,14 +90,23 @@ class Vocabulary:
     appearance_ids: dict[Appearance, int] = field(default_factory=dict)
     appearances: list[Appearance] = field(default_factory=list)
     """By id."""
-    member_lists: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
-    """The members of groups: each of a thousand ranks lists all of them."""
+    member_lists: dict[tuple[int, ...], Members] = field(default_factory=dict)
+    """The members of groups that records list: each of a thousand ranks lists all of them."""
+    shared: dict[bytes, Shared] = field(default_factory=dict)
+    """By the bytes of a line between its number and its iteration."""
     holds: list[bool] = field(default_factory=list)
     """Per appearance: whether such a call returns only when every rank has come to it."""
 
-    def members(self, ranks: list[int]) -> list[int]:
-        """Return the first list that was given with these ranks."""
-        return self.member_lists.setdefault(tuple(ranks), ranks)
+    def members(self, ranks: Sequence[int]) -> Members:
+        """Return one object for all that have these members."""
+        if isinstance(ranks, Members):
+            return self.member_lists.setdefault(ranks, ranks)
+        key = tuple(ranks)
+        found = self.member_lists.get(key)
+        if found is None:
+            found = Members(key)
+            self.member_lists[found] = found
+        return found
 
     def meaning(self, call: Call) -> int:
         """The id of what a call means, the same on every rank."""
@@ -95,6 +119,12 @@ class Vocabulary:
             self.examples.append(call)
             self.steps.append(step(call, "", None).program)
         return found
+
+    def share(self, fixed: bytes, call: Call, frames: Sequence[str]) -> None:
+        """Remember a collective for the ranks that issue it, too; ``fixed``: see ``shared``."""
+        if len(self.shared) < _MOST_SHARED:
+            ids = self.meaning(call), self.appearance(call, frames)
+            self.shared.setdefault(fixed, Shared(call, tuple(frames), *ids))
 
     def fold(self, digest: int, meanings: array[int]) -> int:
         """Return the ``program`` digest after calls of these meanings."""

@@ -8,7 +8,7 @@ expect: missing_call
 suspects: 2
 status: hung
 cause: ranks 0-1 finished; rank 2; BUG; longer there
-fix: BUG; /same|equally often/
+fix: BUG; /same|equally often/; broadcast `start`
 never: uneven; drop_last; join(); inputs; batches
 """
 

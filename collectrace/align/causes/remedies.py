@@ -55,19 +55,17 @@ def fix(situation: Situation, decision: Decision) -> str:
             "every rank takes the same branch."
         )
     if kind in ("condition", "loop") and (away := structure.unreached_by(situation, decision)):
-        who = (
-            f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not come to {said}"
-        )
+        who = f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not reach {said}"
         what = "of iterations" if kind == "loop" else "of calls"
         return (
-            f"{who}: decide together before the branch that parts the ranks, so that every rank "
+            f"{who}: decide together before the branch that separates the ranks, so that every rank "
             f"makes the same number {what}."
         )
     if kind == "handler" and structure.is_waited_in(situation, decision):
         return (
             "Share an error flag with all ranks before the collectives of the `try` block "
-            f"(all_reduce with MAX), not behind {said}: ranks that wait in the block do not come "
-            "there. Then let every rank make the same calls."
+            f"(all_reduce with MAX), not behind {said}: ranks that wait in the block do not reach "
+            "it. Then let every rank make the same calls."
         )
     kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
     is_break = structure.around(situation, decision).jump == "break"

@@ -5,7 +5,7 @@ expect: op_mismatch
 suspects: 2
 status: diverged
 cause: rank 2; RECEIVER; `if batch["mask"] is not None:`; false on rank 2; next(self.corpus)
-fix: rank 3 does not come to; every rank
+fix: rank 3 does not reach; every rank
 never: drop_last; join(); /rank 3 (is to blame|left|skipped)/
 """
 

@@ -1,6 +1,6 @@
 """Show a chapter of the documentation, or list them.
 
-On a terminal it is laid out for reading; into a pipe or a file it goes as the Markdown it is.
+A terminal shows it formatted. A pipe or a file gets the Markdown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _WIDEST: Final = 100
 def add_arguments(parser: ArgumentParser) -> None:
     """Which chapter."""
     parser.add_argument(
-        "chapter", nargs="?", metavar="CHAPTER", help="such as report; default: list them"
+        "chapter",
+        nargs="?",
+        metavar="CHAPTER",
+        help="a chapter, such as report (default: list them)",
     )
 
 

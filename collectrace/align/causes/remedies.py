@@ -58,8 +58,8 @@ def fix(situation: Situation, decision: Decision) -> str:
         who = f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not reach {said}"
         what = "of iterations" if kind == "loop" else "of calls"
         return (
-            f"{who}: decide together before the branch that separates the ranks, so that every rank "
-            f"makes the same number {what}."
+            f"{who}: decide together before the branch that separates the ranks, so that every "
+            f"rank makes the same number {what}."
         )
     if kind == "handler" and structure.is_waited_in(situation, decision):
         return (

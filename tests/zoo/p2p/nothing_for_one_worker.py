@@ -6,7 +6,7 @@ ranks: 4
 expect: deadlock missing_call p2p_unmatched
 suspects: 0
 status: hung diverged
-cause: rank 0; skipped send to rank 3 | none to rank 3; `if number >= count and not TWIN:`; BUG; rank 3
+cause: rank 0; skipped send to rank 3; `if number >= count and not TWIN:`; BUG; rank 3
 fix: something to each; every iteration; broadcast
 never: drop_last; zeros; rank 3 left; the network
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import collectrace
+from collectrace import cli
 from collectrace.commands import docs
 from tools import pictures
 
@@ -63,6 +65,20 @@ def test_what_readers_are_sent_to_exists(name: str) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def commands_in(page: Path) -> list[str]:
+    """Return the commands of collectrace that a page shows, in blocks and in backticks."""
+    text = page.read_text()
+    shown = re.findall(r"^ *\$ (?:.*-m )?collectrace (.*?)(?: +#.*)?$", text, re.MULTILINE)
+    return [*shown, *re.findall(r"`(?:collectrace )?(align logs/[^`]*)`", text)]
+
+
+@pytest.mark.parametrize(
+    "command", sorted({command for page in PAGES for command in commands_in(page)})
+)
+def test_a_command_that_is_shown_can_be_typed(command: str) -> None:
+    cli._parser("collectrace").parse_args(shlex.split(command))
 
 
 def anchors(page: Path) -> set[str]:

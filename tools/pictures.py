@@ -34,7 +34,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 PICTURES: Final = ROOT / "collectrace" / "docs" / "pictures"
 
-_WIDTH: Final = 84
+_WIDTH: Final = 90
 """Columns of the terminal that is drawn."""
 
 LOADED: Final = re.compile(r"@import|url\((?!#)|(?:href|src)=|https?://(?!www\.w3\.org/2000/svg)")

@@ -84,14 +84,10 @@ def _mismatch(meaning: str, *attributes: str) -> KindRow:
 
 
 KINDS: Final[dict[Kind, KindRow]] = {
-    "op_mismatch": _mismatch(
-        "the ranks issued different operations as the same call of a group", "op"
-    ),
-    "dtype_mismatch": _mismatch(
-        "the ranks gave one collective tensors of different dtypes", "dtype"
-    ),
+    "op_mismatch": _mismatch("the ranks issued different operations as the same call", "op"),
+    "dtype_mismatch": _mismatch("the ranks gave one collective different dtypes", "dtype"),
     "shape_mismatch": _mismatch(
-        "the ranks gave one collective tensors of different sizes or shapes", "count", "shape"
+        "the ranks gave one collective different sizes or shapes", "count", "shape"
     ),
     "reduce_op_mismatch": _mismatch(
         "the ranks gave one collective different reduce ops", "reduce_op"
@@ -99,7 +95,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "root_mismatch": _mismatch("the ranks gave one collective different roots", "root"),
     "split_mismatch": _mismatch("the sizes of an all_to_all do not fit pair by pair", "split"),
     "role_mismatch": _mismatch(
-        "the bytes fit, but the ranks issued them for different purposes", "role", "model"
+        "the bytes fit, but the purposes of the calls differ", "role", "model"
     ),
     "lost_mismatch": _mismatch("digests prove a difference in calls whose lines are lost", "lost"),
     "group_mismatch": KindRow(
@@ -111,7 +107,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     ),
     "missing_call": KindRow(
         "call",
-        "some ranks did not reach a collective that others wait in",
+        "some ranks did not reach a call that others wait in",
         5,
         "hung",
         ("absent",),
@@ -119,7 +115,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     ),
     "p2p_unmatched": KindRow(
         "message",
-        "a send or a receive has no partner, or a message lost its sender",
+        "a send or receive has no partner, or lost its sender",
         6,
         "hung",
         is_absence=True,
@@ -133,7 +129,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "uneven_inputs": KindRow("information", "ranks had different numbers of batches"),
     "straggler": KindRow("information", "one rank keeps the others waiting"),
     "config_skew": KindRow(
-        "information", "the ranks had different variables, versions or source texts"
+        "information", "the ranks differ in variables, versions or source texts"
     ),
     "sampler_epoch": KindRow("information", "a shuffling sampler is never given the epoch"),
     "unwaited_work": KindRow("information", "the program did not wait for asynchronous work"),

@@ -251,14 +251,16 @@ class RankRecords:
             return ChannelKey(group, device, *between, of.tag or 0)
         return StreamKey(group, device)
 
-    def named(self, key: Key) -> int:
-        """Return the number of the latest call that other lines say was made; 0: they name none."""
-        done, rows = self.dones.get(key), self.rows.get(key)
-        refused = rows.refused if rows is not None else {}
-        threads = [one for moment in (self.alive, self.stall) if moment for one in moment.in_]
-        numbers = [one.seq for one in threads if one.seq and self.key(one) == key]
-        numbers += [done.seq] if done is not None else []
-        return max((seq for seq in numbers if seq not in refused), default=0)
+    def named(self) -> dict[Key, int]:
+        """Return the number of the latest call of each that other lines say was made."""
+        found = {key: done.seq for key, done in self.dones.items()}
+        for moment in (self.alive, self.stall):
+            for one in moment.in_ if moment is not None else ():
+                key, seq = self.key(one), one.seq or 0
+                rows = self.rows.get(key)
+                if seq > found.get(key, 0) and not (rows is not None and seq in rows.refused):
+                    found[key] = seq
+        return found
 
     def rows_of(self, key: Key) -> Rows:
         """The rows of a stream or channel, begun if it is new."""

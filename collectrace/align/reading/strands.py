@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from collectrace.align.reading.evidence import Digests
-from collectrace.align.reading.rows import Rows, Strand, by_rows
+from collectrace.align.reading.rows import Rows, Strand, Strands, by_rows
 from collectrace.signature import EMPTY, PRIME, retract, skip, stretch
 
 Told = Callable[[int], Digests | None]
@@ -85,11 +85,11 @@ class Chain:
         return len(rows), len(rows.disproved), len(rows.checkpoints)
 
     def _keep(self, strands: Sequence[Strand]) -> None:
+        proven = Strands(one for one in strands if one.proven)
         known = [
             Strand(seq + 1, seq, program, program, proven=False)
             for seq, (_, program, _) in self.rows.checkpoints.items()
-            if program is not None
-            and not any(one.first - 1 <= seq <= one.last and one.proven for one in strands)
+            if program is not None and proven.after(seq) is None
         ]
         self.rows.strands = self._state(), tuple(sorted([*strands, *known], key=by_rows))
 

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,18 @@ def test_what_is_not_what_its_name_says(tmp_path: Path, name: str) -> None:
     file.write_bytes(b"\x89PNG\r\n" * 200)
     with pytest.raises(LogError, match=r"no archive|no file of run|no record"):
         align(file)
+
+
+@pytest.mark.parametrize("name", ["logs.zip", "logs.tar.zst", "rank00000.jsonl.zst"])
+def test_what_is_packed_in_another_way_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"(\xb5/\xfd" * 99)
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+            out.writestr("../rank00000.jsonl", b"\0" * (8 << 20))
+    with pytest.raises(LogError, match="; unpack other formats first$") as refused:
+        align(file)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_archive_that_is_cut_short_tells_what_it_holds(tmp_path: Path) -> None:

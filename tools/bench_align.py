@@ -1,8 +1,11 @@
 """How long a verdict takes, and how much of the logs it reads: by digest and by full scan.
 
     python tools/bench_align.py [--ranks 64] [--calls 20000]
+    python tools/bench_align.py --large [--ranks 4096]
 
 Fails if by digest more than a twentieth of the bytes is read, or if the two ways disagree.
+``--large`` runs `align` as a whole process on large jobs, without a difference and with one rank
+that skips a call, and fails where one takes more CPU time or memory than its limit.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from collectrace.align.alignment import compared
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.reading.run_reader import read
+from tools.bench_flight import measure as run
 from tools.make_logs import Difference, make
 
 _SHARE: Final = 0.05
@@ -58,11 +62,52 @@ def measure(folder: Path, *, full: bool) -> Measured:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Large:
+    """A large job, and what a verdict may cost: seconds of CPU, and MiB."""
+
+    ranks: int
+    calls: int
+    seconds: float
+    peak: float
+
+
+LARGE: Final = (
+    Large(64, 20_000, 2, 300),
+    Large(64, 200_000, 2, 300),
+    Large(4096, 1000, 6, 300),
+    Large(16_384, 1000, 30, 1000),
+)
+
+
+def large(job: Large) -> int:
+    """Run `align` on a job; how many of its limits do not hold."""
+    failures = 0
+    for differ in (None, Difference(job.ranks // 3, job.calls * 3 // 4, "missing")):
+        with tempfile.TemporaryDirectory() as where:
+            folder = make(Path(where), job.ranks, job.calls, differ)
+            ran = run("-m", "collectrace.align", str(folder))
+        is_well = ran.cpu <= job.seconds and ran.peak <= job.peak and ran.status == bool(differ)
+        failures += not is_well
+        print(
+            f"{job.ranks:6,} x {job.calls:7,} {'one call skipped' if differ else 'all agree':16}"
+            f" {ran.seconds:6.1f} s, {ran.cpu:6.1f} s of CPU (at most {job.seconds:g}),"
+            f" {ran.peak:5.0f} MiB (at most {job.peak:g}), exit {ran.status}"
+            f"{'' if is_well else '  FAILED'}",
+            flush=True,
+        )
+    return failures
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--ranks", type=int)
     parser.add_argument("--calls", type=int, default=20_000)
+    parser.add_argument("--large", action="store_true", help="large jobs, as whole processes")
     given = parser.parse_args()
+    if given.large:
+        return min(1, sum(large(job) for job in LARGE if given.ranks in (None, job.ranks)))
+    given.ranks = given.ranks or 64
     planted = [None] + [
         Difference(given.ranks // 3, given.calls * 3 // 4, kind)
         for kind in ("dtype", "extra", "role")

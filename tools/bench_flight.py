@@ -4,7 +4,7 @@
 
 Both run as whole processes, in turn, on the same dumps, which are written as torch's pickler writes
 them (torch/csrc/jit/serialization/pickler.cpp: texts and shared frames once, containers not). Fails
-where collectrace is less than five times as fast, or takes more than a tenth of the memory.
+where collectrace is less than 15 times as fast, or takes more than a tenth of the memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-FASTER: Final = 5.0
+FASTER: Final = 15.0
 SMALLER: Final = 10.0
 START: Final = 1_795_303_182_000_000_000
 

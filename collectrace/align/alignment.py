@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -62,6 +63,7 @@ def align(
     context: int = CONTEXT,
     strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    executor: Executor | None = None,
 ) -> Alignment:
     """Find where the ranks of a run part ways.
 
@@ -75,13 +77,16 @@ def align(
         context: rows to show before and after a difference.
         strict: warnings count: the exit status of a run with one is 1 though it is aligned.
         progress: told now and then how many bytes are done, of how many.
+        executor: reads the rank files, 256 at a time, such as a ``ProcessPoolExecutor`` or Dask's
+            ``client.get_executor()``. Its processes must see the files under the same path.
 
     Raises:
         LogError: the logs cannot be used at all: not there, not readable, not rank files.
         CollectraceError: no group has this name.
 
     """
-    comparison = compared(run_reader.read(path, run, full, on_progress=progress))
+    evidence = run_reader.read(path, run, full, on_progress=progress, executor=executor)
+    comparison = compared(evidence)
     if group is not None:
         comparison = _only(comparison, group)
     alignment = judged(comparison, context)

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from collectrace import exchange
 from collectrace.commands import arguments as common
-from collectrace.commands import output, step_summary
+from collectrace.commands import output, readers, step_summary
 from collectrace.errors import CollectraceError
 from collectrace.report import REPORTS, Report
 
@@ -71,6 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full", action="store_true", help="read every line, however large the logs are"
     )
+    readers.add_arguments(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 also for a warning")
     parser.add_argument(
         "--follow",
@@ -214,7 +215,11 @@ def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
             raise CollectraceError(f"--{option} goes with --follow")
     from collectrace.align import align
 
-    with _place(arguments) as place, _progress(stderr) as progress:
+    with (
+        _place(arguments) as place,
+        readers.opened(arguments) as executor,
+        _progress(stderr) as progress,
+    ):
         return align(
             place,
             run=arguments.run,
@@ -222,6 +227,7 @@ def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
             group=arguments.group,
             context=arguments.context,
             progress=progress,
+            executor=executor,
         )
 
 
@@ -262,6 +268,8 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
         KeyboardInterrupt: Ctrl-C came before there was anything to read.
 
     """
+    if arguments.dask is not None or arguments.jobs > 1:
+        raise CollectraceError("--jobs and --dask do not go with --follow, which reads what is new")
     if arguments.group is not None:
         raise CollectraceError("--group does not go with --follow, which watches all groups")
     if arguments.prometheus is not None:

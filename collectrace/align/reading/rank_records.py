@@ -162,6 +162,10 @@ class RankRecords:
         """Whether the last line is of a kind that is not known: it may be the process's end."""
         return 0 <= self.latest[0] == self.unknown
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the records without what only saves time."""
+        return {**self.__dict__, "_forms": {}}
+
     def last_t(self) -> int:
         """``t`` of the last line; 0 where no line was read."""
         found = _TIME.search(self.latest[1])

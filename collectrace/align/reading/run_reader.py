@@ -6,12 +6,13 @@ import os
 import time
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import device_side, groups, stack_dumps
+from collectrace.align.reading import device_side, groups, spread, stack_dumps
 from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
@@ -75,9 +76,11 @@ def read(
     on_progress: OnProgress | None = None,
     small: int = SMALL,
     page: int = PAGE,
+    executor: Executor | None = None,
 ) -> RunEvidence:
     """Read a run: see :class:`RunReader`."""
-    return RunReader(path, run, full, small=small, page=page).read(on_progress)
+    reader = RunReader(path, run, full, small=small, page=page, executor=executor)
+    return reader.read(on_progress)
 
 
 class RunReader:
@@ -87,7 +90,7 @@ class RunReader:
     of these holds. The run
     is the newest below it, or the one that ``run`` names. Logs of at most ``small`` bytes in all
     are read from end to end, and so are all with ``full``; larger ones at both ends, ``page``
-    bytes at a time where something is looked up.
+    bytes at a time where something is looked up. An ``executor`` reads the files first.
     """
 
     def __init__(
@@ -98,8 +101,10 @@ class RunReader:
         *,
         small: int = SMALL,
         page: int = PAGE,
+        executor: Executor | None = None,
     ) -> None:
         self._path, self._run, self._full = path, run, full
+        self._executor = executor
         self._small, self._page = small, page
         self._vocabulary = Vocabulary()
         self._folder: Folder | None = None
@@ -195,19 +200,21 @@ class RunReader:
         before, self._kept = self._kept, {}
         wall = min((file.wall for file in files if file.header is not None), default=0)
         opened, notes, unreadable = {}, [], dict[int, str]()
-        for file in files:
+        read = self._read_apart(files, scanning, step) if not before else {}
+        for n, file in enumerate(files):
             assert file.rank is not None
             # A file without a header gets the others' clock: close enough to order what it holds.
             header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
             identity = (file.segments.name, file.rank, header.pid, header.t)
-            reader = before.get(identity)
-            if reader is None or not reader.grow(file.segments):
+            reader = read.get(n) or before.get(identity)
+            if n not in read and (reader is None or not reader.grow(file.segments)):
                 reader = RankReader(
                     file.segments, file.rank, self._vocabulary, provisional=file.pending
                 )
                 if not scanning:
                     reader.skim()
                     step(file.segments.size)
+            assert reader is not None
             if scanning or reader.records.failures:
                 # Calls that the tracer could not describe may be anywhere, and must be known.
                 reader.scan(step)
@@ -225,6 +232,20 @@ class RunReader:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
             opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
         return opened, notes, unreadable
+
+    def _read_apart(
+        self, files: Sequence[File], scanning: bool, step: Callable[[int], None]
+    ) -> Mapping[int, RankReader]:
+        """Read files by the executor: a reader by the place of its file."""
+        if self._executor is None:
+            return {}
+        places = [n for n, file in enumerate(files) if spread.can_move(file.segments)]
+        parts = [
+            spread.Part(file.segments, file.rank or 0, file.pending, scanning)
+            for file in map(files.__getitem__, places)
+        ]
+        found = spread.read(parts, self._vocabulary, self._executor, step)
+        return dict(zip(places, found, strict=True))
 
 
 def _rank_files(folder: Folder, page: int) -> list[File]:

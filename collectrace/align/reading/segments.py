@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from collectrace.align.reading.source import LocalBlob
 from collectrace.errors import Unreadable
@@ -63,6 +63,15 @@ class Segments:
         self.bytes_read = 0
         self.unreadable: dict[str, str] = {}
         """Segments that could not be read, and why: each counts as damage."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to read these files: all but what was read of them."""
+        return {**self.__dict__, "_pages": Pages()}
+
+    @property
+    def blobs(self) -> Sequence[Blob]:
+        """The files."""
+        return self._blobs
 
     @property
     def name(self) -> str:

@@ -113,12 +113,19 @@ class Vocabulary:
         text = VOID if call.void else program_text(call)
         if not call.void and (others := other_counts(call)):
             text = f"{text}|{others}"  # they are in no digest
+        return self._meaning(text, call)
+
+    def _meaning(self, text: str, call: Call) -> int:
         found = self.meanings.get(text)
         if found is None:
             found = self.meanings[text] = len(self.examples)
             self.examples.append(call)
             self.steps.append(step(call, "", None).program)
         return found
+
+    def adopt_meaning(self, text: str, source: Vocabulary) -> int:
+        """Return the id here of a meaning of another vocabulary."""
+        return self._meaning(text, source.examples[source.meanings[text]])
 
     def share(self, fixed: bytes, call: Call, frames: Sequence[str]) -> None:
         """Remember a collective for the ranks that issue it, too; ``fixed``: see ``shared``."""
@@ -159,11 +166,15 @@ class Vocabulary:
             (call.thread or "") if is_receive else "",
             is_receive and not call.async_ and call.device == "cpu",
         )  # fmt: skip
+        # On a GPU the host runs ahead of what it issued, except through a barrier.
+        waits = not call.async_ and (call.device == "cpu" or call.op == "barrier")
+        return self.adopt_appearance(seen, waits and call.op in HOLDING)
+
+    def adopt_appearance(self, seen: Appearance, holds: bool) -> int:
+        """Return the id of an appearance. ``holds``: such a call returns only with all ranks."""
         found = self.appearance_ids.get(seen)
         if found is None:
             found = self.appearance_ids[seen] = len(self.appearances)
             self.appearances.append(seen)
-            # On a GPU the host runs ahead of what it issued, except through a barrier.
-            waits = not call.async_ and (call.device == "cpu" or call.op == "barrier")
-            self.holds.append(waits and call.op in HOLDING)
+            self.holds.append(holds)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ EXAMPLES: dict[Any, Any] = {
     bool: True,
     bool | None: True,
     list[int]: [0, 1],
+    Sequence[int]: [0, 1],
     list[int] | None: [0, 1],
     list[str]: ["x"],
     list[str] | None: ["x"],

@@ -1,0 +1,107 @@
+"""The rank files of a run, read by other processes or machines and put together here.
+
+Each task reads some files with a vocabulary of its own. Their ids are replaced by those of the
+run's vocabulary in the order of the files, so the result is the one of a single process.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.reading.rank_reader import RankReader
+from collectrace.align.reading.segments import Segments
+from collectrace.align.reading.source import LocalBlob, RemoteBlob
+from collectrace.align.reading.vocabulary import Vocabulary
+
+_MOST_FILES: Final = 256
+_MOST_BYTES: Final = 64 << 20
+"""Files and bytes of one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The files of one rank, to be read."""
+
+    segments: Segments
+    rank: int
+    provisional: bool
+    whole: bool
+    """From end to end, not at both ends only."""
+
+
+def can_move(segments: Segments) -> bool:
+    """Return whether another process can open these files: they are not unpacked or asked for."""
+    return all(isinstance(blob, LocalBlob | RemoteBlob) for blob in segments.blobs)
+
+
+def read_part(part: Part, vocabulary: Vocabulary) -> RankReader:
+    """Read the files of one rank."""
+    reader = RankReader(part.segments, part.rank, vocabulary, provisional=part.provisional)
+    if not part.whole:
+        reader.skim()
+    # Calls that the tracer could not describe may be anywhere, and must be known.
+    if part.whole or reader.records.failures:
+        reader.scan()
+    return reader
+
+
+def read(
+    parts: Sequence[Part], vocabulary: Vocabulary, executor: Executor, step: Callable[[int], None]
+) -> Iterator[RankReader]:
+    """Yield a reader for each part, in their order; ``step`` gets the bytes that were read."""
+    batches = list(_batches(parts))
+    for batch, found in zip(batches, executor.map(_read_batch, batches), strict=True):
+        translate = _Translation(found[0].records.vocabulary, vocabulary)
+        for part, reader in zip(batch, found, strict=True):
+            translate.apply(reader)
+            part.segments.bytes_read += reader.segments.bytes_read
+            part.segments.unreadable.update(reader.segments.unreadable)
+            reader.segments = part.segments
+            step(part.segments.size)
+            yield reader
+
+
+def _batches(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    batch: list[Part] = []
+    size = 0
+    for part in parts:
+        if batch and (len(batch) >= _MOST_FILES or size + part.segments.size > _MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += part.segments.size
+    if batch:
+        yield batch
+
+
+def _read_batch(batch: Sequence[Part]) -> list[RankReader]:
+    vocabulary = Vocabulary()
+    return [read_part(part, vocabulary) for part in batch]
+
+
+class _Translation:
+    """The ids of one vocabulary in another one."""
+
+    def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
+        self._target = target
+        self._meanings = [target.adopt_meaning(text, source) for text in source.meanings]
+        self._appearances = [
+            target.adopt_appearance(one, source.holds[n])
+            for n, one in enumerate(source.appearances)
+        ]
+
+    def apply(self, reader: RankReader) -> None:
+        """Give a reader the target's ids."""
+        records = reader.records
+        records.vocabulary = self._target
+        records.members.update(
+            {name: self._target.members(ranks) for name, ranks in records.members.items()}
+        )
+        for rows in records.rows.values():
+            rows.vocabulary = self._target
+            rows.meaning = array("i", [self._meanings[n] for n in rows.meaning])
+            rows.appearance = array("i", [self._appearances[n] for n in rows.appearance])

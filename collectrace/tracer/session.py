@@ -31,7 +31,7 @@ from collectrace.tracer.life.reporter import Reporter
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.online.member import Member, endpoint
-from collectrace.tracer.record import groups
+from collectrace.tracer.record import groups, native
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.sources import Sources
@@ -50,6 +50,8 @@ class Session:
     def __init__(self, config: Config) -> None:
         # Absolute from now on: a script may change its folder before it meets the others.
         self.config = config.absolute()
+        self.code = native.chosen(wanted=self.config.native)
+        """The code that records calls."""
         self.live = True
         """False: disabled. What could not be taken off then only passes calls through."""
         self.recorder: Recorder | None = None
@@ -133,6 +135,7 @@ class Session:
             sources = Sources(self.config.sources, int(self.config.heartbeat * 1e9))
         self.recorder = Recorder(writer, self.config.max_failures, sources=sources)
         self.recorder.global_rank = rank
+        self.code.install(self.recorder)
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._member = self._watchdog = self.values = self._reporter = None
@@ -405,6 +408,7 @@ class Session:
             heartbeat=self.config.heartbeat,
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
+            code=self.code.name,
             inode=self.recorder.writer.inode if self.recorder is not None else None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )

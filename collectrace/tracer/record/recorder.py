@@ -57,6 +57,8 @@ class Recorder(RunRecord):
     handler of the program raised meanwhile.
     """
 
+    __slots__ = ("iteration", "last_t")  # read by offset in _native.c
+
     def __init__(
         self, writer: Writer, max_failures: int, *, sources: Sources | None = None
     ) -> None:

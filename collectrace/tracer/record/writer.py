@@ -54,6 +54,9 @@ class Writer:
     ``dropped``, and writing is tried again later.
     """
 
+    # Read by offset in _native.c.
+    __slots__ = ("__dict__", "_size", "fd", "next_checkpoint", "segment_bytes", "total")
+
     def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
         self.path = path
         self.fd = -1
@@ -105,9 +108,13 @@ class Writer:
             if is_users(problem):
                 raise  # a TimeoutError, say, that interrupted the write
             return self._fail(problem)
+        return self.wrote(written, len(line))
+
+    def wrote(self, written: int, length: int) -> bool:
+        """Take note that the file took so many bytes of a line; whether that is all of it."""
         self.total += written
         self._size += written
-        if written != len(line):
+        if written != length:
             # A disk that fills up takes the beginning of a line.
             self._torn = True
             return self._fail(OSError(*_DISK_FULL))

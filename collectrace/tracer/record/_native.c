@@ -1,0 +1,738 @@
+/* Recorder.issue and Recorder._number for the usual call; every other call goes to Python.
+
+   The code in Python (recorder.py, sites.py, tap/arguments.py) is the reference: this makes the
+   same keys, lines and assignments in the same order. It hands over to the Python code whenever
+   something is new or unusual: an unknown group, stack or template, a lock that another thread
+   holds, a line that the file did not take. So no rule is written twice that is not needed for
+   each call.
+
+   The lock of the record is taken as in Python. From the number to the last assignment nothing is
+   called that could run code of the program, so that a signal handler's own collective comes either
+   before or after. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef Py_GIL_DISABLED
+#error "the record in C relies on the GIL"
+#endif
+
+/* -- what is known of the classes in Python ------------------------------------------------- */
+
+typedef struct {
+    const char *owner, *name;
+    Py_ssize_t offset;
+} Slot;
+
+/* Offsets of attributes of classes with __slots__: reading one is a load. */
+enum {
+    STATE_SCOPE, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_CALL_T,
+    SCOPE_API, GROUP_TEMPLATES, GROUP_OWNERS,
+    TEMPLATE_COUNTER, TEMPLATE_STREAM, TEMPLATE_BODY, TEMPLATE_WIRE, TEMPLATE_PROGRAM,
+    TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE,
+    COUNTER_SEQ, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
+    NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
+    RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
+    WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_SEGMENT, WRITER_CHECKPOINT,
+    OWNERS_SEVERAL, READER_GROUP, READER_UNBOX, READER_IS_ALL_REDUCE, READER_REDUCE_OP, READER_FIRST, READER_TAIL,
+    SLOTS
+};
+
+static Slot slots[SLOTS] = {
+    {"ThreadState", "scope", 0}, {"ThreadState", "caller", 0}, {"ThreadState", "reduce_op", 0},
+    {"ThreadState", "label", 0}, {"ThreadState", "call", 0}, {"ThreadState", "call_t", 0},
+    {"Scope", "api", 0}, {"GroupState", "templates", 0}, {"GroupState", "owners", 0},
+    {"Template", "counter", 0}, {"Template", "stream", 0}, {"Template", "body", 0},
+    {"Template", "wire_step", 0}, {"Template", "program_step", 0},
+    {"Template", "pair_step", 0}, {"Template", "is_async", 0}, {"Template", "on_device", 0},
+    {"CallCounter", "seq", 0}, {"Stream", "digest", 0}, {"Stream", "program", 0},
+    {"Stream", "pairs", 0},
+    {"Node", "above", 0}, {"Node", "code", 0}, {"Node", "lasti", 0}, {"Node", "others", 0},
+    {"Node", "place", 0}, {"Place", "is_open", 0},
+    {"Recorder", "active", 0}, {"Recorder", "calls", 0}, {"Recorder", "ns", 0},
+    {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0},
+    {"Writer", "fd", 0}, {"Writer", "total", 0}, {"Writer", "_size", 0},
+    {"Writer", "segment_bytes", 0}, {"Writer", "next_checkpoint", 0},
+    {"Ordinals", "several", 0}, {"ArgumentReader", "group_index", 0}, {"ArgumentReader", "unbox", 0},
+    {"ArgumentReader", "is_all_reduce", 0}, {"ArgumentReader", "_reduce_op_index", 0},
+    {"ArgumentReader", "_project_first", 0}, {"ArgumentReader", "_tail", 0},
+};
+
+/* Borrowed; NULL: never assigned. */
+#define GET(object, slot) (*(PyObject **)((char *)(object) + slots[slot].offset))
+
+/* Steals `value`. */
+static inline void
+set(PyObject *object, int slot, PyObject *value)
+{
+    PyObject *old = GET(object, slot);
+    GET(object, slot) = value;
+    Py_XDECREF(old);
+}
+
+/* Other objects of the Python code, by the names under which `bind` is given them. */
+enum { INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, THINGS };
+static const char *const thing_names[THINGS] = {
+    "innermost", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
+};
+static PyObject *things[THINGS];
+static PyTypeObject *state_type, *template_type;
+
+#define PRIME ((UINT64_C(1) << 61) - 1)
+static uint64_t base;
+
+#define NAMES(X) \
+    X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
+    X(_number) X(checkpoint) X(writer) X(lock) X(acquire) X(release) X(_groups) X(issue)
+#define DECLARE(name) static PyObject *s_##name;
+NAMES(DECLARE)
+#undef DECLARE
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *recorder, *in_python, *groups, *writer, *acquire, *release;
+} Issuer;
+
+#if PY_VERSION_HEX < 0x030C0000
+static PyObject *
+PyErr_GetRaisedException(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+static void
+PyErr_SetRaisedException(PyObject *problem)
+{
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(problem)), problem, PyException_GetTraceback(problem));
+}
+#endif
+
+/* -- numbers -------------------------------------------------------------------------------- */
+
+static int64_t
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);  /* as time.monotonic_ns */
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* signature.extend. */
+static uint64_t
+extend(uint64_t digest, uint64_t step)
+{
+    unsigned __int128 sum = (unsigned __int128)digest * base + step;
+    sum = (sum & PRIME) + (sum >> 61);
+    sum = (sum & PRIME) + (sum >> 61);
+    return sum == PRIME ? 0 : (uint64_t)sum;
+}
+
+static inline int64_t
+get_number(PyObject *object, int slot)
+{
+    return PyLong_AsLongLong(GET(object, slot));
+}
+
+/* A residue modulo PRIME: of these no other number is ever made. */
+static inline uint64_t
+residue(PyObject *value)
+{
+    return value == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(value);
+}
+
+static inline int
+set_number(PyObject *object, int slot, int64_t number)
+{
+    PyObject *value = PyLong_FromLongLong(number);
+    if (value == NULL)
+        return -1;
+    set(object, slot, value);
+    return 0;
+}
+
+static char *
+put_text(char *at, const char *text, Py_ssize_t length)
+{
+    memcpy(at, text, length);
+    return at + length;
+}
+
+#define PUT(at, literal) put_text(at, literal, sizeof(literal) - 1)
+
+static char pairs_of_digits[200]; /* "00" to "99" */
+
+static char *
+put_number(char *at, uint64_t number)
+{
+    char digits[20], *first = digits + sizeof digits;
+    for (; number >= 100; number /= 100) {
+        first -= 2;
+        memcpy(first, pairs_of_digits + 2 * (number % 100), 2);
+    }
+    if (number >= 10) {
+        first -= 2;
+        memcpy(first, pairs_of_digits + 2 * number, 2);
+    }
+    else
+        *--first = '0' + (char)number;
+    return put_text(at, first, digits + sizeof digits - first);
+}
+
+/* -- the stack ------------------------------------------------------------------------------ */
+
+/* The code of a frame, which is alive: the frame keeps it. */
+static PyCodeObject *
+code_of(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    Py_DECREF(code);
+    return code;
+}
+
+/* Borrowed; NULL: not there, or an exception. */
+static PyObject *
+node_at(PyObject *nodes, PyFrameObject *frame)
+{
+    PyObject *address = PyLong_FromVoidPtr((char *)code_of(frame) + PyFrame_GetLasti(frame));
+    if (address == NULL)
+        return NULL;
+    PyObject *node = PyDict_GetItemWithError(nodes, address);
+    Py_DECREF(address);
+    return node;
+}
+
+/* sites.find. */
+static PyObject *
+find(PyFrameObject *innermost, PyObject *state)
+{
+    PyObject *place = NULL;
+    if (innermost != NULL) {
+        PyObject *node = node_at(things[INNERMOST], innermost);
+        PyFrameObject *frame = (PyFrameObject *)Py_NewRef(innermost);
+        while (node != NULL) {
+            PyObject *above = GET(node, NODE_ABOVE);
+            PyFrameObject *outer = above == Py_None ? NULL : PyFrame_GetBack(frame);
+            if (outer == NULL) {
+                place = GET(node, NODE_PLACE);
+                break;
+            }
+            Py_SETREF(frame, outer);
+            if ((PyObject *)code_of(frame) == GET(above, NODE_CODE)
+                && PyFrame_GetLasti(frame) == PyLong_AsLong(GET(above, NODE_LASTI)))
+                node = above;
+            else
+                node = node_at(GET(node, NODE_OTHERS), frame);
+        }
+        Py_DECREF(frame);
+        if (PyErr_Occurred())
+            return NULL;
+    }
+    /* What a thread was given to do lies elsewhere. */
+    if (place != NULL && place != Py_None && GET(place, PLACE_IS_OPEN) == Py_False)
+        return Py_NewRef(place);
+    PyObject *given[] = {innermost ? (PyObject *)innermost : Py_None, state};
+    return PyObject_Vectorcall(things[FIND], given, 2, NULL);
+}
+
+/* The innermost frame that is not the tracer's; NULL: there is none. `above` as for issue, which
+   would have a frame of its own in Python. */
+static PyFrameObject *
+caller_of(long above)
+{
+    PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
+    for (; above > 0 && frame != NULL; above--) {
+        PyFrameObject *outer = PyFrame_GetBack(frame);
+        Py_SETREF(frame, outer);
+    }
+    return frame;
+}
+
+/* -- the key -------------------------------------------------------------------------------- */
+
+/* ArgumentReader.key; `reduce_op` may be None. */
+static PyObject *
+arguments_key(PyObject *reader, PyObject *args, PyObject *reduce_op)
+{
+    PyObject *tensors = PyTuple_GET_ITEM(args, 0);
+    if (GET(reader, READER_FIRST) != things[PROJECT_LIST] || !PyList_CheckExact(tensors)
+        || PyList_GET_SIZE(tensors) != 1
+        || (reduce_op == Py_None && get_number(reader, READER_REDUCE_OP) >= 0)) {
+        PyObject *given[] = {reader, args, reduce_op};
+        return PyObject_VectorcallMethod(s_key, given, 3, NULL);
+    }
+    Py_ssize_t tail = get_number(reader, READER_TAIL);
+    PyObject *t = Py_NewRef(PyList_GET_ITEM(tensors, 0));
+    PyObject *dtype = NULL, *shape = NULL, *device = NULL, *rest = NULL, *reduced = NULL;
+    PyObject *key = NULL;
+    if ((dtype = PyObject_GetAttr(t, s_dtype)) != NULL
+        && (shape = PyObject_GetAttr(t, s_shape)) != NULL
+        && (device = PyObject_GetAttr(t, s_device)) != NULL
+        && (rest = PyTuple_GetSlice(args, tail, PyTuple_GET_SIZE(args))) != NULL
+        && (reduced = PyLong_FromVoidPtr(reduce_op)) != NULL)
+        key = PyTuple_Pack(6, (PyObject *)Py_TYPE(t), dtype, shape, device, rest, reduced);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    Py_XDECREF(device);
+    Py_XDECREF(rest);
+    Py_XDECREF(reduced);
+    Py_DECREF(t);
+    return key;
+}
+
+/* -- the number and the line ---------------------------------------------------------------- */
+
+/* What is read first, then taken over. */
+typedef struct {
+    uint64_t seq, digest, program, pairs;
+    int has_pairs;
+} Standing;
+
+/* Put the line's bytes into `line`, which has room; its length. */
+static Py_ssize_t
+format(char *line, int64_t t, uint64_t iteration, PyObject *body, const Standing *is, int is_stream)
+{
+    char *at = PUT(line, "{\"kind\":\"call\",\"t\":");
+    at = put_number(at, t);
+    at = PUT(at, ",\"seq\":");
+    at = put_number(at, is->seq);
+    at = put_text(at, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body));
+    if (iteration) {
+        at = PUT(at, ",\"iteration\":");
+        at = put_number(at, iteration);
+    }
+    if (is_stream) {
+        at = PUT(at, ",\"digest\":");
+        at = put_number(at, is->digest);
+        at = PUT(at, ",\"program\":");
+        at = put_number(at, is->program);
+        if (is->has_pairs) {
+            at = PUT(at, ",\"pairs\":");
+            at = put_number(at, is->pairs);
+        }
+    }
+    return PUT(at, "}\n") - line;
+}
+
+#define ROOM 300 /* of a line besides its body: 113 characters, and 7 numbers of at most 20 */
+
+/* Write a line as Writer.write does. */
+static int
+write_line(PyObject *writer, int fd, char *line, Py_ssize_t length)
+{
+    ssize_t written;
+    Py_BEGIN_ALLOW_THREADS
+    written = write(fd, line, length);
+    Py_END_ALLOW_THREADS
+    PyObject *done;
+    if (written == length) {
+        int64_t size = get_number(writer, WRITER_SIZE) + written;
+        if (size < get_number(writer, WRITER_SEGMENT))
+            return set_number(writer, WRITER_SIZE, size)
+                || set_number(writer, WRITER_TOTAL, get_number(writer, WRITER_TOTAL) + written);
+    }
+    if (written < 0) /* interrupted, too: there the handlers run, and it is tried again */
+        done = PyObject_CallMethod(writer, "write", "y#", line, length);
+    else
+        done = PyObject_CallMethod(writer, "wrote", "nn", (Py_ssize_t)written, length);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Recorder._number with the lock held. The call; NULL without an exception: it is one for Python,
+   and nothing has changed. */
+static PyObject *
+number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state)
+{
+    char buffer[1024], *line = buffer;
+    PyObject *counter = GET(template, TEMPLATE_COUNTER), *stream = GET(template, TEMPLATE_STREAM);
+    PyObject *body = GET(template, TEMPLATE_BODY);
+    int64_t fd = get_number(self->writer, WRITER_FD);
+    int64_t iteration = get_number(self->recorder, RECORD_ITERATION);
+    int is_stream = stream != Py_None;
+    if (GET(state, STATE_CALL) != Py_None || fd < 0 || iteration < 0 || !PyBytes_CheckExact(body))
+        return NULL;
+
+    Standing is = {.seq = get_number(counter, COUNTER_SEQ) + 1};
+    PyObject *new[4] = {NULL, NULL, NULL, NULL};
+    if (is_stream) {
+        PyObject *pairs = GET(stream, STREAM_PAIRS), *step = GET(template, TEMPLATE_PAIR);
+        is.digest = extend(residue(GET(stream, STREAM_DIGEST)), residue(GET(template, TEMPLATE_WIRE)));
+        is.program = extend(residue(GET(stream, STREAM_PROGRAM)),
+                            residue(GET(template, TEMPLATE_PROGRAM)));
+        is.has_pairs = pairs != Py_None || step != Py_None;
+        is.pairs = is.has_pairs ? extend(residue(pairs), residue(step)) : 0;
+        new[1] = PyLong_FromUnsignedLongLong(is.digest);
+        new[2] = PyLong_FromUnsignedLongLong(is.program);
+        new[3] = is.has_pairs ? PyLong_FromUnsignedLongLong(is.pairs) : Py_NewRef(Py_None);
+    }
+    new[0] = PyLong_FromUnsignedLongLong(is.seq);
+    PyObject *call = new[0] == NULL ? NULL : PyTuple_Pack(2, template, new[0]);
+    PyObject *when = PyLong_FromLongLong(t);
+    Py_ssize_t room = PyBytes_GET_SIZE(body) + ROOM;
+    if (room > (Py_ssize_t)sizeof buffer)
+        line = PyMem_Malloc(room);
+    if (call == NULL || when == NULL || line == NULL || PyErr_Occurred()) {
+        for (int i = 0; i < 4; i++)
+            Py_XDECREF(new[i]);
+        Py_CLEAR(call);
+        Py_XDECREF(when);
+        goto done;
+    }
+    Py_ssize_t length = format(line, t, iteration, body, &is, is_stream);
+    set(counter, COUNTER_SEQ, new[0]);
+    if (is_stream) {
+        set(stream, STREAM_DIGEST, new[1]);
+        set(stream, STREAM_PROGRAM, new[2]);
+        set(stream, STREAM_PAIRS, new[3]);
+    }
+
+    if (write_line(self->writer, (int)fd, line, length))
+        goto failed;
+    if (get_number(self->writer, WRITER_TOTAL) >= get_number(self->writer, WRITER_CHECKPOINT)) {
+        PyObject *made = PyObject_CallMethodNoArgs(self->recorder, s_checkpoint);
+        if (made == NULL)
+            goto failed;
+        Py_DECREF(made);
+    }
+    set(state, STATE_CALL, Py_NewRef(call));
+    set(state, STATE_CALL_T, Py_NewRef(when));
+    set(self->recorder, RECORD_LAST_T, Py_NewRef(when));
+    if (set_number(self->recorder, RECORD_CALLS, get_number(self->recorder, RECORD_CALLS) + 1)
+        || set_number(self->recorder, RECORD_NS, get_number(self->recorder, RECORD_NS) + now() - t))
+        goto failed;
+    goto done_with_when;
+failed:
+    Py_CLEAR(call);
+done_with_when:
+    Py_DECREF(when);
+done:
+    if (line != buffer)
+        PyMem_Free(line);
+    return call;
+}
+
+/* Recorder._number. */
+static PyObject *
+number(Issuer *self, PyObject *template, int64_t t, PyObject *state)
+{
+    PyObject *no_wait[] = {Py_False};
+    PyObject *held = PyObject_Vectorcall(self->acquire, no_wait, 1, NULL);
+    if (held == NULL)
+        return NULL;
+    Py_DECREF(held);
+    if (held == Py_True) {
+        PyObject *call = number_locked(self, template, t, state);
+        PyObject *problem = call == NULL && PyErr_Occurred() ? PyErr_GetRaisedException() : NULL;
+        PyObject *done = PyObject_CallNoArgs(self->release);
+        Py_XDECREF(done);
+        if (problem != NULL)
+            PyErr_SetRaisedException(problem);
+        if (call != NULL || problem != NULL)
+            return call;
+    }
+    PyObject *when = PyLong_FromLongLong(t);
+    if (when == NULL)
+        return NULL;
+    PyObject *given[] = {self->recorder, template, when, state};
+    PyObject *call = PyObject_VectorcallMethod(s__number, given, 4, NULL);
+    Py_DECREF(when);
+    return call;
+}
+
+/* -- issue ---------------------------------------------------------------------------------- */
+
+/* Call the recorder's _void with the exception in flight, or let that go on. */
+static PyObject *
+void_call(Issuer *self, PyObject *reader, PyObject *args, int64_t t)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
+    PyObject *problem = PyErr_GetRaisedException();
+    PyObject *call = PyObject_CallMethod(self->recorder, "_void", "OOLO", reader, args,
+                                         (long long)t, problem);
+    Py_DECREF(problem);
+    return call;
+}
+
+/* What the template of a call is found by: five objects, and the key of its arguments. */
+static PyObject *
+look_up(PyObject *templates, PyObject *reader, PyObject *scope, PyObject *place, int from_autograd,
+        PyObject *state, PyObject *arguments)
+{
+    PyObject *key = PyTuple_Pack(6, reader, scope, place, from_autograd ? Py_True : Py_False,
+                                 GET(state, STATE_LABEL), arguments);
+    if (key == NULL)
+        return NULL;
+    PyObject *template = Py_XNewRef(PyDict_GetItemWithError(templates, key));
+    Py_DECREF(key);
+    return template;
+}
+
+/* Owners of a call's scope where several models share a group, as in Recorder.issue. */
+static PyObject *
+inside_backward(Issuer *self, PyObject *scope)
+{
+    PyObject *models = PyObject_GetAttr(self->recorder, s_models), *found = NULL;
+    if (models == NULL)
+        return NULL;
+    PyObject *module = PyObject_CallMethodNoArgs(models, s_in_backward);
+    if (module != NULL)
+        found = PyObject_CallMethodOneArg(scope, s_inside_backward, module);
+    Py_XDECREF(module);
+    Py_DECREF(models);
+    return found;
+}
+
+/* Recorder.issue but for its last line: the template and the number; NULL without an exception: it
+   is a call for Python. */
+static PyObject *
+issue_usual(Issuer *self, PyObject *reader, PyObject *args, long above, int64_t t, int *is_told)
+{
+    PyObject *state = NULL, *pg = NULL, *scope = NULL, *place = NULL, *arguments = NULL;
+    PyObject *reduce_op = NULL, *template = NULL, *call = NULL;
+    PyFrameObject *frame = NULL;
+
+    int64_t at = get_number(reader, READER_GROUP);
+    if (at < 0 || at >= PyTuple_GET_SIZE(args))
+        return NULL;
+    pg = PyObject_CallOneArg(GET(reader, READER_UNBOX), PyTuple_GET_ITEM(args, at));
+    if (pg == NULL || (state = PyObject_GetAttr(things[LOCAL], s_state)) == NULL)
+        goto done;
+    PyObject *group = PyDict_GetItemWithError(self->groups, pg);
+    if (group == NULL || Py_TYPE(state) != state_type)
+        goto done;
+    Py_SETREF(pg, Py_NewRef(group));
+
+    scope = Py_NewRef(GET(state, STATE_SCOPE));
+    int is_bare = GET(scope, SCOPE_API) == Py_None;
+    PyObject *caller = is_bare ? Py_None : GET(state, STATE_CALLER);
+    frame = caller == Py_None ? caller_of(above) : (PyFrameObject *)Py_NewRef(caller);
+    if ((place = find(frame, state)) == NULL)
+        goto done;
+    int from_autograd = is_bare && (frame == NULL || (PyObject *)code_of(frame) == things[ENGINE]);
+    reduce_op = Py_NewRef(GET(state, STATE_REDUCE_OP));
+    set(state, STATE_REDUCE_OP, Py_NewRef(Py_None));
+    PyObject *stands_for = reduce_op;
+    if (from_autograd && GET(reader, READER_IS_ALL_REDUCE) == Py_True) {
+        stands_for = reader;
+        if (GET(GET(group, GROUP_OWNERS), OWNERS_SEVERAL) == Py_True) {
+            PyObject *inside = inside_backward(self, scope);
+            if (inside == NULL)
+                goto done;
+            Py_SETREF(scope, inside);
+        }
+    }
+    if ((arguments = arguments_key(reader, args, stands_for)) == NULL)
+        goto done;
+    template = look_up(GET(group, GROUP_TEMPLATES), reader, scope, place, from_autograd, state,
+                       arguments);
+    if (template == NULL || Py_TYPE(template) != template_type) {
+        if (!PyErr_Occurred())  /* Python takes it once more */
+            set(state, STATE_REDUCE_OP, Py_NewRef(reduce_op));
+        goto done;
+    }
+    if (template == things[IGNORED]) {
+        call = Py_NewRef(Py_None);
+        goto done;
+    }
+    PyObject *handled = PyErr_GetHandledException();
+    if (handled != NULL) {
+        PyObject *noted = PyObject_CallMethod(self->recorder, "_handles", "OL", handled,
+                                              (long long)t);
+        Py_DECREF(handled);
+        if (noted == NULL)
+            goto done;
+        Py_DECREF(noted);
+    }
+    call = number(self, template, t, state);
+    *is_told = is_bare || GET(template, TEMPLATE_ASYNC) != Py_False
+        || GET(template, TEMPLATE_DEVICE) != Py_False;
+done:
+    Py_XDECREF(state);
+    Py_XDECREF(pg);
+    Py_XDECREF(scope);
+    Py_XDECREF((PyObject *)frame);
+    Py_XDECREF(place);
+    Py_XDECREF(reduce_op);
+    Py_XDECREF(arguments);
+    Py_XDECREF(template);
+    return call;
+}
+
+static PyObject *
+issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
+{
+    Issuer *self = (Issuer *)callable;
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    long above = 1;
+    if (names != NULL || n < 2 || n > 3 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER])
+        return PyObject_Vectorcall(self->in_python, given, n, names);
+    if (n == 3 && (above = PyLong_AsLong(given[2])) == -1 && PyErr_Occurred())
+        return NULL;
+    if (GET(self->recorder, RECORD_ACTIVE) != Py_True)
+        Py_RETURN_NONE;
+    int64_t t = now();
+    int is_told = 1;
+    PyObject *call = issue_usual(self, given[0], given[1], above, t, &is_told);
+    if (call == NULL)
+        return PyErr_Occurred() ? void_call(self, given[0], given[1], t)
+                                : PyObject_Vectorcall(self->in_python, given, n, names);
+    if (!is_told)
+        Py_SETREF(call, Py_NewRef(Py_None));
+    return call;
+}
+
+/* -- the type ------------------------------------------------------------------------------- */
+
+static PyObject *
+issuer_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    PyObject *recorder, *lock = NULL;
+    if (!PyArg_ParseTuple(args, "O", &recorder))
+        return NULL;
+    if (things[LOCAL] == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "bind() comes first");
+        return NULL;
+    }
+    Issuer *self = (Issuer *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = issue;
+    self->recorder = Py_NewRef(recorder);
+    if ((self->in_python = PyObject_GetAttr(recorder, s_issue)) == NULL
+        || (self->groups = PyObject_GetAttr(recorder, s__groups)) == NULL
+        || (self->writer = PyObject_GetAttr(recorder, s_writer)) == NULL
+        || (lock = PyObject_GetAttr(recorder, s_lock)) == NULL
+        || (self->acquire = PyObject_GetAttr(lock, s_acquire)) == NULL
+        || (self->release = PyObject_GetAttr(lock, s_release)) == NULL)
+        Py_CLEAR(self);
+    Py_XDECREF(lock);
+    return (PyObject *)self;
+}
+
+static int
+issuer_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Issuer *self = (Issuer *)object;
+    Py_VISIT(self->recorder);
+    Py_VISIT(self->in_python);
+    Py_VISIT(self->groups);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->acquire);
+    Py_VISIT(self->release);
+    return 0;
+}
+
+static int
+issuer_clear(PyObject *object)
+{
+    Issuer *self = (Issuer *)object;
+    Py_CLEAR(self->recorder);
+    Py_CLEAR(self->in_python);
+    Py_CLEAR(self->groups);
+    Py_CLEAR(self->writer);
+    Py_CLEAR(self->acquire);
+    Py_CLEAR(self->release);
+    return 0;
+}
+
+static void
+issuer_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    issuer_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyTypeObject issuer_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "collectrace.tracer.record._native.Issuer",
+    .tp_doc = "Recorder.issue of one recorder.",
+    .tp_basicsize = sizeof(Issuer),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = issuer_new,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Issuer, vectorcall),
+    .tp_traverse = issuer_traverse,
+    .tp_clear = issuer_clear,
+    .tp_dealloc = issuer_dealloc,
+};
+
+/* Know the classes and objects of the Python code, by their names. */
+static PyObject *
+bind(PyObject *module, PyObject *args, PyObject *names)
+{
+    unsigned long long theirs, prime;
+    if (!PyArg_ParseTuple(args, "KK", &theirs, &prime))
+        return NULL;
+    if (prime != PRIME || names == NULL)
+        return PyErr_Format(PyExc_ValueError, "digests modulo another prime");
+    base = theirs;
+    for (int i = 0; i < SLOTS; i++) {
+        PyObject *owner = PyDict_GetItemString(names, slots[i].owner);
+        PyObject *found = owner ? PyObject_GetAttrString(owner, slots[i].name) : NULL;
+        int is_slot = found != NULL && Py_TYPE(found) == &PyMemberDescr_Type
+            && ((PyMemberDescrObject *)found)->d_member->type == T_OBJECT_EX;
+        if (is_slot)
+            slots[i].offset = ((PyMemberDescrObject *)found)->d_member->offset;
+        Py_XDECREF(found);
+        if (!is_slot)
+            return PyErr_Format(PyExc_TypeError, "no slot %s.%s", slots[i].owner, slots[i].name);
+    }
+    state_type = (PyTypeObject *)PyDict_GetItemString(names, "ThreadState");
+    template_type = (PyTypeObject *)PyDict_GetItemString(names, "Template");
+    Py_INCREF(state_type);
+    Py_INCREF(template_type);
+    for (int i = 0; i < THINGS; i++) {
+        PyObject *thing = PyDict_GetItemString(names, thing_names[i]);
+        if (thing == NULL)
+            return PyErr_Format(PyExc_TypeError, "%s is missing", thing_names[i]);
+        Py_XSETREF(things[i], Py_NewRef(thing));
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"bind", (PyCFunction)(void (*)(void))bind, METH_VARARGS | METH_KEYWORDS,
+     "Know the classes and objects of the Python code."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_native",
+    .m_doc = "What Recorder.issue does for the usual call, in C.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+    for (int i = 0; i < 100; i++) {
+        pairs_of_digits[2 * i] = '0' + i / 10;
+        pairs_of_digits[2 * i + 1] = '0' + i % 10;
+    }
+#define INTERN(name) \
+    if ((s_##name = PyUnicode_InternFromString(#name)) == NULL) \
+        return NULL;
+    NAMES(INTERN)
+#undef INTERN
+    PyObject *module = PyType_Ready(&issuer_type) < 0 ? NULL : PyModule_Create(&definition);
+    if (module != NULL && PyModule_AddObjectRef(module, "Issuer", (PyObject *)&issuer_type) < 0)
+        Py_CLEAR(module);
+    return module;
+}

@@ -75,6 +75,8 @@ set(PyObject *object, int slot, PyObject *value)
     Py_XDECREF(old);
 }
 
+#define MOST_ARGUMENTS 16 /* of an operator; those with more are Python's */
+
 /* Other objects of the Python code, by the names under which `bind` is given them. */
 enum { INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, THINGS };
 static const char *const thing_names[THINGS] = {
@@ -88,10 +90,12 @@ static uint64_t base;
 
 #define NAMES(X) \
     X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
-    X(_number) X(checkpoint) X(writer) X(lock) X(acquire) X(release) X(_groups) X(issue)
+    X(_number) X(checkpoint) X(writer) X(lock) X(acquire) X(release) X(_groups) X(issue) \
+    X(recorder) X(raw_repr) X(remove) X(not_taken) X(issued) X(at_end)
 #define DECLARE(name) static PyObject *s_##name;
 NAMES(DECLARE)
 #undef DECLARE
+static PyObject *is_whole_name; /* ("is_whole",) */
 
 typedef struct {
     PyObject_HEAD
@@ -336,17 +340,19 @@ write_line(PyObject *writer, int fd, char *line, Py_ssize_t length)
     Py_BEGIN_ALLOW_THREADS
     written = write(fd, line, length);
     Py_END_ALLOW_THREADS
-    PyObject *done;
-    if (written == length) {
-        int64_t size = get_number(writer, WRITER_SIZE) + written;
-        if (size < get_number(writer, WRITER_SEGMENT))
-            return set_number(writer, WRITER_SIZE, size)
-                || set_number(writer, WRITER_TOTAL, get_number(writer, WRITER_TOTAL) + written);
+    if (written < 0) { /* interrupted, too: there the handlers run, and it is tried again */
+        PyObject *done = PyObject_CallMethod(writer, "write", "y#", line, length);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
     }
-    if (written < 0) /* interrupted, too: there the handlers run, and it is tried again */
-        done = PyObject_CallMethod(writer, "write", "y#", line, length);
-    else
-        done = PyObject_CallMethod(writer, "wrote", "nn", (Py_ssize_t)written, length);
+    int64_t size = get_number(writer, WRITER_SIZE) + written;
+    if (set_number(writer, WRITER_SIZE, size)
+        || set_number(writer, WRITER_TOTAL, get_number(writer, WRITER_TOTAL) + written))
+        return -1;
+    if (written == length && size < get_number(writer, WRITER_SEGMENT))
+        return 0;
+    PyObject *is_whole[] = {writer, written == length ? Py_True : Py_False};
+    PyObject *done = PyObject_VectorcallMethod(s_at_end, is_whole, 1, is_whole_name);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -572,30 +578,121 @@ done:
     return call;
 }
 
+/* Recorder.issue; `reader` is exactly an ArgumentReader. */
 static PyObject *
-issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
+issue_call(Issuer *self, PyObject *reader, PyObject *args, long above)
 {
-    Issuer *self = (Issuer *)callable;
-    Py_ssize_t n = PyVectorcall_NARGS(flags);
-    long above = 1;
-    if (names != NULL || n < 2 || n > 3 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER])
-        return PyObject_Vectorcall(self->in_python, given, n, names);
-    if (n == 3 && (above = PyLong_AsLong(given[2])) == -1 && PyErr_Occurred())
-        return NULL;
     if (GET(self->recorder, RECORD_ACTIVE) != Py_True)
         Py_RETURN_NONE;
     int64_t t = now();
     int is_told = 1;
-    PyObject *call = issue_usual(self, given[0], given[1], above, t, &is_told);
+    PyObject *call = issue_usual(self, reader, args, above, t, &is_told);
     if (call == NULL)
-        return PyErr_Occurred() ? void_call(self, given[0], given[1], t)
-                                : PyObject_Vectorcall(self->in_python, given, n, names);
+        return PyErr_Occurred() ? void_call(self, reader, args, t)
+                                : PyObject_CallFunction(self->in_python, "OOl", reader, args, above);
     if (!is_told)
         Py_SETREF(call, Py_NewRef(Py_None));
     return call;
 }
 
-/* -- the type ------------------------------------------------------------------------------- */
+static PyObject *
+issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
+{
+    Issuer *self = (Issuer *)callable;
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    if (names != NULL || n != 2 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER])
+        return PyObject_Vectorcall(self->in_python, given, n, names);
+    return issue_call(self, given[0], given[1], 1);
+}
+
+/* -- the kernel ----------------------------------------------------------------------------- */
+
+static PyTypeObject issuer_type;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *in_python, *session, *reader, *redispatch, *remaining, *key;
+} Kernel;
+
+/* The key set that a kernel goes on with. */
+static PyObject *
+rest_of(Kernel *self, PyObject *keyset)
+{
+    PyObject *raw = PyObject_CallMethodNoArgs(keyset, s_raw_repr);
+    if (raw == NULL)
+        return NULL;
+    PyObject *rest = Py_XNewRef(PyDict_GetItemWithError(self->remaining, raw));
+    if (rest == NULL && !PyErr_Occurred()) {
+        rest = PyObject_CallMethodOneArg(keyset, s_remove, self->key);
+        if (rest != NULL && PyDict_SetItem(self->remaining, raw, rest) < 0)
+            Py_CLEAR(rest);
+    }
+    Py_DECREF(raw);
+    return rest;
+}
+
+/* redispatch(rest, *args) */
+static PyObject *
+pass_on(Kernel *self, PyObject *rest, PyObject *args)
+{
+    PyObject *room[MOST_ARGUMENTS + 2], **given = room + 1;
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    given[0] = rest;
+    for (Py_ssize_t i = 0; i < n; i++)
+        given[i + 1] = PyTuple_GET_ITEM(args, i);
+    return PyObject_Vectorcall(self->redispatch, given, (n + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                               NULL);
+}
+
+/* The kernel of tap/wire.py, where the recorder records in C. */
+static PyObject *
+kernel_call(PyObject *callable, PyObject *given, PyObject *names)
+{
+    Kernel *self = (Kernel *)callable;
+    PyObject *recorder = PyObject_GetAttr(self->session, s_recorder), *issuer = NULL;
+    PyObject *args = NULL, *call = NULL, *rest = NULL, *result = NULL;
+    if (recorder == NULL || (issuer = PyObject_GetAttr(recorder, s_issue)) == NULL)
+        PyErr_Clear(); /* there is no run: Python begins one */
+    Py_ssize_t n = PyTuple_GET_SIZE(given);
+    if (issuer == NULL || Py_TYPE(issuer) != &issuer_type || n < 2 || n > MOST_ARGUMENTS
+        || Py_TYPE(self->reader) != (PyTypeObject *)things[READER]
+        || (names != NULL && PyDict_GET_SIZE(names))) {
+        result = PyObject_Call(self->in_python, given, names);
+        goto done;
+    }
+    /* Its frame is that of who has made the call: the kernel has none. */
+    if ((args = PyTuple_GetSlice(given, 1, n)) == NULL
+        || (call = issue_call((Issuer *)issuer, self->reader, args, 0)) == NULL
+        || (rest = rest_of(self, PyTuple_GET_ITEM(given, 0))) == NULL)
+        goto done;
+    result = pass_on(self, rest, args);
+    if (result == NULL) {
+        PyObject *problem = PyErr_GetRaisedException();
+        PyObject *told[] = {recorder, self->reader, args, call, problem};
+        PyObject *noted = PyObject_VectorcallMethod(s_not_taken, told, 5, NULL);
+        if (noted == NULL)
+            Py_DECREF(problem);
+        else
+            PyErr_SetRaisedException(problem);
+        Py_XDECREF(noted);
+    }
+    else if (call != Py_None) {
+        PyObject *told[] = {recorder, call, result, args};
+        PyObject *noted = PyObject_VectorcallMethod(s_issued, told, 4, NULL);
+        if (noted == NULL)
+            Py_CLEAR(result);
+        Py_XDECREF(noted);
+    }
+done:
+    Py_XDECREF(recorder);
+    Py_XDECREF(issuer);
+    Py_XDECREF(args);
+    Py_XDECREF(call);
+    Py_XDECREF(rest);
+    return result;
+}
+
+/* -- the types ------------------------------------------------------------------------------ */
 
 static PyObject *
 issuer_new(PyTypeObject *type, PyObject *args, PyObject *names)
@@ -671,6 +768,75 @@ static PyTypeObject issuer_type = {
     .tp_dealloc = issuer_dealloc,
 };
 
+static PyObject *
+kernel_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    Kernel *self = (Kernel *)type->tp_alloc(type, 0);
+    if (self != NULL
+        && !PyArg_ParseTuple(args, "OOOOO!O", &self->in_python, &self->session, &self->reader,
+                             &self->redispatch, &PyDict_Type, &self->remaining, &self->key)) {
+        self->in_python = self->session = self->reader = NULL;
+        self->redispatch = self->remaining = self->key = NULL;
+        Py_CLEAR(self);
+    }
+    if (self != NULL) {
+        Py_INCREF(self->in_python);
+        Py_INCREF(self->session);
+        Py_INCREF(self->reader);
+        Py_INCREF(self->redispatch);
+        Py_INCREF(self->remaining);
+        Py_INCREF(self->key);
+    }
+    return (PyObject *)self;
+}
+
+static int
+kernel_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Kernel *self = (Kernel *)object;
+    Py_VISIT(self->in_python);
+    Py_VISIT(self->session);
+    Py_VISIT(self->reader);
+    Py_VISIT(self->redispatch);
+    Py_VISIT(self->remaining);
+    Py_VISIT(self->key);
+    return 0;
+}
+
+static int
+kernel_clear(PyObject *object)
+{
+    Kernel *self = (Kernel *)object;
+    Py_CLEAR(self->in_python);
+    Py_CLEAR(self->session);
+    Py_CLEAR(self->reader);
+    Py_CLEAR(self->redispatch);
+    Py_CLEAR(self->remaining);
+    Py_CLEAR(self->key);
+    return 0;
+}
+
+static void
+kernel_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    kernel_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyTypeObject kernel_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "collectrace.tracer.record._native.Kernel",
+    .tp_doc = "The kernel of one operator, see tap/wire.py.",
+    .tp_basicsize = sizeof(Kernel),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = kernel_new,
+    .tp_call = kernel_call,
+    .tp_traverse = kernel_traverse,
+    .tp_clear = kernel_clear,
+    .tp_dealloc = kernel_dealloc,
+};
+
 /* Know the classes and objects of the Python code, by their names. */
 static PyObject *
 bind(PyObject *module, PyObject *args, PyObject *names)
@@ -731,8 +897,11 @@ PyInit__native(void)
         return NULL;
     NAMES(INTERN)
 #undef INTERN
-    PyObject *module = PyType_Ready(&issuer_type) < 0 ? NULL : PyModule_Create(&definition);
-    if (module != NULL && PyModule_AddObjectRef(module, "Issuer", (PyObject *)&issuer_type) < 0)
+    if ((is_whole_name = Py_BuildValue("(s)", "is_whole")) == NULL)
+        return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL
+        && (PyModule_AddType(module, &issuer_type) < 0 || PyModule_AddType(module, &kernel_type) < 0))
         Py_CLEAR(module);
     return module;
 }

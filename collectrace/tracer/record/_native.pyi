@@ -2,6 +2,19 @@ from typing import Any
 
 def bind(base: int, prime: int, /, **names: object) -> None: ...
 
+class Kernel:
+    def __init__(
+        self,
+        in_python: Any,
+        session: Any,
+        reader: Any,
+        redispatch: Any,
+        remaining: Any,
+        key: Any,
+        /,
+    ) -> None: ...
+    def __call__(self, keyset: Any, *args: Any) -> Any: ...
+
 class Issuer:
     def __init__(self, recorder: object, /) -> None: ...
     def __call__(self, reader: Any, args: tuple[Any, ...], above: int = 1) -> Any: ...

@@ -1,14 +1,14 @@
 """Which code records calls: that in C, if it was built, or that in Python.
 
 ``_native.c`` does what :meth:`Recorder.issue` does for the usual call. It is built when the package
-is installed, if there is a C compiler (``tools/build_native.py``). The Python code is the reference;
-it is used if the other is missing or switched off (``native=0``), and for every unusual call.
+is installed, if there is a C compiler (``tools/build_native.py``). The Python code is the
+reference. It is used if the other is missing or switched off (``native=0``), and for every unusual
+call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
 
@@ -22,45 +22,61 @@ from collectrace.tracer.record.template import IGNORED, Template
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap import arguments
 
-C: Final = "c"
-PYTHON: Final = "python"
+
+class Python:
+    """The code in Python."""
+
+    name = "python"
+    """As in a header."""
+
+    def install(self, recorder: Recorder) -> None:
+        """Have the calls of a recorder recorded by this code."""
+
+    def kernel(self, in_python: Any, *_: Any) -> Any:
+        """Return the kernel for the dispatcher, see ``tap/wire``."""
+        return in_python
 
 
-class Code(NamedTuple):
-    """The code that records calls."""
+class C(Python):
+    """The code in C."""
 
-    name: str
-    """What it is written in, as in a header: ``c`` or ``python``."""
-    install: Callable[[Recorder], None]
-    """Has the calls of a recorder recorded by it."""
+    name = "c"
 
-
-def chosen(*, wanted: bool) -> Code:
-    """Return the code in C if it is wanted and was built for this Python, else that in Python."""
-    return _C if wanted and _C is not None else _PYTHON
-
-
-def _in_c() -> Code | None:
-    try:
+    def __init__(self) -> None:
         from collectrace.tracer.record import _native
+
+        self._native = _native
+        # Attributes of these classes are read by their offsets, see the table in _native.c.
+        _native.bind(
+            BASE, PRIME,
+            Recorder=Recorder, Writer=Writer, ThreadState=ThreadState, Scope=Scope,
+            GroupState=GroupState, Ordinals=Ordinals, Template=Template, CallCounter=CallCounter,
+            Stream=Stream, Node=sites._Node, Place=sites.Place,
+            ArgumentReader=arguments.ArgumentReader, project_list=arguments._project_list,
+            innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
+            engine=autograd_graph._engine_run_backward.__code__,
+        )  # fmt: skip
+
+    def install(self, recorder: Recorder) -> None:
+        """Have the calls of a recorder recorded by this code."""
+        recorder.issue = self._native.Issuer(recorder)  # type: ignore[method-assign]
+
+    def kernel(self, in_python: Any, *parts: Any) -> Any:
+        """Return the kernel for the dispatcher, see ``tap/wire``."""
+        return self._native.Kernel(in_python, *parts)
+
+
+def chosen(*, wanted: bool) -> Python:
+    """Return the code in C if it is wanted and was built for this Python, else that in Python."""
+    return _c if wanted and _c is not None else _python
+
+
+def _built() -> C | None:
+    try:
+        return C()
     except ImportError:
         return None
-    # Attributes of these classes are read by their offsets, see the table in _native.c.
-    _native.bind(
-        BASE, PRIME,
-        Recorder=Recorder, Writer=Writer, ThreadState=ThreadState, Scope=Scope,
-        GroupState=GroupState, Ordinals=Ordinals, Template=Template, CallCounter=CallCounter,
-        Stream=Stream, Node=sites._Node, Place=sites.Place,
-        ArgumentReader=arguments.ArgumentReader, project_list=arguments._project_list,
-        innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
-        engine=autograd_graph._engine_run_backward.__code__,
-    )  # fmt: skip
-
-    def install(recorder: Recorder) -> None:
-        recorder.issue = _native.Issuer(recorder)  # type: ignore[method-assign]
-
-    return Code(C, install)
 
 
-_PYTHON: Final = Code(PYTHON, lambda _: None)
-_C: Final = _in_c()
+_python: Final = Python()
+_c: Final = _built()

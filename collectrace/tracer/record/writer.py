@@ -108,18 +108,19 @@ class Writer:
             if is_users(problem):
                 raise  # a TimeoutError, say, that interrupted the write
             return self._fail(problem)
-        return self.wrote(written, len(line))
-
-    def wrote(self, written: int, length: int) -> bool:
-        """Take note that the file took so many bytes of a line; whether that is all of it."""
         self.total += written
         self._size += written
-        if written != length:
+        if written == len(line) and self._size < self.segment_bytes:
+            return True
+        return self.at_end(is_whole=written == len(line))
+
+    def at_end(self, *, is_whole: bool) -> bool:
+        """Go on after a line at which the segment ends; whether the line is whole."""
+        if not is_whole:
             # A disk that fills up takes the beginning of a line.
             self._torn = True
             return self._fail(OSError(*_DISK_FULL))
-        if self._size >= self.segment_bytes:
-            self._rotate()
+        self._rotate()
         return True
 
     def move(self, path: Path) -> None:

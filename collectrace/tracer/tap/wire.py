@@ -57,8 +57,19 @@ class OnIssue(Protocol):
         """That wait has raised ``problem``."""
 
 
+class Code(Protocol):
+    """The code that records calls, see ``record/native``."""
+
+    def kernel(self, in_python: Any, *parts: Any) -> Any:
+        """Return the kernel ``in_python``, or what does the same with these parts."""
+
+
 class HasRecorder(Protocol):
     """Who knows the recorder of the run in progress."""
+
+    @property
+    def code(self) -> Code:
+        """Has its kernels."""
 
     @property
     def recorder(self) -> OnIssue | None:
@@ -94,7 +105,6 @@ def install(session: HasRecorder) -> Undo:
         # An operator of a newer torch that the table does not know is recorded under its own name.
         reader = make_reader(OPERATORS.get(name) or _guess(name, schema), schema.arguments)
         kernel = _kernel(name, reader, caller)
-        hide_from_dynamo(kernel.__code__, callees=True)
         library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
     waits = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
     kernel = _wait_kernel(session)
@@ -149,7 +159,10 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
             recorder.issued(call, result, args)
         return result
 
-    return kernel
+    hide_from_dynamo(kernel.__code__, callees=True)
+    return session.code.kernel(
+        kernel, session, reader, redispatch, _remaining, DispatchKey.BackendSelect
+    )
 
 
 def _wait_kernel(session: HasRecorder) -> Any:

@@ -82,7 +82,10 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                     _track(recorder, result, state.issued, args)
                 return result
 
-            return call
+            return session.code.public(
+                call, session, wrapped, name, -1 if position is None else position, _SUM, _MEMBER,
+                _track,
+            )  # fmt: skip
 
         return in_place_of
 

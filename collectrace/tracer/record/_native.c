@@ -1,4 +1,5 @@
-/* Recorder.issue and Recorder._number for the usual call; every other call goes to Python.
+/* What a usual call passes through, in C: the public function's wrapper (patches/scoping.py), the
+   kernel (tap/wire.py), and Recorder.issue with Recorder._number. Others go to the code in Python.
 
    The code in Python (recorder.py, sites.py, tap/arguments.py) is the reference: this makes the
    same keys, lines and assignments in the same order. It hands over to the Python code whenever
@@ -31,11 +32,11 @@ typedef struct {
 
 /* Offsets of attributes of classes with __slots__: reading one is a load. */
 enum {
-    STATE_SCOPE, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_CALL_T,
-    SCOPE_API, GROUP_TEMPLATES, GROUP_OWNERS,
+    STATE_SCOPE, STATE_ISSUED, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_CALL_T,
+    SCOPE_API, SCOPE_CHILDREN, GROUP_TEMPLATES, GROUP_OWNERS,
     TEMPLATE_COUNTER, TEMPLATE_STREAM, TEMPLATE_BODY, TEMPLATE_WIRE, TEMPLATE_PROGRAM,
     TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE,
-    COUNTER_SEQ, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
+    COUNTER_SEQ, COUNTER_DONE, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
     NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
     RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
     WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_SEGMENT, WRITER_CHECKPOINT,
@@ -44,13 +45,13 @@ enum {
 };
 
 static Slot slots[SLOTS] = {
-    {"ThreadState", "scope", 0}, {"ThreadState", "caller", 0}, {"ThreadState", "reduce_op", 0},
+    {"ThreadState", "scope", 0}, {"ThreadState", "issued", 0}, {"ThreadState", "caller", 0}, {"ThreadState", "reduce_op", 0},
     {"ThreadState", "label", 0}, {"ThreadState", "call", 0}, {"ThreadState", "call_t", 0},
-    {"Scope", "api", 0}, {"GroupState", "templates", 0}, {"GroupState", "owners", 0},
+    {"Scope", "api", 0}, {"Scope", "children", 0}, {"GroupState", "templates", 0}, {"GroupState", "owners", 0},
     {"Template", "counter", 0}, {"Template", "stream", 0}, {"Template", "body", 0},
     {"Template", "wire_step", 0}, {"Template", "program_step", 0},
     {"Template", "pair_step", 0}, {"Template", "is_async", 0}, {"Template", "on_device", 0},
-    {"CallCounter", "seq", 0}, {"Stream", "digest", 0}, {"Stream", "program", 0},
+    {"CallCounter", "seq", 0}, {"CallCounter", "done", 0}, {"Stream", "digest", 0}, {"Stream", "program", 0},
     {"Stream", "pairs", 0},
     {"Node", "above", 0}, {"Node", "code", 0}, {"Node", "lasti", 0}, {"Node", "others", 0},
     {"Node", "place", 0}, {"Place", "is_open", 0},
@@ -91,7 +92,8 @@ static uint64_t base;
 #define NAMES(X) \
     X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
     X(_number) X(checkpoint) X(writer) X(lock) X(acquire) X(release) X(_groups) X(issue) \
-    X(recorder) X(raw_repr) X(remove) X(not_taken) X(issued) X(at_end)
+    X(recorder) X(raw_repr) X(remove) X(not_taken) X(issued) X(at_end) \
+    X(op) X(inside_api) X(raised) X(left_by)
 #define DECLARE(name) static PyObject *s_##name;
 NAMES(DECLARE)
 #undef DECLARE
@@ -692,6 +694,109 @@ done:
     return result;
 }
 
+/* -- public functions ----------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *session, *wrapped, *name, *sum, *member, *track, *code;
+    Py_ssize_t position;
+} Public;
+
+/* The scope of this function inside another. */
+static PyObject *
+inside_api(Public *self, PyObject *scope)
+{
+    PyObject *found = PyDict_GetItemWithError(GET(scope, SCOPE_CHILDREN), self->name);
+    if (found != NULL || PyErr_Occurred())
+        return Py_XNewRef(found);
+    return PyObject_CallMethodOneArg(scope, s_inside_api, self->name);
+}
+
+/* The member of the ReduceOp enum among the arguments; None: there is none. */
+static PyObject *
+reduce_op_of(Public *self, PyObject *args, PyObject *names)
+{
+    PyObject *op = NULL;
+    if (PyTuple_GET_SIZE(args) > self->position)
+        op = PyTuple_GET_ITEM(args, self->position);
+    else if (names != NULL)
+        op = PyDict_GetItemWithError(names, s_op);
+    if (op == NULL)
+        op = self->sum;
+    return (PyObject *)Py_TYPE(op) == self->member ? op : Py_None;
+}
+
+/* The function has raised, which is in flight and stays so. */
+static void
+public_raised(Public *self, PyObject *recorder, PyObject *state)
+{
+    PyObject *problem = PyErr_GetRaisedException(), *call = Py_NewRef(GET(state, STATE_CALL));
+    PyObject *known[] = {recorder, call, problem}, *unknown[] = {recorder, problem, self->name};
+    PyObject *noted = call != Py_None ? PyObject_VectorcallMethod(s_raised, known, 3, NULL)
+                                      : PyObject_VectorcallMethod(s_left_by, unknown, 3, NULL);
+    Py_DECREF(call);
+    if (noted == NULL) {
+        Py_DECREF(problem);
+        return;
+    }
+    Py_DECREF(noted);
+    PyErr_SetRaisedException(problem);
+}
+
+/* What is made in patches/scoping.api. */
+static PyObject *
+public_call(PyObject *callable, PyObject *args, PyObject *names)
+{
+    Public *self = (Public *)callable;
+    PyObject *inside = NULL, *caller = NULL, *outer_caller = NULL, *scope = NULL, *result = NULL;
+    PyObject *recorder = PyObject_GetAttr(self->session, s_recorder);
+    PyObject *state = PyObject_GetAttr(things[LOCAL], s_state);
+    if (recorder == NULL || state == NULL)
+        goto done;
+    scope = Py_NewRef(GET(state, STATE_SCOPE));
+    if (recorder != Py_None && self->position >= 0)
+        set(state, STATE_REDUCE_OP, Py_NewRef(reduce_op_of(self, args, names)));
+    if (recorder == Py_None || GET(scope, SCOPE_API) != Py_None) {
+        result = PyObject_Call(self->wrapped, args, names);
+        goto done;
+    }
+    if ((inside = inside_api(self, scope)) == NULL)
+        goto done;
+    caller = (PyObject *)PyEval_GetFrame();
+    outer_caller = Py_NewRef(GET(state, STATE_CALLER));
+    set(state, STATE_SCOPE, Py_NewRef(inside));
+    set(state, STATE_CALLER, Py_NewRef(caller == NULL ? Py_None : caller));
+    set(state, STATE_ISSUED, Py_NewRef(Py_None));
+    result = PyObject_Call(self->wrapped, args, names);
+    if (result == NULL)
+        public_raised(self, recorder, state);
+    set(state, STATE_SCOPE, Py_NewRef(scope));
+    set(state, STATE_CALLER, Py_NewRef(outer_caller));
+    set(state, STATE_REDUCE_OP, Py_NewRef(Py_None));
+    PyObject *call = GET(state, STATE_CALL);
+    if (result != NULL && call != Py_None) {
+        PyObject *counter = GET(PyTuple_GET_ITEM(call, 0), TEMPLATE_COUNTER);
+        PyObject *seq = PyTuple_GET_ITEM(call, 1);
+        if (PyLong_AsLongLong(seq) > get_number(counter, COUNTER_DONE))
+            set(counter, COUNTER_DONE, Py_NewRef(seq));
+        set(state, STATE_CALL, Py_NewRef(Py_None));
+    }
+    else if (result != NULL && result != Py_None && GET(state, STATE_ISSUED) != Py_None) {
+        PyObject *told[] = {recorder, result, GET(state, STATE_ISSUED), args};
+        PyObject *tracked = PyObject_Vectorcall(self->track, told, 4, NULL);
+        if (tracked == NULL)
+            Py_CLEAR(result);
+        Py_XDECREF(tracked);
+    }
+done:
+    Py_XDECREF(recorder);
+    Py_XDECREF(state);
+    Py_XDECREF(scope);
+    Py_XDECREF(inside);
+    Py_XDECREF(outer_caller);
+    return result;
+}
+
 /* -- the types ------------------------------------------------------------------------------ */
 
 static PyObject *
@@ -837,6 +942,77 @@ static PyTypeObject kernel_type = {
     .tp_dealloc = kernel_dealloc,
 };
 
+#define PUBLIC_MEMBERS(X) \
+    X(session) X(wrapped) X(name) X(sum) X(member) X(track) X(code)
+
+static int
+public_traverse(PyObject *object, visitproc visit, void *arg)
+{
+#define VISIT(member) Py_VISIT(((Public *)object)->member);
+    PUBLIC_MEMBERS(VISIT)
+#undef VISIT
+    return 0;
+}
+
+static int
+public_clear(PyObject *object)
+{
+#define CLEAR(member) Py_CLEAR(((Public *)object)->member);
+    PUBLIC_MEMBERS(CLEAR)
+#undef CLEAR
+    return 0;
+}
+
+static void
+public_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    public_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *
+public_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    PyObject *python, *session, *wrapped, *name, *sum, *member, *track;
+    Py_ssize_t position;
+    if (!PyArg_ParseTuple(args, "OOOOnOOO", &python, &session, &wrapped, &name, &position, &sum,
+                          &member, &track))
+        return NULL;
+    Public *self = (Public *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->session = Py_NewRef(session);
+    self->wrapped = Py_NewRef(wrapped);
+    self->name = Py_NewRef(name);
+    self->sum = Py_NewRef(sum);
+    self->member = Py_NewRef(member);
+    self->track = Py_NewRef(track);
+    self->position = position;
+    if ((self->code = PyObject_GetAttrString(python, "__code__")) == NULL)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static PyMemberDef public_members[] = {
+    {"__code__", T_OBJECT_EX, offsetof(Public, code), READONLY, "of the function in Python"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyTypeObject public_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "collectrace.tracer.record._native.Public",
+    .tp_doc = "What stands in the place of a public function, see patches/scoping.py.",
+    .tp_basicsize = sizeof(Public),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = public_new,
+    .tp_call = public_call,
+    .tp_members = public_members,
+    .tp_traverse = public_traverse,
+    .tp_clear = public_clear,
+    .tp_dealloc = public_dealloc,
+};
+
 /* Know the classes and objects of the Python code, by their names. */
 static PyObject *
 bind(PyObject *module, PyObject *args, PyObject *names)
@@ -901,7 +1077,8 @@ PyInit__native(void)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL
-        && (PyModule_AddType(module, &issuer_type) < 0 || PyModule_AddType(module, &kernel_type) < 0))
+        && (PyModule_AddType(module, &issuer_type) < 0 || PyModule_AddType(module, &kernel_type) < 0
+            || PyModule_AddType(module, &public_type) < 0))
         Py_CLEAR(module);
     return module;
 }

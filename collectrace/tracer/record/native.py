@@ -36,6 +36,10 @@ class Python:
         """Return the kernel for the dispatcher, see ``tap/wire``."""
         return in_python
 
+    def public(self, in_python: Any, *_: Any) -> Any:
+        """Return what stands in the place of a public function, see ``patches/scoping``."""
+        return in_python
+
 
 class C(Python):
     """The code in C."""
@@ -64,6 +68,10 @@ class C(Python):
     def kernel(self, in_python: Any, *parts: Any) -> Any:
         """Return the kernel for the dispatcher, see ``tap/wire``."""
         return self._native.Kernel(in_python, *parts)
+
+    def public(self, in_python: Any, *parts: Any) -> Any:
+        """Return what stands in the place of a public function, see ``patches/scoping``."""
+        return self._native.Public(in_python, *parts)
 
 
 def chosen(*, wanted: bool) -> Python:

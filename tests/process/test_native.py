@@ -336,11 +336,15 @@ def test_address_sanitizer_finds_nothing(tmp_path: Path) -> None:
         copy / build_native.target(), "-g", "-O1", "-fsanitize=address,undefined"
     )
     assert problem is None
-    library = subprocess.run(
-        ["cc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    # With the library of C++, which throws: the sanitizer looks for that function at the start.
+    libraries = [
+        subprocess.run(
+            ["cc", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libstdc++.so")
+    ]
     environment = os.environ | {
-        "PYTHONPATH": str(copy), "LD_PRELOAD": library, "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": str(copy), "LD_PRELOAD": " ".join(libraries), "PYTHONMALLOC": "malloc",
         "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1",
         "COLLECTRACE_ANNOUNCE": "0",
     }  # fmt: skip

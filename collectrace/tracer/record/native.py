@@ -82,7 +82,7 @@ def chosen(*, wanted: bool) -> Python:
 def _built() -> C | None:
     try:
         return C()
-    except ImportError:
+    except (ImportError, TypeError, ValueError):  # it was not built, or from another version
         return None
 
 

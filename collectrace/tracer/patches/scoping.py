@@ -83,9 +83,8 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                 return result
 
             return session.code.public(
-                call, session, wrapped, name, -1 if position is None else position, _SUM, _MEMBER,
-                _track,
-            )  # fmt: skip
+                call, position, session, wrapped, name, _SUM, _MEMBER, _track
+            )
 
         return in_place_of
 

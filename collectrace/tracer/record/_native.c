@@ -91,7 +91,7 @@ static uint64_t base;
 
 #define NAMES(X) \
     X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
-    X(_number) X(checkpoint) X(writer) X(lock) X(acquire) X(release) X(_groups) X(issue) \
+    X(_number) X(checkpoint) X(issue) \
     X(recorder) X(raw_repr) X(remove) X(not_taken) X(issued) X(at_end) \
     X(op) X(inside_api) X(raised) X(left_by)
 #define DECLARE(name) static PyObject *s_##name;
@@ -99,9 +99,11 @@ NAMES(DECLARE)
 #undef DECLARE
 static PyObject *is_whole_name; /* ("is_whole",) */
 
+/* What each type begins with; all that follows are objects, in the order of its arguments. */
+#define HEAD PyObject_HEAD vectorcallfunc vectorcall; Py_ssize_t position;
+
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    HEAD
     PyObject *recorder, *in_python, *groups, *writer, *acquire, *release;
 } Issuer;
 
@@ -612,7 +614,7 @@ issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
 static PyTypeObject issuer_type;
 
 typedef struct {
-    PyObject_HEAD
+    HEAD
     PyObject *in_python, *session, *reader, *redispatch, *remaining, *key;
 } Kernel;
 
@@ -697,9 +699,8 @@ done:
 /* -- public functions ----------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject_HEAD
+    HEAD
     PyObject *session, *wrapped, *name, *sum, *member, *track, *code;
-    Py_ssize_t position;
 } Public;
 
 /* The scope of this function inside another. */
@@ -799,199 +800,59 @@ done:
 
 /* -- the types ------------------------------------------------------------------------------ */
 
-static PyObject *
-issuer_new(PyTypeObject *type, PyObject *args, PyObject *names)
+typedef struct {
+    HEAD
+    PyObject *parts[];
+} Any;
+
+static Py_ssize_t
+count(PyTypeObject *type)
 {
-    PyObject *recorder, *lock = NULL;
-    if (!PyArg_ParseTuple(args, "O", &recorder))
+    return (type->tp_basicsize - sizeof(Any)) / sizeof(PyObject *);
+}
+
+/* Arguments: the position (of the ReduceOp, for Public), and each of the parts. */
+static PyObject *
+any_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    Py_ssize_t n = count(type);
+    if (PyTuple_GET_SIZE(args) != n + 1)
+        return PyErr_Format(PyExc_TypeError, "%s needs %zd arguments", type->tp_name, n + 1);
+    Py_ssize_t position = PyLong_AsSsize_t(PyTuple_GET_ITEM(args, 0));
+    if (position == -1 && PyErr_Occurred())
         return NULL;
-    if (things[LOCAL] == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "bind() comes first");
-        return NULL;
-    }
-    Issuer *self = (Issuer *)type->tp_alloc(type, 0);
+    Any *self = (Any *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
     self->vectorcall = issue;
-    self->recorder = Py_NewRef(recorder);
-    if ((self->in_python = PyObject_GetAttr(recorder, s_issue)) == NULL
-        || (self->groups = PyObject_GetAttr(recorder, s__groups)) == NULL
-        || (self->writer = PyObject_GetAttr(recorder, s_writer)) == NULL
-        || (lock = PyObject_GetAttr(recorder, s_lock)) == NULL
-        || (self->acquire = PyObject_GetAttr(lock, s_acquire)) == NULL
-        || (self->release = PyObject_GetAttr(lock, s_release)) == NULL)
-        Py_CLEAR(self);
-    Py_XDECREF(lock);
-    return (PyObject *)self;
-}
-
-static int
-issuer_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Issuer *self = (Issuer *)object;
-    Py_VISIT(self->recorder);
-    Py_VISIT(self->in_python);
-    Py_VISIT(self->groups);
-    Py_VISIT(self->writer);
-    Py_VISIT(self->acquire);
-    Py_VISIT(self->release);
-    return 0;
-}
-
-static int
-issuer_clear(PyObject *object)
-{
-    Issuer *self = (Issuer *)object;
-    Py_CLEAR(self->recorder);
-    Py_CLEAR(self->in_python);
-    Py_CLEAR(self->groups);
-    Py_CLEAR(self->writer);
-    Py_CLEAR(self->acquire);
-    Py_CLEAR(self->release);
-    return 0;
-}
-
-static void
-issuer_dealloc(PyObject *object)
-{
-    PyObject_GC_UnTrack(object);
-    issuer_clear(object);
-    Py_TYPE(object)->tp_free(object);
-}
-
-static PyTypeObject issuer_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "collectrace.tracer.record._native.Issuer",
-    .tp_doc = "Recorder.issue of one recorder.",
-    .tp_basicsize = sizeof(Issuer),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_new = issuer_new,
-    .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(Issuer, vectorcall),
-    .tp_traverse = issuer_traverse,
-    .tp_clear = issuer_clear,
-    .tp_dealloc = issuer_dealloc,
-};
-
-static PyObject *
-kernel_new(PyTypeObject *type, PyObject *args, PyObject *names)
-{
-    Kernel *self = (Kernel *)type->tp_alloc(type, 0);
-    if (self != NULL
-        && !PyArg_ParseTuple(args, "OOOOO!O", &self->in_python, &self->session, &self->reader,
-                             &self->redispatch, &PyDict_Type, &self->remaining, &self->key)) {
-        self->in_python = self->session = self->reader = NULL;
-        self->redispatch = self->remaining = self->key = NULL;
-        Py_CLEAR(self);
-    }
-    if (self != NULL) {
-        Py_INCREF(self->in_python);
-        Py_INCREF(self->session);
-        Py_INCREF(self->reader);
-        Py_INCREF(self->redispatch);
-        Py_INCREF(self->remaining);
-        Py_INCREF(self->key);
-    }
-    return (PyObject *)self;
-}
-
-static int
-kernel_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Kernel *self = (Kernel *)object;
-    Py_VISIT(self->in_python);
-    Py_VISIT(self->session);
-    Py_VISIT(self->reader);
-    Py_VISIT(self->redispatch);
-    Py_VISIT(self->remaining);
-    Py_VISIT(self->key);
-    return 0;
-}
-
-static int
-kernel_clear(PyObject *object)
-{
-    Kernel *self = (Kernel *)object;
-    Py_CLEAR(self->in_python);
-    Py_CLEAR(self->session);
-    Py_CLEAR(self->reader);
-    Py_CLEAR(self->redispatch);
-    Py_CLEAR(self->remaining);
-    Py_CLEAR(self->key);
-    return 0;
-}
-
-static void
-kernel_dealloc(PyObject *object)
-{
-    PyObject_GC_UnTrack(object);
-    kernel_clear(object);
-    Py_TYPE(object)->tp_free(object);
-}
-
-static PyTypeObject kernel_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "collectrace.tracer.record._native.Kernel",
-    .tp_doc = "The kernel of one operator, see tap/wire.py.",
-    .tp_basicsize = sizeof(Kernel),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = kernel_new,
-    .tp_call = kernel_call,
-    .tp_traverse = kernel_traverse,
-    .tp_clear = kernel_clear,
-    .tp_dealloc = kernel_dealloc,
-};
-
-#define PUBLIC_MEMBERS(X) \
-    X(session) X(wrapped) X(name) X(sum) X(member) X(track) X(code)
-
-static int
-public_traverse(PyObject *object, visitproc visit, void *arg)
-{
-#define VISIT(member) Py_VISIT(((Public *)object)->member);
-    PUBLIC_MEMBERS(VISIT)
-#undef VISIT
-    return 0;
-}
-
-static int
-public_clear(PyObject *object)
-{
-#define CLEAR(member) Py_CLEAR(((Public *)object)->member);
-    PUBLIC_MEMBERS(CLEAR)
-#undef CLEAR
-    return 0;
-}
-
-static void
-public_dealloc(PyObject *object)
-{
-    PyObject_GC_UnTrack(object);
-    public_clear(object);
-    Py_TYPE(object)->tp_free(object);
-}
-
-static PyObject *
-public_new(PyTypeObject *type, PyObject *args, PyObject *names)
-{
-    PyObject *python, *session, *wrapped, *name, *sum, *member, *track;
-    Py_ssize_t position;
-    if (!PyArg_ParseTuple(args, "OOOOnOOO", &python, &session, &wrapped, &name, &position, &sum,
-                          &member, &track))
-        return NULL;
-    Public *self = (Public *)type->tp_alloc(type, 0);
-    if (self == NULL)
-        return NULL;
-    self->session = Py_NewRef(session);
-    self->wrapped = Py_NewRef(wrapped);
-    self->name = Py_NewRef(name);
-    self->sum = Py_NewRef(sum);
-    self->member = Py_NewRef(member);
-    self->track = Py_NewRef(track);
     self->position = position;
-    if ((self->code = PyObject_GetAttrString(python, "__code__")) == NULL)
-        Py_CLEAR(self);
+    for (Py_ssize_t i = 0; i < n; i++)
+        self->parts[i] = Py_NewRef(PyTuple_GET_ITEM(args, i + 1));
     return (PyObject *)self;
+}
+
+static int
+any_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    for (Py_ssize_t i = 0; i < count(Py_TYPE(object)); i++)
+        Py_VISIT(((Any *)object)->parts[i]);
+    return 0;
+}
+
+static int
+any_clear(PyObject *object)
+{
+    for (Py_ssize_t i = 0; i < count(Py_TYPE(object)); i++)
+        Py_CLEAR(((Any *)object)->parts[i]);
+    return 0;
+}
+
+static void
+any_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    any_clear(object);
+    Py_TYPE(object)->tp_free(object);
 }
 
 static PyMemberDef public_members[] = {
@@ -999,19 +860,23 @@ static PyMemberDef public_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyTypeObject public_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "collectrace.tracer.record._native.Public",
-    .tp_doc = "What stands in the place of a public function, see patches/scoping.py.",
-    .tp_basicsize = sizeof(Public),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = public_new,
-    .tp_call = public_call,
-    .tp_members = public_members,
-    .tp_traverse = public_traverse,
-    .tp_clear = public_clear,
-    .tp_dealloc = public_dealloc,
-};
+#define TYPE(name, struct, flags, ...) \
+    static PyTypeObject name = { \
+        PyVarObject_HEAD_INIT(NULL, 0) \
+        .tp_name = "collectrace.tracer.record._native." #struct, \
+        .tp_basicsize = sizeof(struct), \
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | flags, \
+        .tp_new = any_new, \
+        .tp_traverse = any_traverse, \
+        .tp_clear = any_clear, \
+        .tp_dealloc = any_dealloc, \
+        __VA_ARGS__ \
+    };
+
+TYPE(issuer_type, Issuer, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
+     .tp_vectorcall_offset = offsetof(Issuer, vectorcall))
+TYPE(kernel_type, Kernel, 0, .tp_call = kernel_call)
+TYPE(public_type, Public, 0, .tp_call = public_call, .tp_members = public_members)
 
 /* Know the classes and objects of the Python code, by their names. */
 static PyObject *

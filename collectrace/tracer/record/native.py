@@ -36,7 +36,7 @@ class Python:
         """Return the kernel for the dispatcher, see ``tap/wire``."""
         return in_python
 
-    def public(self, in_python: Any, *_: Any) -> Any:
+    def public(self, in_python: Any, position: int | None, *_: Any) -> Any:  # noqa: ARG002
         """Return what stands in the place of a public function, see ``patches/scoping``."""
         return in_python
 
@@ -63,15 +63,20 @@ class C(Python):
 
     def install(self, recorder: Recorder) -> None:
         """Have the calls of a recorder recorded by this code."""
-        recorder.issue = self._native.Issuer(recorder)  # type: ignore[method-assign]
+        lock = recorder.lock
+        recorder.issue = self._native.Issuer(  # type: ignore[method-assign]
+            0, recorder, recorder.issue, recorder.book.states, recorder.writer,
+            lock.acquire, lock.release,
+        )  # fmt: skip
 
     def kernel(self, in_python: Any, *parts: Any) -> Any:
         """Return the kernel for the dispatcher, see ``tap/wire``."""
-        return self._native.Kernel(in_python, *parts)
+        return self._native.Kernel(0, in_python, *parts)
 
-    def public(self, in_python: Any, *parts: Any) -> Any:
+    def public(self, in_python: Any, position: int | None, *parts: Any) -> Any:
         """Return what stands in the place of a public function, see ``patches/scoping``."""
-        return self._native.Public(in_python, *parts)
+        at = -1 if position is None else position
+        return self._native.Public(at, *parts, in_python.__code__)
 
 
 def chosen(*, wanted: bool) -> Python:

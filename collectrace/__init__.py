@@ -27,6 +27,8 @@ def enable(
     max_failures: int | str | None = None,
     sources: str | bool | None = None,
     values: str | bool | None = None,
+    omit: str | Iterable[str] | None = None,
+    shared: bool | str | None = None,
     library: str | Iterable[str | PathLike[str]] | None = None,
     announce: bool | str | None = None,
     native: bool | str | None = None,
@@ -53,6 +55,8 @@ def enable(
         "max_failures": max_failures,
         "sources": sources,
         "values": values,
+        "omit": omit,
+        "shared": shared,
         "library": library,
         "announce": announce,
         "native": native,
@@ -90,8 +94,14 @@ def _disable(problem: BaseException | None = None) -> None:
     import sys
 
     switch = sys.modules.get("collectrace.tracer.switch")
-    if switch is not None:
+    if switch is None:
+        return
+    try:
         switch.disable(problem)
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the job goes on
+        from collectrace.errors import not_traced
+
+        not_traced(failure, "not switched off in full")
 
 
 def step() -> None:

@@ -33,6 +33,18 @@ from collectrace.signature import (
 CHECKPOINT_EVERY: Final = 64 * 1024
 """Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
 
+_CHECKPOINT_SHARE: Final = 4
+
+
+def checkpoint_gap(size: int, every: int = CHECKPOINT_EVERY) -> int:
+    """Return the bytes between a checkpoint of ``size`` bytes and the next one.
+
+    A checkpoint lists every stream and channel. Of thousands it would soon fill the file: they may
+    take a quarter of it.
+    """
+    return max(every, _CHECKPOINT_SHARE * size)
+
+
 _VOID: Final = stable_hash("void")
 
 
@@ -368,5 +380,7 @@ class RankFile:
     def _checkpoint(self) -> None:
         rotated = max(0, len(self._segments) - self._keep) if self._keep else len(self._gone)
         record = self.chain.checkpoint(self._t, dropped=self.dropped, rotated=rotated)
-        self._segments[-1] += encode(record)
-        self._next_checkpoint = len(self._segments[-1]) + self._checkpoint_every
+        line = encode(record)
+        self._segments[-1] += line
+        gap = checkpoint_gap(len(line), self._checkpoint_every)
+        self._next_checkpoint = len(self._segments[-1]) + gap

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import inspect
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -16,8 +17,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
-from collectrace import internal, quiet
+from collectrace import file_modes, internal, quiet
 from collectrace.commands import COMMANDS, output
+from collectrace.config import is_switched_on
 from collectrace.errors import CollectraceError
 from collectrace.findings import INTERNAL
 from collectrace.printable import clean
@@ -53,6 +55,7 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = 
 
     """
     try:
+        file_modes.share(is_switched_on(os.environ, file_modes.VARIABLE))
         outcome = _execute(argv, stdout, stderr, program)
     except CollectraceError as problem:
         output.complain(stderr, problem)

@@ -35,6 +35,13 @@ LINES: Final = "lines"
 SOURCES: Final = (FULL, LINES, OFF)
 VALUES: Final = (VALUES_ON, VALUES_ALL, OFF)
 
+ARGUMENTS: Final = "arguments"
+PATHS: Final = "paths"
+SOURCE: Final = "source"
+IN_VARIABLES: Final = "values"
+OMITTABLE: Final = (ARGUMENTS, PATHS, SOURCE, IN_VARIABLES)
+"""Parts of the record that can be left out; ``collectrace/privacy.py`` says what they hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -76,6 +83,15 @@ class Config:
     stalled, ended by an exception, or was interrupted: ``on``, numbers and what can be told of
     other values without running code of theirs, of strings the length and a short hash; ``all``,
     strings as well; ``off``. True and 1 mean on, False and 0 off."""
+
+    omit: tuple[str, ...] = ()
+    """What is left out of the record: ``arguments``, the command line; ``paths``, all but the last
+    part of each path; ``source``, as ``sources=off``; ``values``, as ``values=off``. Line numbers
+    stay. As text, separated by commas."""
+
+    shared: bool = False
+    """Whether others than the owner may read what is written, as far as the umask lets them. Else
+    files have mode 0600, and new folders 0700: they hold the program's text."""
 
     library: tuple[Path, ...] = ()
     """Folders of code that is not the user's own, such as a checkout of a framework: a call is
@@ -142,6 +158,8 @@ class Config:
                 wrong.append(f"{asked}={reprlib.repr(value)} is not {option.wanted}")
         if wrong:
             raise OptionError("; ".join(wrong))
+        omitted = values.get("omit", ())
+        values |= {name: OFF for part, name in _SWITCHES.items() if part in omitted}
         return replace(cls(), **values)
 
     def to_environment(self) -> dict[str, str]:
@@ -149,7 +167,14 @@ class Config:
         told = self.absolute()
         values = {PREFIX + f.name.upper(): str(getattr(told, f.name)) for f in fields(self)}
         values[PREFIX + "LIBRARY"] = os.pathsep.join(map(str, told.library))
+        values[PREFIX + "OMIT"] = ",".join(told.omit)
         return values
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        """All that is left out, in whatever way that was asked for."""
+        off = {part for part, name in _SWITCHES.items() if getattr(self, name) == OFF}
+        return tuple(part for part in OMITTABLE if part in off or part in self.omit)
 
     def absolute(self) -> Config:
         """These options for wherever the working directory is going to be."""
@@ -160,18 +185,22 @@ class Config:
         )
 
 
-def is_switched_on(environment: Mapping[str, str]) -> bool:
-    """Whether the variable asks for tracing.
+_SWITCHES: Final = {SOURCE: "sources", IN_VARIABLES: "values"}
+"""Options that switch off by themselves what ``omit`` can name."""
+
+
+def is_switched_on(environment: Mapping[str, str], variable: str = SWITCH) -> bool:
+    """Whether a variable, by default the one for tracing, says yes; one that is not set says no.
 
     Raises:
         CollectraceError: it says neither yes nor no.
 
     """
-    text = environment.get(SWITCH, "")
+    text = environment.get(variable, "")
     try:
         return bool(text) and _truth(text)
     except ValueError:
-        raise CollectraceError(f"{SWITCH}={text!r} is not 0 or 1") from None
+        raise CollectraceError(f"{variable}={text!r} is not 0 or 1") from None
 
 
 def mistyped(environment: Mapping[str, str]) -> list[str]:
@@ -280,6 +309,19 @@ def _level(given: object, levels: tuple[str, ...]) -> str:
         return _word(given, levels)
 
 
+def _words(given: object, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return some words of a list: a list of them, or a text that separates them by commas.
+
+    Raises:
+        ValueError: one is not in the list.
+
+    """
+    parts = given.split(",") if isinstance(given, str) else cast("Iterable[object]", given)
+    texts = [str(part).strip() for part in parts]
+    chosen = {_word(text, words) for text in texts if text}
+    return tuple(word for word in words if word in chosen)
+
+
 def _folder(given: object) -> Path:
     """Return a path.
 
@@ -350,6 +392,11 @@ OPTIONS: Final[dict[str, Option]] = {
         partial(_level, levels=VALUES), "on, all or off", "LEVEL",
         "what to record of variables when a rank stalls or fails: on, all or off",
     ),
+    "omit": Option(
+        partial(_words, words=OMITTABLE), f"a list of {', '.join(OMITTABLE)}", "PART[,PART]",
+        f"what to leave out of the record: {', '.join(OMITTABLE)}",
+    ),
+    "shared": Option(_truth, "0 or 1", "", "let others read the record, as far as umask allows"),
     "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
     "native": Option(_truth, "0 or 1", "", "record by code in C, if it was built"),
     "report": Option(

@@ -39,8 +39,8 @@ class DamagedRecord(ValueError):
     """One line of a rank file does not hold a record; the reader counts it and goes on."""
 
 
-def not_traced(problem: Exception) -> None:
-    """Warn, in one line, that this process runs untraced, and why."""
+def not_traced(problem: Exception, what: str = "not traced") -> None:
+    """Warn, in one line, that this process runs untraced, or of what else failed, and why."""
     import logging
 
     try:
@@ -49,4 +49,4 @@ def not_traced(problem: Exception) -> None:
         text = ""
     if not isinstance(problem, CollectraceError):
         text = f"{type(problem).__name__}: {text}; please report it"
-    logging.getLogger("collectrace").warning("collectrace: not traced: %s", text)
+    logging.getLogger("collectrace").warning("collectrace: %s: %s", what, text)

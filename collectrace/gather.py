@@ -12,13 +12,14 @@ import re
 import shlex
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from collectrace import file_modes
+from collectrace.archives import BROKEN, Archive
 from collectrace.errors import CollectraceError
 from collectrace.log_folder import is_source
 
@@ -113,8 +114,9 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
         try:
             with process.stdout as stream:
                 files, size = _unpack(stream, to / source.name)
-        except tarfile.TarError as broken:
+        except (*BROKEN, CollectraceError) as broken:
             problem = str(broken)
+            process.kill()  # it may have terabytes to send
         except BaseException:
             process.kill()
             raise
@@ -125,7 +127,7 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
     # tar says 1 where a file grew while it was read, which the log of a job that runs does.
     if status > 1 or (status and not files) or (problem and not files):
         said_first = (line for line in complaint.splitlines() if not line.startswith("Warning"))
-        ended = f"{argv[0]} ended with exit status {status}" if status else problem
+        ended = f"{argv[0]} ended with exit status {status}" if status > 0 else problem
         why = next(said_first, ended)
         return Gathered(source, files, size, problem=why[:_LONGEST])
     if not files:
@@ -146,16 +148,13 @@ def command(source: Source, via: str) -> list[str]:
 def _unpack(stream: IO[bytes], to: Path) -> tuple[int, int]:
     """Take the log files out of an archive: how many, and their bytes."""
     files = size = 0
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
-            parts = PurePosixPath(member.name).parts
-            is_safe = all(part != ".." and not part.startswith("/") for part in parts)
-            if not (member.isreg() and is_safe and _is_log(PurePosixPath(member.name))):
-                continue
-            data = archive.extractfile(member)
-            if data is not None:
-                _keep_longer(data, to.joinpath(*parts), member.size)
-                files, size = files + 1, size + member.size
+    archive = Archive(stream)
+    for member in archive:
+        parts = PurePosixPath(member.name).parts
+        is_safe = all(part != ".." and not part.startswith("/") for part in parts)
+        if is_safe and _is_log(PurePosixPath(member.name)):
+            _keep_longer(archive.open(member), to.joinpath(*parts), member.size)
+            files, size = files + 1, size + member.size
     return files, size
 
 
@@ -170,10 +169,12 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
     """Write a file whole, unless what is there is longer: logs only grow."""
     if path.exists() and path.stat().st_size > size:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    file_modes.make_folder(path.parent)
+    if size > shutil.disk_usage(path.parent).free:
+        raise CollectraceError(f"{path.name} has {size >> 20} MiB: no room in {path.parent}")
     part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("wb") as out:
+        with open(part, "wb", opener=file_modes.opener) as out:
             shutil.copyfileobj(data, out, _CHUNK)
         part.replace(path)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Protocol
 
 STAMP: Final = "%Y%m%d-%H%M%S"
 """When a run began, in UTC, as its id begins."""
@@ -49,3 +49,18 @@ def is_source(path: PurePath) -> bool:
 def rank_file(rank: int) -> str:
     """``rank00000.jsonl``: the first segment of a rank."""
     return f"rank{rank:05d}.jsonl"
+
+
+class Blob(Protocol):
+    """One file."""
+
+    @property
+    def name(self) -> str:
+        """Path relative to the folder that was opened, with ``/``."""
+
+    @property
+    def size(self) -> int:
+        """When it was listed; a live file may have grown since."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes ``start`` .. ``stop - 1``; fewer where the file ends before."""

@@ -140,6 +140,10 @@ class Header(Record):
     code: str | None = _opt("what the code that records calls is written in: `c` or `python`")
     inode: int | None = _opt("number of this file on its file system; a copy has another")
     targets: list[str] = _doc("patched functions", default_factory=list)
+    omitted: list[str] | None = _opt(
+        "parts that were left out (`omit`) or taken out (`redact`): `arguments`, `paths`, "
+        "`source`, `values`"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,6 +176,19 @@ class Blind(Record):
     name: str = _doc("what it is called")
     how: str = _doc("how it was noticed, as in `deep_ep was loaded`", default="was loaded")
     what: str = _doc("what of it is not recorded", default="")
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault(Record):
+    """The tracer itself failed; the first time it did so in this way."""
+
+    kind: ClassVar[str] = "fault"
+    doing: str = _doc("what the tracer was doing, as in `recording all_reduce`")
+    error: str = _doc("type of the exception")
+    message: str = _doc("text of the exception", default="")
+    since: int | None = _opt(
+        "from when on the record may lack calls, or what is told of them; absent: it lacks none"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -578,13 +595,18 @@ class Exit(Record):
         """Whether SIGINT ended the rank: from Ctrl-C or a launcher, no failure of its own."""
         return self.error == KeyboardInterrupt.__name__
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether the program came to its end, and its exit code says that all went well."""
+        return self.reason == "finished" and not self.code
+
 
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, SourceFile, Source, Unit, Call, Done,
-        Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values,
-        Checkpoint, Exit,
+        Header, Imported, Unfamiliar, Blind, Fault, Group, Stack, SourceFile, Source, Unit, Call,
+        Done, Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall,
+        Values, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -688,6 +710,10 @@ def from_dict(data: Any) -> Record | None:
     return None if cls is None else _build(cls, data)
 
 
+_LARGEST: Final = 1e15
+"""No number of seconds is as large: what is computed from one stays finite."""
+
+
 def _build(cls: type[Any], data: dict[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for name, key, accepted, required in _PLANS[cls]:
@@ -699,6 +725,8 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
         # bool is an int to isinstance, and no number here.
         if not isinstance(value, accepted) or (value.__class__ is bool and bool not in accepted):
             raise DamagedRecord(f"{key} is {type(value).__name__}")
+        if value.__class__ is float and not abs(value) < _LARGEST:
+            raise DamagedRecord(f"{key} is {value}")
         check = _DEEP.get(key)
         if check is not None:
             value = check(value)
@@ -742,7 +770,7 @@ def _ints(value: list[Any]) -> list[Any]:
 
 
 def _members(value: list[Any]) -> list[Any]:
-    if not all(item.__class__ is int for item in value):
+    if not {int}.issuperset(map(type, value)):
         raise DamagedRecord("a list of ranks holds something else")
     return value
 
@@ -769,19 +797,24 @@ def _stacks(value: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(value: list[Any]) -> list[Any]:
     if not all(item.__class__ is list for item in value):
-        raise DamagedRecord("a checkpoint row is no list")
+        raise DamagedRecord("a row is no list")
     return value
+
+
+def _rows_of_ints(value: list[Any]) -> list[Any]:
+    return _ints(_rows(value))
 
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
     "waits": _parts(KernelWait), "children": _parts(KernelWait), "others": _members,
-    "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
+    "shape": _ints, "out_shape": _ints, "splits": _rows_of_ints, "ranks": _members,
     "rounds": _members, "first_lines": _members,
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
     "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
-    "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
+    "targets": _strings, "omitted": _strings, "ops": _strings, "runs": _strings,
+    "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

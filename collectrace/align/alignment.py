@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from collectrace import words
@@ -13,11 +14,11 @@ from collectrace.align.causes import explain
 from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
-from collectrace.align.judging.judge import judge
+from collectrace.align.judging.judge import MOST_OF_A_KIND, first_of_each_kind, judge
 from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
-from collectrace.align.observations import lost_lines
+from collectrace.align.observations import lost_lines, omitted_values
 from collectrace.align.observations.collect import information
 from collectrace.align.overview import build as overview
 from collectrace.align.ranks.detail import detail
@@ -136,12 +137,14 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:
-        findings = _merge(findings, information(case, candidates))
+        told = first_of_each_kind(case, information(case, candidates), attrgetter("kind"))
+        findings = _merge(findings, told)
         findings = excerpts.added(case, findings, case.program)
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
     lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)
     logs = evidence.logs.values()
+    lost = (*lost, *case.faults.attempt("observations", (), omitted_values.notes, logs, findings))
     return Alignment(
         status=_status(case, candidates),
         run=evidence.run,
@@ -157,7 +160,13 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
-            notes=(*evidence.notes, *comparison.notes, *lost, *evidence.source_files.notes),
+            notes=(
+                *evidence.notes,
+                *comparison.notes,
+                *lost,
+                *_left_out(case),
+                *evidence.source_files.notes,
+            ),
             imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))
             or None,
             other_runs=evidence.other_runs or None,
@@ -199,8 +208,10 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
 
     Every log must have its end, and every call its line, or digests that stand for it.
     """
-    disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
-    if disputed or reaches(case) or any(c.severity == "info" for c in candidates):
+    conflicts = (c for c in case.comparison.conflicts if not c.harmless)
+    disputed = bool(case.evidence.disputed) or any(conflicts)
+    is_judged = all(KINDS[kind].family == "information" for kind in case.left_out)
+    if disputed or not is_judged or reaches(case) or any(c.severity == "info" for c in candidates):
         return False
     is_apart = any(window.first > window.last for window in case.comparison.windows)
     if case.comparison.unproven or is_apart:
@@ -212,6 +223,15 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     )  # fmt: skip
 
 
+def _left_out(case: Case) -> Iterator[str]:
+    """Yield a sentence for each kind of which not every candidate was judged."""
+    for kind, count in sorted(case.left_out.items()):
+        yield (
+            f"{count} more findings of the kind {kind} are left out: of each kind at most "
+            f"{MOST_OF_A_KIND} are told"
+        )
+
+
 def _was_done(log: RankLog, standing: Standing) -> bool:
     """Whether a rank that left no last line had nothing open when it was ended, with all others.
 
@@ -221,7 +241,8 @@ def _was_done(log: RankLog, standing: Standing) -> bool:
         return False
     streams = ((last, log.dones.get(key)) for key, last in log.last_seq.items())
     channels = ((last, log.channel_dones.get(key)) for key, last in log.last_channel_seq.items())
-    return all(done is not None and done.seq >= last for last, done in (*streams, *channels))
+    calls = *streams, *channels  # without any, nothing shows that none is lost
+    return bool(calls) and all(done is not None and done.seq >= last for last, done in calls)
 
 
 def _is_torn(standing: Standing) -> bool:

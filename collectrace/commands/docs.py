@@ -26,6 +26,7 @@ CHAPTERS: Final = {
     "causes": "every cause that a finding can have, by its code",
     "evidence": "every fact that decides who is to blame, with its weight",
     "records": "what a rank file holds, and what it calls the parts of frameworks",
+    "privacy": "what a log holds of you, who can read it, and a copy to give away",
     "decides": "how a verdict comes about, and how often it is right beside torch's own tools",
     "compare": "Flight Recorder, DETAIL, the debug server, NCCL RAS: what each can tell",
     "cost": "what tracing and reading cost, measured",

@@ -21,7 +21,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from collectrace import words
+from collectrace import file_modes, words
 from collectrace.commands import output
 from collectrace.errors import CollectraceError, LogError
 
@@ -57,7 +57,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     to = Path(arguments.output)
     if to.exists() and not to.is_dir():
         raise CollectraceError(f"-o {to}: that is a file; name a folder")
-    to.mkdir(parents=True, exist_ok=True)
+    file_modes.make_folder(to)
     found = []
     with output.surviving_reader(stdout):
         for source in sources:
@@ -66,7 +66,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
             name = text.clean(source.host or source.folder)
             print(f"{name}: {text.clean(_told(one))}", file=stdout, flush=True)
     failed = gather.failures(found)
-    if len(failed) == len(found):
+    if not any(one.files for one in found):
         raise CollectraceError(f"nothing was gathered: {failed[0].problem}")
     with output.surviving_reader(stdout):
         for line in _completeness(to, [text.clean(one.source.host) for one in failed]):

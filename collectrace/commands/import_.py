@@ -15,7 +15,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TextIO
 
-from collectrace import words
+from collectrace import file_modes, words
 from collectrace.commands import output
 from collectrace.errors import CollectraceError
 from collectrace.printable import clean
@@ -57,11 +57,12 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     target = Path(arguments.output) / run
     if target.exists() and any(target.iterdir()):
         raise CollectraceError(f"{target} is there already; give another --run")
-    target.mkdir(parents=True, exist_ok=True)
+    file_modes.make_folder(target)
     for blob in folder.files:
         path = target / blob.name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(blob.read(0, blob.size))
+        file_modes.make_folder(path.parent)
+        with open(path, "xb", opener=file_modes.opener) as out:
+            out.write(blob.read(0, blob.size))
     ranks = {blob.name.partition(".")[0] for blob in folder.files}
     told = (
         f"{folder.tool} dumps of {words.counted(len(ranks), 'rank')}: {target}/; "

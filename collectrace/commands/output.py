@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
+from collectrace import file_modes
 from collectrace.errors import CollectraceError
 from collectrace.printable import clean
 
@@ -92,7 +94,8 @@ def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> No
             with surviving_reader(stdout):
                 write(stdout)
         elif _is_device(Path(name)):
-            with Path(name).open("w", encoding="utf-8") as out, surviving_reader(out):
+            with os.fdopen(opened(Path(name)), "w", encoding="utf-8") as out, surviving_reader(out):
+                os.set_blocking(out.fileno(), True)
                 write(out)
         else:
             _replace(_through_link(Path(name)), write)
@@ -105,7 +108,7 @@ def _replace(path: Path, write: Callable[[TextIO], object]) -> None:
     # Beside it: only within one file system does a new name replace an old one in one step.
     part = path.with_name(f".collectrace-{os.urandom(4).hex()}.part")
     try:
-        with part.open("xb") as raw:
+        with open(part, "xb", opener=file_modes.opener) as raw:
             if path.exists():
                 part.chmod(path.stat().st_mode)
             with _packed(raw) if path.name.endswith(".gz") else _plain(raw) as out:
@@ -133,6 +136,22 @@ def _packed(raw: BinaryIO) -> Iterator[TextIO]:
         io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8") as out,
     ):
         yield out
+
+
+def opened(path: Path) -> int:
+    """Return a descriptor that writes to the end of a file, a pipe or a device, without waiting.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe that nobody reads.
+
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, file_modes.of_files())
+    except OSError as problem:
+        if problem.errno == errno.ENXIO:
+            raise OSError(problem.errno, "nobody reads from it") from None
+        raise
 
 
 def _is_device(path: Path) -> bool:

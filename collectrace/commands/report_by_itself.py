@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from collectrace import internal
+from collectrace import file_modes, internal
 from collectrace.commands import beside
+from collectrace.config import is_switched_on
 from collectrace.findings import KINDS
 from collectrace.log_folder import LOOK, QUIET, TOLD, look_file
 from collectrace.printable import clean
@@ -43,6 +44,7 @@ _AFTER_PARENT: Final = 5
 def main(argv: Sequence[str]) -> None:
     """Compare, print, and leave the mark that this look is over."""
     began = time.monotonic()
+    file_modes.share(is_switched_on(os.environ, file_modes.VARIABLE))
     name, number, rank, parent, grace, patience = argv
     folder = Path(name)
     screen = beside.be_modest()
@@ -121,7 +123,7 @@ def _head(alignment: Alignment, findings: Sequence[int], folder: Path, rank: int
 def _leave(mark: Path, keys: Sequence[str], read_at: float) -> None:
     """Leave a mark in the folder: when the files were read, and the keys of all errors."""
     with contextlib.suppress(OSError):
-        mark.touch(0o600)
+        mark.touch(file_modes.of_files())
         with contextlib.suppress(OSError):  # the disk is full: that the look is over is known
             mark.write_text("".join(f"{key}\n" for key in keys))
         os.utime(mark, (read_at, read_at))

@@ -73,4 +73,6 @@ def _reader(option: Option) -> Callable[[str], Any]:
 def _shown(default: object) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
+    if isinstance(default, tuple):
+        return "none"
     return f"{default:g}" if isinstance(default, float) else str(default or "none")

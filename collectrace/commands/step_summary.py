@@ -51,11 +51,5 @@ def _append(alignment: Alignment, file: Path) -> None:
     markdown.write(alignment, page)
     text = page.getvalue()
     if len(text.encode(errors="replace")) <= _MOST:
-        with os.fdopen(_opened(file), "a", encoding="utf-8", errors="replace") as out:
+        with os.fdopen(output.opened(file), "a", encoding="utf-8", errors="replace") as out:
             out.write(text + "\n")
-
-
-def _opened(file: Path) -> int:
-    """Return a descriptor of the file, to append; raise OSError for a pipe that nobody reads."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.open(file, flags, 0o666)

@@ -26,6 +26,7 @@ from collectrace.foreign.errors import NotReadable
 from collectrace.foreign.formats import Format
 from collectrace.foreign.plain_pickle import MOST_BYTES
 from collectrace.foreign.trace import Origin, Trace
+from collectrace.log_folder import Blob
 
 EARLIER: Final = "earlier"
 """The folder, and so the run, of dumps that an earlier attempt left."""
@@ -44,23 +45,12 @@ Take = Callable[[str, bytes], None]
 """Given the name of a segment of a rank file and its bytes, rank by rank."""
 
 
-class Found(Protocol):
+class Found(Blob, Protocol):
     """A file that may be another tool's."""
-
-    @property
-    def name(self) -> str:
-        """Path relative to the folder, with ``/``."""
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
 
     @property
     def written(self) -> int | None:
         """When it was last written to, ns since 1970; None: that is not known."""
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` .. ``stop - 1``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +137,6 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
             f"left out as well: {words.counted(len(problems) - _MOST_TOLD, 'more file')}"
         )
     return found
-
-
-class Blob(Protocol):
-    """As ``Found``, of which it is not known when it was written."""
-
-    @property
-    def name(self) -> str:
-        """See :class:`Found`."""
-
-    @property
-    def size(self) -> int:
-        """See :class:`Found`."""
-
-    def read(self, start: int, stop: int) -> bytes:
-        """See :class:`Found`."""
 
 
 def read_one(file: Blob, rank: int) -> Trace:

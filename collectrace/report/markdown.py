@@ -42,7 +42,7 @@ _UTF: Final = "utf-8"
 
 def escaped(log: str) -> str:
     """Text as Markdown that shows it and does nothing, on a line of its own or within one."""
-    return _escaped(text.clean(log).lstrip())
+    return _escaped(text.clean(log).strip())
 
 
 def _escaped(line: str) -> str:
@@ -55,7 +55,7 @@ def _escaped(line: str) -> str:
 
 def sentence(log: str) -> str:
     """Text as :func:`escaped` returns it, in which a quotation of the program is code."""
-    parts = text.pieces(text.clean(log).lstrip())
+    parts = text.pieces(text.clean(log).strip())
     quotations = iter([part for is_code, part in parts if is_code])
     line = _escaped("".join(_PLACE if is_code else part for is_code, part in parts))
     return re.sub(_PLACE, lambda _: f"`{next(quotations)}`", line)

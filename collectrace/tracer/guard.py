@@ -69,15 +69,20 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
     """
 
     def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        original = _Original(wrapped)
+        original: _Original | None = None
         try:
+            original = _Original(wrapped)
             return handler(original, instance, args, kwargs)
         except BaseException as problem:
-            if problem is original.error or not is_a(problem, Exception) or is_users(problem):
-                # The exception holds this frame, and so must not be held by it.
-                original.error = None
+            is_its_own = original is not None and problem is original.error
+            if is_its_own or not is_a(problem, Exception) or is_users(problem):
+                if original is not None:
+                    # The exception holds this frame, and so must not be held by it.
+                    original.error = None
                 raise
             failed(problem, f"following {name}")
+        if original is None:
+            return wrapped(*args, **kwargs)
         if original.error is not None:
             try:
                 raise original.error

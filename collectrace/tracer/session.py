@@ -8,6 +8,7 @@ run's id, through the store that they met at.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import secrets
@@ -15,7 +16,7 @@ import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
@@ -25,6 +26,7 @@ from collectrace.config import OFF, Config
 from collectrace.errors import DivergenceError
 from collectrace.exchange import Announced, Verdict
 from collectrace.log_folder import PENDING, STAMP, rank_file
+from collectrace.tracer.guard import contained
 from collectrace.tracer.life import own_process, run_folder
 from collectrace.tracer.life.exit_hooks import ExitHooks
 from collectrace.tracer.life.reporter import Reporter
@@ -32,11 +34,15 @@ from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.online.member import Member, endpoint
 from collectrace.tracer.record import groups, native
+from collectrace.tracer.record.lines import encode
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.values.value_records import ValueRecords
+
+_MOST_EARLY: Final = 10
+"""Failures before a run that are remembered."""
 
 
 class Session:
@@ -71,6 +77,8 @@ class Session:
         self.unfamiliar = records.Unfamiliar()
         """What of this torch is not known."""
         self.exit_hooks = ExitHooks(self)
+        self._early: list[tuple[Exception, str]] = []
+        """Failures of the tracer's own since the last run, and what it was doing."""
         self._finished = False
         """The end of the run's record has begun: nothing begins it again."""
         self._is_fork = False
@@ -89,10 +97,12 @@ class Session:
     def count_failure(self, problem: Exception, doing: str) -> None:
         """Count a failure of the tracer's own, see :meth:`Recorder.count_failure`.
 
-        Without a run there is nothing to count it in.
+        Without a run it is counted in the next one.
         """
         if self.recorder is not None:
             self.recorder.count_failure(problem, doing)
+        elif len(self._early) < _MOST_EARLY:
+            self._early.append((problem.with_traceback(None), doing))
 
     def not_found(self, where: str) -> None:
         """Take note that every torch known so far has this function, and this one has not."""
@@ -139,6 +149,9 @@ class Session:
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._member = self._watchdog = self.values = self._reporter = None
+        early, self._early = self._early, []
+        for problem, doing in early:
+            self.recorder.count_failure(problem, doing)
         return self.recorder
 
     def _begin_at_end(self, last: records.Exit) -> Recorder | None:
@@ -217,7 +230,7 @@ class Session:
                 self._watchdog.write_blind_spots()
                 self._watchdog.arm(self._stack_dumps)
         except OSError as problem:
-            recorder.count_failure(problem, "preparing for a crash")
+            recorder.count_beside(problem, "preparing for a crash")
         self._take_part(store)
         self._report_by_itself()
         if rank == 0:
@@ -268,15 +281,20 @@ class Session:
         try:
             self._end(recorder, last)
         except Exception as problem:
-            recorder.count_failure(problem, "ending the record")
+            recorder.count_beside(problem, "ending the record")
+            with contextlib.suppress(Exception):
+                recorder.end(last)  # without it, the rank would seem to have been killed
         finally:
             recorder.active = False
-            recorder.writer.close()
-            recorder.book.forget_all()
-            recorder.works.forget_all()
             self.recorder = None
-            if self._member is not None:
-                self._member.leave(failed=last.reason == "exception" and not last.is_interrupt)
+            doing = "ending the record"
+            with contained(recorder.count_beside, doing), contextlib.ExitStack() as rest:
+                rest.callback(recorder.writer.close)
+                rest.callback(recorder.book.forget_all)
+                rest.callback(recorder.works.forget_all)
+                if self._member is not None:
+                    has_failed = last.reason == "exception" and not last.is_interrupt
+                    rest.callback(self._member.leave, failed=has_failed)
 
     def explain(self, last: records.Exit) -> bool:
         """The record has ended: have the ranks compared if an exception was why."""
@@ -391,11 +409,11 @@ class Session:
 
     def _preamble(self, segment: int) -> bytes:
         """The first lines of a segment: header, groups, and where the streams stand."""
-        lines = [records.encode(self._header(segment))]
+        lines = [encode(self._header(segment))]
         recorder = self.recorder
         if recorder is not None:
             if segment or recorder.calls:
-                lines += [records.encode(g.record) for g in list(recorder.book.states.values())]
+                lines += [encode(g.record) for g in list(recorder.book.states.values())]
             lines += recorder.head()
         return b"".join(lines)
 
@@ -410,5 +428,6 @@ class Session:
             keep_runs=self.config.keep_runs,
             code=self.code.name,
             inode=self.recorder.writer.inode if self.recorder is not None else None,
+            omitted=list(self.config.omitted) or None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )

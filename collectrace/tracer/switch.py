@@ -5,24 +5,26 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection
+from contextlib import ExitStack
+from typing import Final
 
 import torch.distributed as dist
 
-from collectrace import records
+from collectrace import file_modes, records
 from collectrace.config import Config, mistyped
 from collectrace.tracer.life import children
 from collectrace.tracer.patches import patching, python_groups, reduce_ops, steps
 from collectrace.tracer.patches.targets import TARGETS
-from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record import lines, scopes, sites
 from collectrace.tracer.session import Session
 from collectrace.tracer.tap import wire
-from collectrace.tracer.tap.wire import Undo
+from collectrace.tracer.user_objects import traceback_of
 
 log = logging.getLogger("collectrace")
 
 _session: Session | None = None
-_undos: list[Undo] = []
-"""Of what is installed, in that order."""
+_undos: Final = ExitStack()
+"""Takes off what is installed, the latest first, whatever fails of it."""
 
 
 def current() -> Session | None:
@@ -45,12 +47,14 @@ def enable(config: Config, asked: Collection[str] = ()) -> None:
         for sentence in mistyped(os.environ):
             log.warning("collectrace: %s", sentence)
     sites.have_libraries(config.library)
+    lines.omit(config.omitted)
+    file_modes.share(config.shared)
     session = Session(config)
     try:
         _install(session)
     except BaseException:
         session.live = False
-        _take_off()
+        _undos.close()
         raise
     if dist.is_initialized():
         try:
@@ -73,13 +77,13 @@ def _say_ignored(current: Config, wanted: Config, asked: Collection[str]) -> Non
 def _install(session: Session) -> None:
     session.unfamiliar.ops = wire.guessed()
     session.targets, undo = patching.install(TARGETS, session)
-    _undos.append(undo)
-    _undos.append(reduce_ops.install())
-    _undos.append(wire.install(session))
-    _undos.append(python_groups.install(session))
-    _undos.append(steps.install(session))
-    _undos.append(session.exit_hooks.install())
-    _undos.append(children.install(session.config))
+    _undos.callback(undo)
+    _undos.callback(reduce_ops.install())
+    _undos.callback(wire.install(session))
+    _undos.callback(python_groups.install(session))
+    _undos.callback(steps.install(session))
+    _undos.callback(session.exit_hooks.install())
+    _undos.callback(children.install(session.config))
 
 
 def step() -> None:
@@ -97,17 +101,14 @@ def disable(problem: BaseException | None = None) -> None:
     session, _session = _session, None
     if session is None:
         return
-    if problem is not None:
-        session.exit_hooks.note_exception(problem, problem.__traceback__)
-        session.exit_hooks.at_end()
-    session.finish(records.Exit(reason="disabled"))
-    session.live = False
-    _take_off()
-
-
-def _take_off() -> None:
-    while _undos:
-        _undos.pop()()
+    try:
+        if problem is not None:
+            session.exit_hooks.note_exception(problem, traceback_of(problem))
+            session.exit_hooks.at_end()
+        session.finish(records.Exit(reason="disabled"))
+    finally:
+        session.live = False
+        _undos.close()
 
 
 def _after_fork() -> None:

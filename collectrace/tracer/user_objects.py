@@ -6,10 +6,12 @@ A metaclass can have a ``__name__`` of its own, an exception a ``__traceback__``
 
 from __future__ import annotations
 
+import weakref
 from types import TracebackType
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, Generic, TypeGuard, TypeVar
 
 _Kind = TypeVar("_Kind")
+_Value = TypeVar("_Value")
 
 _LONGEST_NAME: Final = 1000
 """Characters of the name of a type."""
@@ -68,3 +70,32 @@ def arguments_of(problem: BaseException) -> tuple[Any, ...]:
     """Return what an exception was made from."""
     found: tuple[Any, ...] = _arguments_of(problem)
     return found
+
+
+class ByObject(Generic[_Value]):
+    """What is known of objects that live, by which object it is.
+
+    ``weakref.WeakKeyDictionary`` asks them for their hash, and whether they are equal.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], _Value]] = {}
+
+    def get(self, thing: object) -> _Value | None:
+        """Return what is known of an object; None if nothing."""
+        found = self._known.get(id(thing))
+        return None if found is None else found[1]
+
+    def __setitem__(self, thing: object, value: _Value) -> None:
+        """Note something of an object, which must be one that weak references can refer to."""
+        known, key = self._known, id(thing)
+        # No other gets its id before this has run.
+        known[key] = weakref.ref(thing, lambda _: known.pop(key, None)), value
+
+    def references(self) -> list[weakref.ref[Any]]:
+        """Return a reference to each, in the order in which they came to be known."""
+        return [reference for reference, _ in list(self._known.values())]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._known.clear()

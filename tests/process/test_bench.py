@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.real_ranks import ROOT
+from tests.support import tool
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_costs_stay_within_generous_bounds(tmp_path: Path) -> None:
     told = tmp_path / "costs.json"
-    ended = subprocess.run(
-        [sys.executable, "tools/bench_record.py", "--quick", "--only", "abcde", "--json", told],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert told.exists(), ended.stdout
+    status, printed = tool.run("bench_record", "--quick", "--only", "abcde", "--json", told)
+    assert told.exists(), printed
     parts: dict[str, dict[str, Any]] = {p["letter"]: p for p in json.loads(told.read_text())}
     claims = [claim for part in parts.values() for claim in part["claims"]]
-    assert ended.returncode == (0 if all(c["holds"] for c in claims) else 1)
+    assert status == (0 if all(c["holds"] for c in claims) else 1)
     verdicts = ["holds" if c["holds"] else "does not hold" for c in claims]
-    printed = [line for line in ended.stdout.splitlines() if "=>" in line]
-    assert [line.rpartition(", ")[2] for line in printed] == verdicts
+    told_claims = [line for line in printed.splitlines() if "=>" in line]
+    assert [line.rpartition(", ")[2] for line in told_claims] == verdicts
     figures = {letter: part["figures"] for letter, part in parts.items()}
     assert 1 < figures["a"]["ratio"] < 3
     assert figures["b"]["bill_percent"] < 15

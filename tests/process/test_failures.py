@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import pkgutil
 import re
 import signal
 import threading
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -16,16 +13,12 @@ from unittest import mock
 import pytest
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import collectrace
 from collectrace.records import Exit
 from collectrace.tracer.switch import current
-from tests.process.test_python_groups import through
-from tests.support import trainings
 from tests.support.real_ranks import Ranks, read_log
+from tests.support.sweep import work
 
 IN_PYTHON: Final = {"COLLECTRACE_NATIVE": "0"}
 """What is made to fail are functions in Python, which the code in C does without."""
@@ -33,47 +26,6 @@ IN_PYTHON: Final = {"COLLECTRACE_NATIVE": "0"}
 
 class Injected(Exception):
     """Of the test."""
-
-
-def work() -> Any:
-    """A bit of everything that is patched; what it came to."""
-    rank = dist.get_rank()
-    group, inner = through()
-    dist.all_reduce(torch.ones(2), group=group)
-    results: list[Any] = []
-    data = TensorDataset(torch.arange(12.0).reshape(6, 2))
-    sampler: Any = DistributedSampler(data, shuffle=True)
-    torch.manual_seed(0)
-    model = DistributedDataParallel(nn.Linear(2, 1))
-    model.register_comm_hook(Counter(), trainings.own_hook)
-    for epoch in range(2):
-        sampler.set_epoch(epoch)
-        with model.join():
-            for (batch,) in DataLoader(data, batch_size=1 + rank, sampler=sampler):
-                model(batch).sum().backward()
-        with model.no_sync():
-            model(torch.ones(1, 2)).sum().backward()
-    with contextlib.suppress(RuntimeError):
-        torch.accelerator.synchronize()
-    x = torch.full((3,), float(rank))
-    pending = dist.all_reduce(x, async_op=True)
-    assert pending is not None
-    pending.wait()
-    objects: list[Any] = [None, None]
-    dist.all_gather_object(objects, rank, group=inner)
-    send = dist.isend(x, 1 - rank)
-    dist.recv(x, 1 - rank)
-    assert send is not None
-    send.wait()
-    try:
-        dist.broadcast(x, 7)
-    except RuntimeError as problem:
-        results.append(str(problem))
-    with ThreadPoolExecutor(1) as executor:
-        executor.submit(dist.all_reduce, x).result()
-    dist.barrier()
-    dist.destroy_process_group(group)
-    return [*results, x.tolist(), objects, trainings.state(model)]
 
 
 # -- whatever fails -------------------------------------------------------------------------

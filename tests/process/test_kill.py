@@ -15,6 +15,7 @@ import torch.distributed as dist
 from collectrace.align import align
 from collectrace.errors import DamagedRecord
 from collectrace.records import Call, Record, decode
+from tests.support import kills
 from tests.support.real_ranks import Ran, Ranks
 
 ROUNDS = 400
@@ -97,3 +98,20 @@ def test_killed_at_a_random_moment(ranks: Ranks, tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_killed_at_a_hundred_moments(ranks: Ranks, tmp_path: Path) -> None:
     kill_often(ranks, tmp_path, 100)
+
+
+def kill_through_life(ranks: Ranks, tmp_path: Path, times: int) -> None:
+    chance = random.Random(times)
+    found = [kills.kill_once(ranks, tmp_path / f"life{n}", chance) for n in range(times)]
+    assert [one.problems for one in found if one.problems] == []
+    assert len({one.calls for one in found}) > times // 4, "they were killed at different moments"
+
+
+def test_killed_at_any_moment_of_its_life(ranks: Ranks, tmp_path: Path) -> None:
+    kill_through_life(ranks, tmp_path, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_killed_at_two_hundred_moments_of_its_life(ranks: Ranks, tmp_path: Path) -> None:
+    kill_through_life(ranks, tmp_path, 200)

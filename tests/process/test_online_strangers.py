@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from collectrace import exchange
-from collectrace.exchange import Announced, Ask, Keys, Listing, Turn, Verdict
+from collectrace.exchange import Announced, Ask, Keys, Left, Listing, Turn, Verdict
 from collectrace.job_store import JobStore, StoreError
 from collectrace.log_folder import is_source
 from tests.process.test_online import BEGIN, heads
@@ -26,9 +26,11 @@ pytestmark = pytest.mark.slow
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202eevil\nTraceback"
 
+BOMB = zlib.compress(bytes(64 << 20), 9)
+
 RAW = [
     b"", b"\0", b"\xff" * 100, b"[" * 60_000, b"{}", b"null", b"1\n", b"9" * 5000,
-    b"1\n" + zlib.compress(bytes(64 << 20), 9), b"x" * (2 << 20), b"-1 -1 -1",
+    b"1\n" + BOMB, b"x" * (2 << 20), b"-1 -1 -1",
     b"999999999999999999 1 1", b"5 12345 67890", b'{"heartbeat":1' + b"0" * 400 + b"}",
 ]  # fmt: skip
 
@@ -47,7 +49,21 @@ MESSAGES: list[Any] = [
 
 def values(rank: int) -> list[bytes]:
     listing = exchange.pack(1, exchange.encode(Listing((f"rank{rank:05d}.jsonl",), (BIG,))))
-    return [*RAW, *map(exchange.encode, MESSAGES), listing]
+    return [*RAW, *map(exchange.encode, MESSAGES), listing, *left(rank)]
+
+
+def left(rank: int) -> list[bytes]:
+    """What a rank might have left when it ended, and what none would."""
+    name = f"rank{rank:05d}.jsonl"
+    made_up = exchange.pack_left(
+        Left("20260101-000000-abcdef", (name,), (9,), (0,), (0,), (9,)), [b'{"kind":"']
+    )
+    outside = exchange.pack_left(
+        Left("x", (f"../../{ESCAPES}", "/etc/passwd"), (3, BIG), (0, 1), (0, BIG), (3, 3)),
+        [b"abc", b"def"],
+    )
+    unfit = Left("x", (name,), (BIG,), (0, -1), (-BIG, BIG), (BIG, -BIG))
+    return [made_up, outside, exchange.encode(unfit) + b"\n" + BOMB]
 
 
 @contextmanager
@@ -64,7 +80,7 @@ def stranger(ranks: Apart, run: str, seed: int) -> Iterator[threading.Event]:
             rank, turn = chance.randrange(ranks.world), chance.choice([1, 1, 2, 3, 4])
             some = [
                 exchange.ANNOUNCED, keys.turn, keys.card(turn, rank), keys.ask(turn, rank),
-                keys.answer(turn, rank), keys.verdict(turn), *positions,
+                keys.answer(turn, rank), keys.verdict(turn), keys.left(rank), *positions,
             ]  # fmt: skip
             with suppress(StoreError):
                 store = store or JobStore("127.0.0.1", ranks.port, 5.0)

@@ -22,7 +22,6 @@ Files = Mapping[str, bytes]
 
 _SEQ: Final = re.compile(rb'"seq":(\d+)')
 _CALL: Final = b'{"kind":"call"'
-_UNCOVERED: Final = (b'"kind":"group"', b'"kind":"answer"', b'"op":"send"', b'"op":"recv"')
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,6 @@ class Mutation:
     """The line, from 0."""
     data: bytes
     """What the file holds then."""
-    line: bytes = b""
-    """What the line was before."""
-
-    @property
-    def forges(self) -> bool:
-        """Whether it may change what no digest covers: messages, and the members of groups."""
-        return self.what == "damage" and any(word in self.line for word in _UNCOVERED)
-
-    @property
-    def ends_early(self) -> bool:
-        """Whether the file ends as that of a process that was killed before."""
-        return self.what.startswith("cut tail") or self.what == "delete to the end"
 
 
 def aligned(files: Files, *, full: bool = True) -> Alignment:
@@ -275,7 +262,7 @@ def mutations(data: bytes, random_: random.Random) -> Iterator[Mutation]:
             where = random_.randrange(len(line))
             byte = random_.choice(b'abcdz019,:"{}[] \xff')
             damaged = line[:where] + bytes([byte]) + line[where + 1 :]
-            yield Mutation("damage", n, at(n, damaged), line)
+            yield Mutation("damage", n, at(n, damaged))
         yield Mutation("tear", n, at(n, line[: random_.randrange(len(line))]))
         yield Mutation("duplicate", n, at(n, line, line))
         yield Mutation("elsewhere too", n, joined([*lines, line]))
@@ -328,24 +315,3 @@ def everywhere(sample: Sample) -> Iterator[tuple[str, Mutation, dict[str, bytes]
             for name, data in files.items()
         }
         yield "all", Mutation("all newer, on all ranks", 0, new), harmed
-
-
-# -- answers ---------------------------------------------------------------------------------------
-
-
-def wrong(sample: Sample, mutation: Mutation, alignment: Alignment) -> str | None:
-    """Why an answer about a harmed sample is wrong; None: it is not.
-
-    What a mutation forges, and the end of a process that may have been killed, is taken for real.
-    """
-    errors = [finding for finding in alignment.findings if finding.severity == "error"]
-    if sample.guilty is None and mutation.forges:
-        return None
-    if sample.guilty is None:
-        return f"error in a healthy run: {errors[0].kind}" if errors else None
-    if alignment.status == "aligned":
-        return "aligned over a difference"
-    blamed = {rank for finding in errors for rank in finding.suspects} - sample.guilty
-    if mutation.forges or mutation.ends_early:
-        return None
-    return f"blames rank {sorted(blamed)}" if blamed else None

@@ -40,6 +40,8 @@ TEXTS = [
     ("values", "1", "on"),
     ("values", "0", "off"),
     ("values", "no", "off"),
+    ("omit", "paths, Arguments", ("arguments", "paths")),
+    ("shared", "1", True),
     ("announce", "0", False),
     ("native", "0", False),
     ("report", "0", False),
@@ -51,7 +53,7 @@ TEXTS = [
 ]
 """Options, what each may be given as, and what that means."""
 
-FLAGS = ("announce", "native", "report", "online")
+FLAGS = ("shared", "announce", "native", "report", "online")
 """On the command line these have no value."""
 
 WRONG = [
@@ -68,6 +70,8 @@ WRONG = [
     ("stall_after", "1e300", "a number of seconds above 0"),
     ("sources", "2", "full, lines or off"),
     ("values", "some", "on, all or off"),
+    ("omit", "path", "a list of arguments, paths, source, values"),
+    ("shared", "group", "0 or 1"),
     ("announce", "2", "0 or 1"),
     ("online", "maybe", "0 or 1"),
     ("on_divergence", "stop", "report, raise or exit"),
@@ -83,7 +87,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
-        sources="full", values="on", library=(), announce=True, keep_runs=20,
+        sources="full", values="on", omit=(), shared=False, library=(), announce=True, keep_runs=20,
         report=True, native=True,
     )  # fmt: skip
 
@@ -120,11 +124,25 @@ def test_an_option_takes_the_same_forms_everywhere(
     [("max_bytes", 1e9, 10**9), ("heartbeat", 5, 5.0), ("announce", 0, False),
      ("online", True, True), ("library", ["/a b", Path("/c:d")], (Path("/a b"), Path("/c:d"))),
      ("library", Path("/a:b"), (Path("/a:b"),)), ("values", False, "off"), ("values", True, "on"),
-     ("sources", 1, "full"), ("sources", False, "off")],
+     ("sources", 1, "full"), ("sources", False, "off"),
+     ("omit", ["values", "source"], ("source", "values"))],
 )  # fmt: skip
 def test_an_argument_may_be_a_value(name: str, given: object, value: object) -> None:
     found = getattr(Config.from_environment(**{name: given}), name)
     assert (found, type(found)) == (value, type(getattr(Config(), name)))
+
+
+def test_what_is_left_out_is_known_however_it_was_asked_for() -> None:
+    config = Config.from_environment(omit="source,paths", values="off")
+    assert (config.sources, config.values) == ("off", "off")
+    assert config.omitted == ("paths", "source", "values")
+
+
+def test_a_child_leaves_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config.from_environment(omit="source,paths", shared=True)
+    for name, value in config.to_environment().items():
+        monkeypatch.setenv(name, value)
+    assert Config.from_environment() == config.absolute()
 
 
 def test_flags_of_the_command_line() -> None:

@@ -156,3 +156,9 @@ def test_names_stay_below_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     for host in ("..", "a/../b", "../x"):
         assert os.sep not in gather.Source(host, "x").name
         assert gather.Source(host, "x").name not in ("..", ".", "")
+
+
+def test_what_is_gathered_is_its_owners(hosts: dict[str, Path], tmp_path: Path) -> None:
+    gather.gather(gather.Source("node1", str(hosts["node1"])), tmp_path / "all", HERE)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "all" / "node1").rglob("*")}
+    assert modes == {0o600, 0o700}

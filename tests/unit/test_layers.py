@@ -21,16 +21,17 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
     {"commands", "testing", "autoload", "debug"},
-    {"", "launch", "gather", "schema", "tracer", "align", "report", "doctor"},
+    {"", "launch", "gather", "redact", "schema", "tracer", "align", "report", "doctor"},
     {"foreign"},
     {"ras"},
     {"words", "chain", "views", "internal"},
-    {"signature", "findings"},
+    {"signature", "findings", "privacy"},
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
     {"tabular"},
     {
         "ops",
+        "archives",
         "errors",
         "dumps",
         "version",
@@ -39,6 +40,7 @@ FLOORS = (
         "printable",
         "job_store",
         "source_text",
+        "file_modes",
     },
 )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from collectrace.align.alignment import align
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.hosts import hosts_missing
-from collectrace.align.reading.run_reader import run_names
+from collectrace.align.reading.run_reader import each_run
 from collectrace.errors import LogError
 from collectrace.findings import Alignment
 from collectrace.views import RunRow
@@ -22,9 +22,9 @@ def list_runs(path: str | os.PathLike[str]) -> Iterator[RunRow]:
         LogError: there is nothing that can be used.
 
     """
-    for run in run_names(path):
+    for run, folder in each_run(path):
         try:
-            yield row(align(path, run=run))
+            yield row(align(folder, run=run))
         except LogError as problem:
             yield RunRow(run=run, verdict="unreadable", headline=str(problem))
 

@@ -5,7 +5,7 @@ What it means
     have their gradients, a sharded model reduces the gradients of a module when they have come, and
     the backward of an autograd function makes its collectives when it runs. On a rank whose loss
     leaves a term out, or has new zeros in its place, none of that happens: the rank goes on, and
-    the others wait. So it is for a sharded model's module whose parameters are frozen there.
+    the others wait. So it does if the parameters of a sharded model's module are frozen there.
 
 Example
     ::
@@ -45,6 +45,14 @@ _RUNS: Final[dict[Of, str]] = {
     "function": "autograd runs {function}() only if the loss was computed from its forward's "
     "output.",
     "module": "A sharded model reduces the gradients of a module only if they come.",
+}
+_LACKS: Final = (
+    "what it needs took no part in the loss: it was cut out of the graph of backward(){line}"
+)
+_WHY: Final[dict[Of, str]] = {
+    "bucket": _LACKS,
+    "function": _LACKS,
+    "module": "none came{line}: its parameters are frozen there, or took no part in the loss",
 }
 _ZERO: Final = (
     "Let what is computed there take part in the loss on every rank, times zero where it is not "
@@ -87,9 +95,10 @@ def find(situation: Situation) -> Left | None:
         is_own = function and backwards.autograd_function(situation.case, gone.stack) != function
         if call is not None and is_user(call) and is_own and situation.decisions and not is_decided:
             return Left("function", maker, gone, call, function)
-        is_bucket = call is not None and roles.of(call.role).is_bucket
-        is_module = call is not None and call.role in sharded.REDUCES
-        if call is None or not (is_bucket or is_module) or call.role.startswith("join."):
+        if call is None or call.role.startswith("join."):
+            continue
+        is_module = call.role in sharded.REDUCES
+        if not is_module and not roles.of(call.role).is_bucket:
             continue
         if gone.call is not None and roles.of(gone.call.role).in_backward:
             continue
@@ -129,21 +138,16 @@ def words(situation: Situation, found: Left) -> Words:
     """Return the words for what took no part in the loss."""
     maker, gone = found.maker, found.gone
     runs = [f for f in maker.stack if backwards.runs_backward(situation.case, f)]
-    where = phrases.line(chains.site(runs[0]) if runs else found.call.site)
+    line = phrases.line(chains.site(runs[0]) if runs else found.call.site)
     inside = f" in {found.function}()" if found.function else ""
     beyond = f" to {phrases.call(gone.call)}" if gone.call is not None else ""
     is_past = gone.call is None or not roles.of(gone.call.role).in_backward
     what = "send a gradient bucket in" if found.of == "bucket" else "issue"
-    why = (
-        f"what it needs took no part in the loss: it was cut out of the graph of backward(){where}"
-    )
-    if found.of == "module":
-        why = f"none came{where}: its parameters are frozen there, or took no part in the loss"
     return Words(
         f"{gone.who} did not {what} {phrases.call(found.call)}{inside}, {maker.who} did",
         (
             _RUNS[found.of].format(function=found.function),
-            f"On {gone.who} {why}.",
+            f"On {gone.who} {_WHY[found.of].format(line=line)}.",
             *((f"{text.upper(gone.who)} had gone on{beyond} without it.",) if is_past else ()),
         ),
         _FIXES[found.of],

@@ -26,6 +26,8 @@ from collectrace.align.causes import collectives, phrases, waited_for
 from collectrace.align.causes.ct901_consequence import place
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import KINDS, Kind
 
 _LOOK: Final[dict[Kind, str]] = {
@@ -62,8 +64,15 @@ def words(situation: Situation, found: Kind) -> Words:
     return Words(
         phrases.fitting(headline, f"{KINDS[found].meaning}"),
         (
-            f"The ranks agree up to {place(candidate)}.",
+            _difference(candidate),
             "The logs do not show which statement led them apart.",
         ),
         (_LOOK.get(found, _OTHERS),),
     )
+
+
+def _difference(candidate: Candidate) -> str:
+    source, where = candidate.source, place(candidate)
+    if isinstance(source, Divergence) and source.gap is not None:
+        return f"The first difference that the logs show is at {where}."
+    return f"The ranks agree up to {where}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
 from collectrace import words
@@ -39,18 +38,8 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     more = [(one, fix(situation, one)) for one in others if form(one) != form(chosen)]
     return (
         first,
-        *_own_group(situation, chosen),
         *(f"If {quoted(o)} decided: {words.lower(said)}" for o, said in more if said != first),
     )
-
-
-def _own_group(situation: Situation, decision: Decision) -> Iterator[str]:
-    """Return that a call may be meant for a group that has just the ranks that made it."""
-    groups = situation.case.comparison.groups.values()
-    for side, call in structure.around(situation, decision).inside[:1]:
-        if len(side.ranks) > 1 and any({*info.ranks} == {*side.ranks} for info in groups):
-            who = words.ranks(side.ranks)
-            yield f"Or pass the group of {who} to {phrases.call(call)}, if it is for them alone."
 
 
 def fix(situation: Situation, decision: Decision) -> str:

@@ -220,26 +220,24 @@ def _callers(
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
         if scope not in scopes or mark.what == "decision":
             continue
+        own = tuple(frame.text for frame in mark.stack)
+        variants = case.evidence.source_files.libraries(mark.ranks[0]).get(own, ())
+        lines = next(iter(variants), ()) if len(variants) == 1 else ()
         first = scopes.index(scope) + 1
         hidden: list[str] = []
         for n in range(first, len(scopes) + 1):
-            hidden += _libraries(case, mark, n)
+            hidden += _between(lines, n) if n < len(own) else []
             if n == len(scopes) or scopes[n] in shown:
                 break
-            hidden.append(mark.stack[n].text)
+            hidden.append(own[n])
         return tuple(reversed(hidden))
     return ()
 
 
-def _libraries(case: Case, mark: Mark, inside: int) -> list[str]:
+def _between(lines: Sequence[str], inside: int) -> list[str]:
     """Return the first and the last frame of libraries between two frames of a stack.
 
-    ``inside``: how many of the user's frames they called.
+    ``lines``: as a stack record has them; ``inside``: how many of the user's frames they called.
     """
-    own = tuple(frame.text for frame in mark.stack)
-    variants = case.evidence.source_files.libraries(mark.ranks[0]).get(own, ())
-    if inside == len(own) or len(variants) != 1:
-        return []
-    [lines] = variants
     between = [line.partition(" ")[2] for line in lines if line.startswith(f"{inside} ")]
     return list(dict.fromkeys([*between[:1], *between[-1:]]))

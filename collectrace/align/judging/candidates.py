@@ -30,6 +30,8 @@ def candidates(case: Case) -> list[Candidate]:
     """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, incomplete rows."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
+    streams = {edge.waiting.stream for edge in absorbed}
+    ranks = {rank for edge in absorbed for rank in _ranks(edge)}
     in_making = {edge.waiting.group for edge in absorbed if edge.waiting.is_creation}
     found = [
         _of_conflict(case, conflict)
@@ -40,17 +42,18 @@ def candidates(case: Case) -> list[Candidate]:
     found += [
         _of_row(case, row)
         for row in case.comparison.divergences
-        if not _is_empty(row) and not _absorbs(absorbed, row)
+        if not _is_empty(row) and not (row.stream in streams and _is_absence_of(ranks, row))
     ]
     found += [_of_row(case, row, is_warning=True) for row in _warnings(case)]
     lost = undelivered(case)
     found += [_of_channel(case, issue) for issue in lost]
     after = {issue.channel for issue in lost}
+    circling = {edge.waiting.channel for edge in absorbed}
     found += [
         _of_channel(case, issue)
         for issue in case.comparison.channels
         if (issue.attribute != "absent" or issue.channel not in after)
-        and not any(edge.waiting.channel == issue.channel for edge in absorbed)
+        and issue.channel not in circling
     ]
     found += [_of_cycle(case, cycle) for cycle in circles]
     spoken_for = {edge.waiting.stream for edge in absorbed if edge.queued}
@@ -89,13 +92,10 @@ def _warnings(case: Case) -> list[Divergence]:
     return list(first.values())
 
 
-def _absorbs(absorbed: set[Edge], row: Divergence) -> bool:
-    """Whether a row is an absence that edges of a cycle tell already, of all its absent ranks."""
-    if row.attribute != "absent":
-        return False
-    mine = [edge for edge in absorbed if edge.waiting.stream == row.stream]
+def _is_absence_of(ranks: set[int], row: Divergence) -> bool:
+    """Whether a row is an absence of none but these ranks: edges of a cycle tell it already."""
     absent = {rank for rank, call in row.calls.items() if call is None}
-    return bool(mine) and absent <= {rank for edge in absorbed for rank in _ranks(edge)}
+    return row.attribute == "absent" and absent <= ranks
 
 
 def _ranks(edge: Edge) -> tuple[int, int]:
@@ -191,7 +191,7 @@ def deadlocks(case: Case) -> list[Cycle]:
     def is_clean(edge: Edge, cycle: Cycle) -> bool:
         w = edge.waiting
         key = w.channel or w.stream
-        if is_of_groups(case, cycle) or w.what == HOST:
+        if w.what == HOST:
             return True
         if key is None or w.group in disputed or key in numbered:
             return False
@@ -201,7 +201,11 @@ def deadlocks(case: Case) -> list[Cycle]:
         row = edge.row if edge.row is not None else w.seq or 0
         return (key not in first or row < first[key]) and _is_lasting(case, edge)
 
-    return [cycle for cycle in cycles(case.graph) if all(is_clean(e, cycle) for e in cycle)]
+    return [
+        cycle
+        for cycle in cycles(case.graph)
+        if is_of_groups(case, cycle) or all(is_clean(e, cycle) for e in cycle)
+    ]
 
 
 def is_of_groups(case: Case, cycle: Cycle) -> bool:

@@ -30,11 +30,11 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
-from collectrace.findings import Side, State
+from collectrace.findings import Kind, Side, State
 from collectrace.internal import Faults
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call, Done, Group, backend_for
-from collectrace.signature import difference
+from collectrace.signature import difference, wire_text
 
 Answer = TypeVar("Answer")
 Subject = TypeVar("Subject", bound=Hashable)
@@ -49,6 +49,8 @@ class Case:
     standings: Mapping[int, Standing]
     answers: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
     """What was worked out before: see :func:`once`."""
+    left_out: Counter[Kind] = field(default_factory=Counter, compare=False, repr=False)
+    """How many candidates and findings are not told, as there are too many of their kind."""
     faults: Faults = field(default_factory=Faults, compare=False, repr=False)
     """Internal errors that cost a part of the answer."""
 
@@ -191,10 +193,14 @@ class Case:
         bad = {rank for pair in source.bad_pairs for rank in pair}
         ways = self._ways(source) if source.swapped else {}
         sides: list[tuple[Call, list[int]]] = []
+        alike: dict[Hashable, list[int]] = {}
+        """By look, the sides of such calls; None: of those that pair with any."""
         for rank, call in sorted(source.calls.items()):
             if call is None:
                 continue
-            for known, ranks in sides:
+            look = ways[rank] if source.swapped else _look(call, source, backend)
+            near = sorted([*alike.get(look, ()), *alike.get(None, ())])
+            for known, ranks in (sides[n] for n in near) if look else sides:
                 alone = rank in bad or ranks[0] in bad
                 if source.swapped:
                     is_same = ways[rank] == ways[ranks[0]]
@@ -204,6 +210,7 @@ class Case:
                     ranks.append(rank)
                     break
             else:
+                alike.setdefault(look, []).append(len(sides))
                 sides.append((call, [rank]))
         came = [
             Side(ranks=tuple(r), call=c, state=self._state(r), stack=self.stack(r[0], c) or None)
@@ -303,6 +310,15 @@ def build(comparison: Comparison, now: int | None = None) -> Case:
     """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
     clocks = estimate(comparison)
     return Case(comparison, clocks, standings(comparison.evidence, clocks, now, comparison.cut))
+
+
+def _look(call: Call, source: Divergence, backend: str) -> Hashable:
+    """Return what two calls of one side have in common; None: this one pairs with any."""
+    if source.attribute == "shape":
+        return str(call.shape), str(call.out_shape)
+    if source.attribute == "model":
+        return "model", call.model
+    return None if call.void else wire_text(call, backend)
 
 
 def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:

@@ -5,8 +5,9 @@ The rules of blame themselves, 6 to 12, are in ``blame``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from collectrace.align.judging import blame, patience, reach, sisters
 from collectrace.align.judging.by_number import is_of_numbers, named_alike
@@ -18,21 +19,28 @@ from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.findings import KINDS, Severity
+from collectrace.findings import KINDS, Kind, Severity
 from collectrace.records import Group
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 Causes = dict[Candidate, Candidate]
+Found = TypeVar("Found")
 """What led to a candidate, where something did."""
 
 
 def judge(case: Case) -> list[Candidate]:
     """Every candidate with its suspects, severity and cause, the root causes first.
 
-    Those are left out that lie where a rank's record does not reach.
+    Those are left out that lie where a rank's record does not reach. Of a kind with too many those
+    come first that some rank waits for at the end, then the earliest.
     """
-    found = candidates(case)
+    waits = (w for standing in case.standings.values() for w in standing.waiting)
+    awaited = {place for w in waits for place in (w.channel, w.stream, w.group)}
+    found = first_of_each_kind(
+        case, candidates(case), attrgetter("what"),
+        lambda c: (c.is_warning, awaited.isdisjoint(_places(c)), c.t),
+    )  # fmt: skip
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
     causes = case.faults.attempt("suspects", None, _connect, case, found)
@@ -46,6 +54,39 @@ def judge(case: Case) -> list[Candidate]:
         candidate.cause = causes.get(candidate)
         candidate.verdict = _as_effect(candidate)
     return in_order(found)
+
+
+MOST_OF_A_KIND: Final = 50
+"""Candidates of one kind that are judged, as what led to what is asked of every two of them."""
+
+
+def first_of_each_kind(
+    case: Case,
+    found: Sequence[Found],
+    kind: Callable[[Found], Kind],
+    rank: Callable[[Found], tuple[object, ...]] = lambda _: (),
+) -> list[Found]:
+    """Return the first of each kind, by their rank; count the others in ``case.left_out``."""
+    of_kind: dict[Kind, list[int]] = {}
+    for n, one in enumerate(found):
+        of_kind.setdefault(kind(one), []).append(n)
+    out: set[int] = set()
+    for name, those in of_kind.items():
+        if len(those) > MOST_OF_A_KIND:
+            those.sort(key=lambda n: rank(found[n]))
+            out.update(those[MOST_OF_A_KIND:])
+            case.left_out[name] = len(those) - MOST_OF_A_KIND
+    return [one for n, one in enumerate(found) if n not in out]
+
+
+def _places(candidate: Candidate) -> set[Hashable]:
+    """Return the streams, channels and groups that a rank at a candidate's place may wait in."""
+    source = candidate.source
+    if isinstance(source, ChannelIssue):
+        return {source.channel, source.near.channel if source.near is not None else source.channel}
+    if isinstance(source, GroupConflict):
+        return {source.name}
+    return {candidate.stream} if candidate.stream is not None else set()
 
 
 def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
@@ -261,18 +302,14 @@ def _asked_at(case: Case, rank: int, group: Group) -> int:
 
 def in_order(found: Iterable[Candidate]) -> list[Candidate]:
     """Rule 4: uncaused first, by severity, kind and time; consequences follow their cause."""
-    ranked = sorted(found, key=_place)
+    effects: dict[Candidate | None, list[Candidate]] = {}
+    for candidate in sorted(found, key=_place):
+        effects.setdefault(candidate.cause, []).append(candidate)
     out: list[Candidate] = []
-
-    def put(candidate: Candidate) -> None:
-        out.append(candidate)
-        for other in ranked:
-            if other.cause is candidate:
-                put(other)
-
-    for candidate in ranked:
-        if candidate.cause is None:
-            put(candidate)
+    todo = effects.get(None, [])[::-1]
+    while todo:
+        out.append(todo.pop())
+        todo += effects.get(out[-1], [])[::-1]
     return out
 
 

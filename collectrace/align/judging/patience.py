@@ -11,7 +11,7 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.closing_send import ENDS
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing, Waiting
@@ -156,7 +156,7 @@ def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
 
 def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
     """Whether a row that everybody has reached should have completed long ago."""
-    there = [(s, w) for s in waiters for w in s.waiting if w.stream == stream]
+    there = [(s, w) for s in waiters for w in _waits(case, s.rank).get(stream, ())]
     if any(s.by_peers for s, _ in there):
         return True
     arrived = [
@@ -170,6 +170,15 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
     return are_undated([s.log for s, _ in there]) or is_long(
         case, stream, seq, max(told) - max(arrived)
     )
+
+
+@once_of
+def _waits(case: Case, rank: int) -> Mapping[StreamKey | None, Sequence[Waiting]]:
+    """Return by stream what the threads of a rank wait for: they may be thousands."""
+    found: dict[StreamKey | None, list[Waiting]] = {}
+    for w in case.standings[rank].waiting:
+        found.setdefault(w.stream, []).append(w)
+    return found
 
 
 def _is_in_passing(

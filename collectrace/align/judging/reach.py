@@ -2,7 +2,7 @@
 
 A tracer that gave up, or was switched off, leaves a log that ends though its process went on. A
 call that could not be described may have been anything, so that nothing after it is the first
-difference for sure.
+difference for sure. After a failure of its own the tracer may lack a call, a group or a role.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Reach:
 
         None: it is not known to have done it at all.
         """
-        return t is None or (self.first_void is not None and t > self.first_void.t)
+        fault = self.log.first_fault
+        is_doubtful = fault is not None and t is not None and t >= (fault.since or 0)
+        return is_doubtful or t is None or (self.first_void is not None and t > self.first_void.t)
 
 
 def reaches(case: Case) -> dict[int, Reach]:
@@ -38,7 +40,7 @@ def reaches(case: Case) -> dict[int, Reach]:
     return {
         rank: Reach(log, log.first_void)
         for rank, log in case.evidence.logs.items()
-        if log.disabled or log.first_void is not None
+        if log.disabled or log.first_void is not None or log.first_fault is not None
     }
 
 

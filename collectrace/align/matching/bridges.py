@@ -81,6 +81,8 @@ class Bridges:
                 continue
             if at is not None and strand.first - 1 > at:
                 proof = self._proof(rank, at, strand)
+                if proof != "agrees" and (rest := self._behind_first(rank, at, strand)) is not None:
+                    strand, proof = rest, "agrees"
                 yield Gap(at + 1, strand.first - 1, rank, proof)
             at = strand.last
         last = self._logs[rank].last_seq.get(self._stream, 0)
@@ -98,6 +100,20 @@ class Bridges:
         found = strand._replace(proven=True) if is_right else end
         self._proven[rank] = sorted([*self._proven[rank], found], key=by_rows)
         return found
+
+    def _behind_first(self, rank: int, at: int, strand: Strand) -> Strand | None:
+        """A strand without its first row, if by the digest in its line all ranks agree so far.
+
+        No digest before it proves what else that line says. What contradicts the digest is damage.
+        """
+        told = self._logs[rank].digests(self._stream, strand.first)
+        if told is None or told.program is None or strand.first >= strand.last:
+            return None
+        rest = strand._replace(first=strand.first + 1, before=told.program)
+        if self._proof(rank, at, rest) != "agrees":
+            return None
+        self._proven[rank] = [rest if one == strand else one for one in self._proven[rank]]
+        return rest
 
     # -- proofs -------------------------------------------------------------------------------
 

@@ -8,10 +8,12 @@ whose messages they took, and in which order (``taking``); else messages are cou
 
 from __future__ import annotations
 
+import heapq
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Literal
 
 from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear, Unproven
@@ -39,8 +41,10 @@ def compare_channels(
     met = Counter[str]()
     lost: list[Unproven] = []
     needed: set[int] = set()
+    named = {inbox.group.name: inbox.group for inbox in inboxes.values()}
+    late = {name for name, group in named.items() if is_late(group, logs)}
     for (_, _, destination, _), inbox in sorted(inboxes.items()):
-        if destination in logs and not is_late(inbox.group, logs):
+        if destination in logs and inbox.group.name not in late:
             try:
                 found, fitting = _compare(inbox, logs)
                 missing = _missing(inbox, logs)
@@ -201,11 +205,14 @@ def _with_near_misses(
     been made from its line before, and met its other end, nothing was meant for the other: there
     is one too many of them.
     """
-    sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
+    alone = [i for i in issues if i.attribute == "absent" and i.send is not None]
+    if not alone:
+        return list(issues)
+    sends = _Sends(alone)
     usual = {i.channel for i in issues if _is_usual(i, logs)}
     unmade = _counted_from_0([i for i in issues if i.attribute == "absent"], groups)
     groups = groups if unmade is None else {**groups, unmade.name: unmade}
-    numbers = _numbers(groups) if sends else {}
+    numbers = _numbers(groups)
     explained: set[ChannelKey] = set()
     out: list[ChannelIssue] = []
     for issue in issues:
@@ -213,9 +220,8 @@ def _with_near_misses(
             near = next(
                 (
                     near
-                    for sent in sends
-                    if sent.channel not in explained
-                    and not {sent.channel, issue.channel} <= usual
+                    for sent in sends.like(issue.channel)
+                    if not {sent.channel, issue.channel} <= usual
                     and (near := _near_miss(sent, issue.channel, groups, numbers))
                     and (
                         near.differs != "numbering"
@@ -229,11 +235,46 @@ def _with_near_misses(
             )
             if near is not None:
                 explained.add(near.channel)
+                sends.take(near.channel)
                 issue = replace(issue, near=near)
         out.append(issue)
     return [
         i for i in out if i.send is None or i.attribute != "absent" or i.channel not in explained
     ]
+
+
+class _Sends:
+    """Sends without a receive, by what a receive has in common that one of them nearly fits."""
+
+    def __init__(self, issues: Iterable[ChannelIssue]) -> None:
+        self._alike: dict[Hashable, dict[ChannelKey, tuple[int, ChannelIssue]]] = {}
+        for n, issue in enumerate(issues):
+            for key in _of_send(issue.channel):
+                self._alike.setdefault(key, {})[issue.channel] = n, issue
+
+    def like(self, wanted: ChannelKey) -> Iterator[ChannelIssue]:
+        """Yield those that may nearly fit a receive, in their order."""
+        alike = (self._alike.get(key, {}).values() for key in _likeness(wanted))
+        for _, issue in heapq.merge(*alike, key=itemgetter(0)):
+            yield issue
+
+    def take(self, channel: ChannelKey) -> None:
+        """Leave one out from here on: it has found its receive."""
+        for key in _of_send(channel):
+            self._alike[key].pop(channel, None)
+
+
+def _of_send(channel: ChannelKey) -> set[Hashable]:
+    """Return the same for a receive that names its source, and for one from any."""
+    return {*_likeness(channel), *_likeness(channel._replace(source=ANY_SOURCE))}
+
+
+def _likeness(channel: ChannelKey) -> Iterator[Hashable]:
+    """Yield all but the group and device of a channel, all but its ends, and all but its tag."""
+    group, device, source, destination, tag = channel
+    yield source, destination, tag
+    yield group, device, tag
+    yield group, device, source, destination
 
 
 def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:

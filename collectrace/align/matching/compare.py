@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from collectrace.align.matching.channels import compare_channels
 from collectrace.align.matching.comparison import (
     Comparison,
@@ -15,7 +17,8 @@ from collectrace.align.matching.crossed import crossed
 from collectrace.align.matching.cut_short import cut_short
 from collectrace.align.matching.streams import compare_stream
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
-from collectrace.findings import OtherLines
+from collectrace.align.reading.groups import DEFAULT
+from collectrace.findings import GroupInfo, OtherLines
 
 
 def compare(evidence: RunEvidence) -> Comparison:
@@ -35,7 +38,7 @@ def compare(evidence: RunEvidence) -> Comparison:
     }
     unproven = cut_short(evidence.groups, logs, evidence.cut)
     cut = {fact.rank for fact in unproven}
-    unproven += [fact for log in logs.values() for fact in _of_the_whole(log)]
+    unproven += [fact for log in logs.values() for fact in _of_the_whole(log, evidence.groups)]
     bridged: dict[StreamKey, list[Gap]] = {}
     windows: list[Window] = []
     streams: dict[StreamKey, tuple[int, ...]] = {}
@@ -89,10 +92,16 @@ def compare(evidence: RunEvidence) -> Comparison:
     )
 
 
-def _of_the_whole(log: RankLog) -> list[Unproven]:
+def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unproven]:
     """What of one rank's log is no matter of a single stream or channel."""
     if log.unaccounted and log.exit is not None:
         billed = log.exit.calls
         return [Unproven(log.rank, "count", None, billed - log.unaccounted, billed)]
+    told = {record.group for record in log.groups}
+    # In which order a program makes groups matters, but for the first one.
+    made = (key for key in log.last_seq if groups[key.group].description != DEFAULT)
+    untold = min((key for key in made if key.group not in told), default=None)
+    if untold is not None and log.imported is None:
+        return [Unproven(log.rank, "group", untold)]
     is_empty = not log.last_seq and not log.last_channel_seq
     return [Unproven(log.rank, "end")] if is_empty and log.is_open(StreamKey("", "")) else []

@@ -1,8 +1,8 @@
 """Logs that have lost their end.
 
 A log that ends within a line has, and so has one that ends before a call to which its rank came.
-A collective that holds every rank until all have come returns only then; a receive returns only
-when its message was sent. So calls of others prove it.
+A collective that holds every rank until all have come returns and completes only then; a receive
+returns only when its message was sent. So calls of others prove it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collectrace.align.matching.comparison import Unproven
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.findings import GroupInfo
-from collectrace.ops import ANY_SOURCE, BARRIERS
+from collectrace.ops import ANY_SOURCE, BARRIERS, HOLDING
 
 _LOOK_BACK: Final = 64
 """Rows at the end of a stream or channel that are looked at."""
@@ -67,23 +67,35 @@ def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
     failed = {(done.group, done.device, done.seq) for done in log.failed if done.peer is None}
     for stream in log.last_seq:
         rows, shift = log.rows(stream)
+        done = log.dones.get(stream)
+        # A Work that failed is complete as well, and so is whatever its group is given later.
+        may_have_failed = log.exit is None or not log.exit.is_regular
+        if done is not None and done.seq >= log.last_seq[stream] and may_have_failed:
+            done = None
         for at in _of_main(rows):
-            is_over = rows.offset[at] < latest
             seq = rows.seq[at] + shift
+            is_done = done is not None and seq <= done.seq
+            is_over = rows.offset[at] < latest and rows.holds(at)
             if (
-                is_over
-                and rows.holds(at)
+                (is_done or is_over)
                 and (*stream, seq) not in failed
-                and _held(log, stream, seq)
+                and _held(log, stream, seq, is_done=is_done)
             ):
                 yield stream, seq
                 break
 
 
-def _held(log: RankLog, stream: StreamKey, seq: int) -> bool:
-    """Whether a call itself, and not only its like at the same line, holds its rank."""
+def _held(log: RankLog, stream: StreamKey, seq: int, *, is_done: bool) -> bool:
+    """Whether a call itself, and not only its like at the same line, needed all ranks to be over.
+
+    ``is_done``: it has completed; else its rank has made another call behind it.
+    """
     (call,) = log.calls(stream, seq, seq + 1)
-    return call is not None and not call.async_ and (call.device == "cpu" or call.op in BARRIERS)
+    if call is None:
+        return False
+    if is_done:
+        return call.op in HOLDING
+    return not call.async_ and (call.device == "cpu" or call.op in BARRIERS)
 
 
 def _receives(log: RankLog, latest: int) -> Iterator[tuple[ChannelKey, int]]:

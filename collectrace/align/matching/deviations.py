@@ -84,7 +84,7 @@ def find(
     logs = evidence.logs.values()
     used = {key.group for log in logs for key in programs.keys_of(log)}
     kinds: dict[Kind, list[int]] = {}
-    for rank in sorted({*range(evidence.world_size), *evidence.logs}):
+    for rank in sorted({*evidence.missing, *evidence.logs}):
         kinds.setdefault(programs.kind(rank, dimensions, used), []).append(rank)
     found: list[Deviation] = []
     for (own, _), ranks in kinds.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import Final, NamedTuple, Protocol
 
 from collectrace.align.matching.comparison import Unclear
@@ -35,11 +34,18 @@ _CHUNK: Final = 4096
 """Rows compared at once."""
 
 
+_MOST_KINDS: Final = 32
+"""Calls at one place with each of which all others are compared: where every call is unlike the
+others, some of these differ in whatever any two differ in."""
+
+
 def attribute_of(calls: Sequence[Call], backend: str) -> Attribute | None:
     """The first attribute in which calls at one place disagree; None where all pair."""
     # Of a thousand ranks hardly two differ: calls that are compared alike are compared once.
-    kinds = {_kind(call, backend): call for call in calls}
-    found = {difference(a, b, backend) for a, b in combinations(kinds.values(), 2)}
+    kinds = list({_kind(call, backend): call for call in calls}.values())
+    found = {
+        difference(a, b, backend) for n, a in enumerate(kinds[:_MOST_KINDS]) for b in kinds[n + 1 :]
+    }
     return next((name for name in _ORDER if name in found), None)
 
 
@@ -84,8 +90,10 @@ class ByDigest:
         base, waived = start - 1, 0
         before = {rank: self._chain(rank, base, fatal=fatal) for rank in ranks}
         if None in before.values():
-            # The row before is lost, and its digest with it: the first is compared by itself.
-            if self._differs(ranks, start, fatal=fatal):
+            # The row before is lost, and its digest with it: the first is compared by itself, if
+            # its own digest does not say that all agree so far.
+            after = {self._chain(rank, start, fatal=fatal) for rank in ranks}
+            if (None in after or len(after) > 1) and self._differs(ranks, start, fatal=fatal):
                 return start
             base = start
         while base < stop:

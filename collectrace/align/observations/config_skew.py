@@ -48,10 +48,11 @@ def config_skew(case: Case) -> Finding | None:
         for what, name, values, absent in settings(headers)
         if len({values.get(rank) for rank in headers}) > 1 and not is_own(name, values, headers)
     ]
+    backends = _backends(logs)
     parts += [
         f"backend of {words.group(info)}: {_listed(values, values, '')}"
         for info in case.comparison.groups.values()
-        if len(set((values := _backends(logs, info.name)).values())) > 1
+        if len(set((values := backends.get(info.name, {})).values())) > 1
     ]
     if not parts:
         return None
@@ -167,15 +168,15 @@ def _without(number: int | None, value: str) -> str | None:
     return re.sub(rf"(?<!\d){number}(?!\d)", _MARK, value)
 
 
-def _backends(logs: Mapping[int, RankLog], group: str) -> Values:
-    """The backend that each member of a group made it with."""
-    return {
-        rank: record.backend
-        for rank, log in logs.items()
-        for record in log.groups
-        # A trace of another tool that holds no call of a group does not tell its backend.
-        if record.group == group and record.phase == "ready" and record.member and record.backend
-    }
+def _backends(logs: Mapping[int, RankLog]) -> Mapping[str, Values]:
+    """Return per group the backend that each member made it with."""
+    found: dict[str, dict[int, str]] = {}
+    for rank, log in logs.items():
+        for record in log.groups:
+            # A trace of another tool that holds no call of a group does not tell its backend.
+            if record.phase == "ready" and record.member and record.backend:
+                found.setdefault(record.group, {})[rank] = record.backend
+    return found
 
 
 def _listed(values: Values, everybody: Iterable[int], absent: str) -> str:

@@ -39,6 +39,9 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
     if fact.why == "cut" and fact.key is not None:
         what = _calls(comparison, fact.key, fact.first, fact.first)
         return f"the log ends before {what}. Rank {fact.last} returned from it, so lines are lost."
+    if fact.why == "group" and fact.key is not None:
+        group = words.group(comparison.groups[fact.key.group])
+        return f"the log has calls of {group}, but the line that says who is in it is lost."
     if fact.key is None:
         return "lines could not be read. They may hold calls."
     what = _calls(comparison, fact.key, fact.first, fact.last or fact.first)

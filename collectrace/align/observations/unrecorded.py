@@ -1,4 +1,4 @@
-"""Ranks whose tracer gave up, was switched off, or could not describe some of their calls."""
+"""Ranks whose tracer failed, gave up, was switched off, or could not describe some calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def unrecorded(case: Case) -> Finding | None:
     by_reason: dict[str, list[int]] = {}
     for rank, limit in found.items():
         by_reason.setdefault(_reason(limit), []).append(rank)
-    failed = any(_gave_up(limit.log) or limit.first_void is not None for limit in found.values())
+    failed = any(
+        _gave_up(limit.log) or limit.first_void is not None or limit.log.first_fault is not None
+        for limit in found.values()
+    )
     switched_off = any(limit.log.disabled and not _gave_up(limit.log) for limit in found.values())
     fixes = []
     if failed:
@@ -47,6 +50,9 @@ def _reason(limit: Reach) -> str:
     if limit.first_void is not None:
         calls = words.counted(log.void_count, "call")
         parts.append(f"{calls} could not be described, the first is {_place(limit.first_void)}")
+    elif log.first_fault is not None:
+        fault = log.first_fault
+        parts.append(f"the tracer failed while {fault.doing} ({fault.error})")
     if log.disabled:
         what = "tracing was switched off"
         if _gave_up(log) and log.exit is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -25,6 +25,10 @@ _MOST_READ: Final = 16
 _MOST_CODES: Final = 120_000
 """Numbers that packed calls may take, over all streams: some 600 KB of a page; and as many again
 for the calls around a difference where that is not enough."""
+
+_MOST_PLACES: Final = 20_000_000
+"""Calls of one stream or channel, over all ranks that differ: four bytes each while it is packed.
+Numbers in a log may claim any count."""
 
 _WINDOW: Final = 200
 """Calls before and after one where ranks part that are kept where there is no room for all."""
@@ -54,10 +58,14 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
     room = _MOST_CODES
     for key in order:
         ranks = case.comparison.streams[key]
-        sides = _sides(case, logs, key, ranks, forms)
+        info = case.comparison.groups.get(key.group)
+        alike_ranks = _by_lines(logs, key, ranks)
+        if sum(logs[some[0]].last_seq[key] for some in alike_ranks) > _MOST_PLACES:
+            told.append(words.group(info) if info is not None else key.group)
+            continue
+        sides = _sides(case, logs, key, alike_ranks, forms)
         if not sides:
             continue
-        info = case.comparison.groups.get(key.group)
         # Sisters that did the same and did not part are one picture.
         alike: Key = (key,)
         if len(sides) == 1 and key not in parted and info is not None and info.description:
@@ -85,12 +93,15 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
             agreed=case.comparison.agreed.get(key, 0),
             bands=tuple(bands),
         )
-    for channel in _channels(case, forms):
+    channels, long = _channels(case, forms)
+    for channel in channels:
         if room > 0:
             room -= sum(len(band.codes) for band in channel.bands)
             drawn[channel.group, channel.device, channel.channel] = channel
     if told:
         notes.append(f"The calls of {words.counted(len(told), 'group')}.")
+    if long:
+        notes.append(f"The messages of {words.counted(long, 'channel')}.")
     return forms.calls, list(drawn.values()), notes
 
 
@@ -142,10 +153,10 @@ def _kind(log: RankLog) -> Key:
     )
 
 
-def _sides(
-    case: Case, logs: Mapping[int, RankLog], stream: StreamKey, ranks: Sequence[int], forms: Forms
-) -> list[_Side]:
-    """The ranks of a stream by their calls, most ranks first."""
+def _by_lines(
+    logs: Mapping[int, RankLog], stream: StreamKey, ranks: Sequence[int]
+) -> Collection[Sequence[int]]:
+    """The ranks of a stream by their digests or lines."""
     by_digest: dict[Key, list[int]] = {}
     is_whole = all(logs[rank].scanned for rank in ranks if rank in logs)
     for rank in ranks:
@@ -162,9 +173,20 @@ def _sides(
         else:
             key += (rows.seq.tobytes(), rows.meaning.tobytes(), rows.appearance.tobytes())
         by_digest.setdefault(key, []).append(rank)
+    return by_digest.values()
+
+
+def _sides(
+    case: Case,
+    logs: Mapping[int, RankLog],
+    stream: StreamKey,
+    by_lines: Collection[Sequence[int]],
+    forms: Forms,
+) -> list[_Side]:
+    """The ranks of a stream by their calls, most ranks first."""
     joined: dict[tuple[int, bytes], list[int]] = {}
     texts: dict[tuple[int, bytes], array[int]] = {}
-    for some in by_digest.values():
+    for some in by_lines:
         best = max(some, key=lambda rank: len(logs[rank].rows(stream)[0]))
         calls = _calls(logs[best], stream, forms)
         same = len(calls), calls.tobytes()
@@ -216,8 +238,11 @@ def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
     return numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
 
 
-def _channels(case: Case, forms: Forms) -> list[Stream]:
-    """Point-to-point channels as streams of two bands; those whose sides are uneven first."""
+def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
+    """Point-to-point channels as streams of two bands, those whose sides are uneven first.
+
+    And how many are too long for that.
+    """
     logs = case.evidence.logs
     keys = {key for log in logs.values() for key in log.last_channel_seq if key.source >= 0}
     ends = {
@@ -227,8 +252,9 @@ def _channels(case: Case, forms: Forms) -> list[Stream]:
         )
         for key in keys
     }
+    long = {key for key in keys if sum(ends[key]) > _MOST_PLACES}
     found = []
-    for key in sorted(keys, key=lambda k: (ends[k][0] == ends[k][1], k))[:_MOST_CHANNELS]:
+    for key in sorted(keys - long, key=lambda k: (ends[k][0] == ends[k][1], k))[:_MOST_CHANNELS]:
         info = case.comparison.groups.get(key.group)
         bands: list[Band] = []
         packer = Packer(array("i"))
@@ -248,7 +274,7 @@ def _channels(case: Case, forms: Forms) -> list[Stream]:
                    ranks=(key.source, key.destination), agreed=min(ends[key]),
                    bands=tuple(bands), channel=(key.source, key.destination, key.tag))
         )  # fmt: skip
-    return found
+    return found, len(long)
 
 
 def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:

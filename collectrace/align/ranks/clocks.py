@@ -139,14 +139,14 @@ def _bounds(here: _Rows, there: _Rows) -> Bounds:
 def _rows(comparison: Comparison, host: _Host) -> _Rows:
     """Per stream and row: the latest that a rank came to it, the earliest that one was past it."""
     found: dict[StreamKey, dict[int, tuple[int, int]]] = {}
-    for stream, members in comparison.streams.items():
-        last = comparison.agreed.get(stream, 0)
-        step = max(1, last // _MOST_ROWS)
-        rows = found.setdefault(stream, {})
-        for rank in host.ranks:
-            log = comparison.evidence.logs.get(rank)
-            if rank not in members or log is None:
+    for rank in host.ranks:
+        log = comparison.evidence.logs[rank]
+        for stream in log.last_seq:
+            if rank not in comparison.streams.get(stream, ()):
                 continue
+            last = comparison.agreed.get(stream, 0)
+            step = max(1, last // _MOST_ROWS)
+            rows = found.setdefault(stream, {})
             held, shift = log.rows(stream)
             for n in range(step, last, step):
                 at = held.find(n - shift)

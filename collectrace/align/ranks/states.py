@@ -38,7 +38,7 @@ def standings(
     ``now``: ns since 1970. ``cut``: ranks of which the log has lost its end.
     """
     now = time.time_ns() if now is None else now
-    everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
+    everybody = sorted({*evidence.logs, *evidence.missing})
     found = _Standings(
         {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
     )
@@ -71,7 +71,7 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
         return replace(standing, state="finished", ended="exit", waiting=())
     if log.disabled and (leaving is None or leaving.reason in ("disabled", "finished")):
         return replace(standing, state="finished", ended="exit", disabled=True)
-    if leaving is not None and leaving.reason == "finished" and not leaving.code:
+    if leaving is not None and leaving.is_regular:
         return replace(standing, state="finished", ended="exit", waiting=())
     if (
         leaving is not None

@@ -9,15 +9,17 @@ Source: Knapp, Deadlock detection in distributed databases, ACM Computing Survey
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from collectrace import dumps
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks import host_waits
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.ranks.standing import HOST, Standing, Waiting
-from collectrace.align.reading.evidence import ChannelKey, RankLog, is_placed
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey, is_placed
 from collectrace.dumps import MAIN
 from collectrace.ops import ANY_SOURCE
 
@@ -37,7 +39,7 @@ class Edge:
     """The target has issued it, and its device is held up in a call that was issued before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WaitGraph:
     """Who waits for whom."""
 
@@ -46,9 +48,16 @@ class WaitGraph:
     any_of: frozenset[Node] = frozenset()
     """Threads that one of their targets suffices to release."""
 
-    def of(self, rank: int) -> list[Edge]:
+    @cached_property
+    def _by_rank(self) -> Mapping[int, Sequence[Edge]]:
+        found: dict[int, list[Edge]] = {}
+        for (rank, _), edges in self.edges.items():
+            found.setdefault(rank, []).extend(edges)
+        return found
+
+    def of(self, rank: int) -> Sequence[Edge]:
         """Everything a rank waits for."""
-        return [edge for node, edges in self.edges.items() if node[0] == rank for edge in edges]
+        return self._by_rank.get(rank, ())
 
 
 Cycle = tuple[Edge, ...]
@@ -63,10 +72,14 @@ def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clo
         if s.state in ("blocked", "raised")
         for w in s.waiting
     }
+    threads: dict[int, list[Node]] = {}
+    for node in waiting:
+        threads.setdefault(node[0], []).append(node)
+    needs = _Needs(standings, comparison)
     edges = {
         node: tuple(
-            Edge(w, _thread(rank, w, waiting), row)
-            for rank, row in _needs(w, standings, comparison)
+            Edge(w, _thread(rank, w, waiting, threads.get(rank, ())), row)
+            for rank, row in needs.of(w)
         )
         + tuple(_queued(w, waiting, standings, comparison, clocks))
         for node, w in waiting.items()
@@ -108,32 +121,68 @@ def _may_let_go(holder: Standing, seen: int) -> bool:
     return at_work != 1
 
 
-def _needs(
-    w: Waiting, standings: Mapping[int, Standing], comparison: Comparison
-) -> Iterator[tuple[int, int | None]]:
-    """The ranks that have not issued their part of what a thread waits for.
+class _Needs:
+    """What threads wait for; of a thousand ranks that wait in one call it is found once."""
 
-    With the first row (message) that each has not issued; None where rows do not say it. A rank
-    whose log has lost its end may have issued it.
-    """
-    info, stream = comparison.groups.get(w.group), w.stream
-    members = info.ranks if info is not None else ()
-    logs = {r: s.log for r in members if r != w.rank and (s := standings.get(r)) and s.log}
-    if w.channel is not None:
-        for rank, row in _message(w.channel, w, logs, standings[w.rank].log):
-            if not comparison.may_have_issued(rank, w.channel):
-                yield rank, row
-    elif stream is not None and w.seq is not None:
-        for rank, log in logs.items():
-            issued = log.last_seq.get(stream, 0)
-            if issued >= w.seq or not is_placed(log, stream):
-                continue
-            if not comparison.may_have_issued(rank, stream):
-                yield rank, issued + 1
-    else:
-        for rank, log in logs.items():
-            if not any(g.group == w.group for g in log.groups):
-                yield rank, None
+    def __init__(self, standings: Mapping[int, Standing], comparison: Comparison) -> None:
+        self._standings, self._comparison = standings, comparison
+        self._logs: dict[str, dict[int, RankLog]] = {}
+        self._lacking: dict[tuple[StreamKey, int], list[tuple[int, int]]] = {}
+        self._asked: dict[str, set[int]] | None = None
+
+    def of(self, w: Waiting) -> Iterator[tuple[int, int | None]]:
+        """Yield the ranks that have not issued their part of what a thread waits for.
+
+        With the first row (message) that each has not issued; None where rows do not say it. A rank
+        whose log has lost its end may have issued it.
+        """
+        logs = self._of_members(w.group)
+        if w.channel is not None:
+            for rank, row in _message(w.channel, w, logs, self._standings[w.rank].log):
+                if not self._comparison.may_have_issued(rank, w.channel):
+                    yield rank, row
+        elif w.stream is not None and w.seq is not None:
+            for rank, row in self._behind(w.stream, w.seq, logs):
+                if rank != w.rank:
+                    yield rank, row
+        else:
+            asked = self._who_asked(w.group)
+            for rank in logs:
+                if rank != w.rank and rank not in asked:
+                    yield rank, None
+
+    def _of_members(self, group: str) -> dict[int, RankLog]:
+        found = self._logs.get(group)
+        if found is None:
+            info = self._comparison.groups.get(group)
+            members = [self._standings.get(rank) for rank in (info.ranks if info else ())]
+            found = {one.rank: one.log for one in members if one is not None and one.log}
+            self._logs[group] = found
+        return found
+
+    def _behind(
+        self, stream: StreamKey, seq: int, logs: Mapping[int, RankLog]
+    ) -> Sequence[tuple[int, int]]:
+        found = self._lacking.get((stream, seq))
+        if found is None:
+            last = ((rank, log.last_seq.get(stream, 0)) for rank, log in logs.items())
+            found = self._lacking[stream, seq] = [
+                (rank, issued + 1)
+                for rank, issued in last
+                if issued < seq
+                and is_placed(logs[rank], stream)
+                and not self._comparison.may_have_issued(rank, stream)
+            ]
+        return found
+
+    def _who_asked(self, group: str) -> set[int]:
+        """Return the ranks that have asked for a group."""
+        if self._asked is None:
+            self._asked = {}
+            for rank, standing in self._standings.items():
+                for record in standing.log.groups if standing.log is not None else ():
+                    self._asked.setdefault(record.group, set()).add(rank)
+        return self._asked.get(group, set())
 
 
 def _queued(
@@ -166,16 +215,17 @@ def _queued(
 def _message(
     channel: ChannelKey, w: Waiting, logs: Mapping[int, RankLog], mine: RankLog | None
 ) -> Iterator[tuple[int, int | None]]:
-    """:func:`_needs` of a message: its peer, or of a receive from any rank all that may send."""
+    """:class:`_Needs` of a message: its peer, or of a receive from any rank all that may send."""
     if channel.source >= 0:
         peer = channel.destination if channel.source == w.rank else channel.source
-        if peer not in logs or mine is None or w.seq is None:
+        if peer not in logs or peer == w.rank or mine is None or w.seq is None:
             return
         # Numbered as they were sent: receives from any source have taken some, too.
         issued = logs[peer].last_channel_seq.get(channel, 0) + logs[peer].taken(channel)
         if issued < w.seq + mine.taken(channel):
             yield peer, issued + 1
         return
+    logs = {rank: log for rank, log in logs.items() if rank != w.rank}
     sent = sum(
         log.last_channel_seq.get(channel._replace(source=rank), 0) for rank, log in logs.items()
     )
@@ -188,33 +238,40 @@ def _message(
             yield rank, None
 
 
-def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting]) -> Node:
+def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequence[Node]) -> Node:
     """The thread of ``rank`` that is taken to be the one that would issue what ``w`` waits for.
 
     The logs do not say which it is: the thread of the same name as the one that waits; else the
-    only one of the rank that waits; else the main thread.
+    only one of the rank that waits, of ``others``; else the main thread.
     """
     named = (rank, w.thread)
     if named in waiting or w.thread == MAIN:
         return named
-    others = [node for node in waiting if node[0] == rank]
     return others[0] if len(others) == 1 else (rank, MAIN)
 
 
 def stuck(graph: WaitGraph) -> set[Node]:
     """Threads that nobody can release: every way out leads to another of them."""
     left = {node for node, edges in graph.edges.items() if edges}
-    while True:
-        released = set()
-        for node in left:
-            inside = [edge.target in left for edge in graph.edges[node]]
-            # A target that does not wait is no circle: it may come yet, or is the culprit.
-            held = all(inside) if node in graph.any_of else any(inside)
-            if not held:
-                released.add(node)
-        if not released:
-            return left
-        left -= released
+    behind: dict[Node, list[Node]] = {}
+    holding: dict[Node, int] = {}
+    """Targets that have to be released yet, before a thread is."""
+    for node in left:
+        # A target that does not wait is no circle: it may come yet, or is the culprit.
+        targets = [edge.target for edge in graph.edges[node]]
+        inside = [target for target in targets if target in left]
+        holding[node] = len(inside) == len(targets) if node in graph.any_of else len(inside)
+        for target in inside:
+            behind.setdefault(target, []).append(node)
+    released = deque(node for node in left if not holding[node])
+    while released:
+        node = released.popleft()
+        left.discard(node)
+        for waiter in behind.get(node, ()):
+            holding[waiter] -= 1
+            if not holding[waiter]:
+                released.append(waiter)
+    return left
 
 
 def cycles(graph: WaitGraph) -> list[Cycle]:

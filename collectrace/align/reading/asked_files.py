@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectrace import exchange
-from collectrace.align.reading.source import Blob
 from collectrace.align.reading.source_files import is_hash
 from collectrace.align.reading.unasked import LeftBlob, left_blobs
 from collectrace.errors import LogError, NotNow
@@ -23,6 +22,7 @@ from collectrace.exchange import (
     Listing,
 )
 from collectrace.job_store import JobStore, StoreError
+from collectrace.log_folder import Blob
 
 PATIENCE: Final = 5.0
 """Seconds without any answer after which those ranks that were asked count as silent."""
@@ -143,7 +143,7 @@ class StoreBlob:
     """Ordinals of the stretches in which the next look is to bring the whole."""
 
     def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
+        """See :class:`collectrace.log_folder.Blob`."""
         stop = min(stop, self.size)
         found = []
         while start < stop:
@@ -228,7 +228,7 @@ class _Text:
     ranks: Ranks
 
     def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
+        """See :class:`collectrace.log_folder.Blob`."""
         stop, ranks = min(stop, self.size), self.ranks
         if ranks.is_over or ranks.text_left < stop - start:
             raise LogError(

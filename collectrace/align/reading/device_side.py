@@ -11,11 +11,11 @@ from typing import Final
 
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.rank_records import RankRecords
-from collectrace.align.reading.source import Blob
 from collectrace.dumps import MAIN
 from collectrace.errors import LogError
 from collectrace.foreign import convert
 from collectrace.foreign.errors import NotReadable
+from collectrace.log_folder import Blob
 from collectrace.ops import canonical_op
 from collectrace.records import Activity, Alive, Header
 
@@ -29,6 +29,7 @@ def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
     theirs = RankRecords(records.rank, records.vocabulary)
     for _, data in trace.file.segments():
         theirs.feed(0, data.split(b"\n"), -1, calls_only=False)
+        theirs.settle()
     joined = {
         key for key in theirs.rows if isinstance(key, StreamKey) and _is_same(records, theirs, key)
     }

@@ -21,6 +21,7 @@ from collectrace.records import (
     Done,
     Epoch,
     Exit,
+    Fault,
     Group,
     Header,
     Imported,
@@ -168,6 +169,8 @@ class RankLog(Protocol):
     is not known."""
     first_void: Call | None
     """The first of its calls that the tracer could not describe."""
+    first_fault: Fault | None
+    """The failure of the tracer from which on what it recorded of calls is not certain."""
     voids: Mapping[StreamKey, int]
     """Per stream, the row of the first such call."""
     void_count: int
@@ -293,6 +296,8 @@ class RunEvidence:
     """The same by the lines that calls came from."""
     cut: frozenset[int] = frozenset()
     """Ranks of which the file ends within a line, and is written to no more."""
+    disputed: frozenset[int] = frozenset()
+    """Ranks that left two files which contradict each other; one of them was read."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

@@ -92,11 +92,11 @@ def identify(logs: Mapping[int, RankReader]) -> RunGroups:
         for members, those in variants.items():
             unique = name if len(variants) == 1 else f"{name} [{ranges(members)}]"
             _enter(found, unique, name, members, those)
-    conflicts += [
-        _absence(name, by_name[name].values(), absent, _instead(absent, name, lacking, by_name))
-        for name, absent in lacking.items()
-    ]
     # Names come from a counter: after the first disagreement the others follow from it.
+    if lacking:
+        name = min(lacking, key=lambda name: _first(by_name[name].values()))
+        instead = _instead(lacking[name], name, lacking, by_name)
+        conflicts.append(_absence(name, by_name[name].values(), lacking[name], instead))
     found.conflicts = sorted(conflicts, key=lambda conflict: conflict.seq)[:1]
     _unrecorded(found, logs, requests)
     return found
@@ -161,7 +161,7 @@ def _disagreement(
     return GroupConflict(
         name=name,
         variants=_variants(requests),
-        seq=min(request.record.ordinal for request in requests),
+        seq=_first(requests),
         own=is_own,
         crossed=is_crossed,
     )
@@ -181,7 +181,8 @@ def _absent(
     """The ranks that should have asked for a group and, as far as was read, did not.
 
     torch has every rank ask for a group, or its members only. A group that is ready somewhere
-    lacked nobody, except ranks that were no members and left without having asked.
+    lacked nobody, except ranks that were no members and left without having asked. A rank that
+    made calls in it has asked, and so may one whose log has lines that cannot be read.
     """
     requests = [request for those in variants.values() for request in those]
     description = requests[0].record.description
@@ -196,6 +197,8 @@ def _absent(
         rank
         for rank in sorted(silent)
         if not logs[rank].records.disabled
+        and not (logs[rank].damaged or logs[rank].segments.is_torn)
+        and all(key.group != name for key in logs[rank].records.rows)
         and (is_default or not logs[rank].provisional)
         and (not is_ready or _left_whole(logs[rank]))
     )
@@ -217,6 +220,11 @@ def _instead(
     return found
 
 
+def _first(requests: Iterable[_Request]) -> int:
+    """Return which group of a process one was that is asked for, where it was the earliest."""
+    return min(request.record.ordinal for request in requests)
+
+
 def _absence(
     name: str,
     requests: Collection[_Request],
@@ -227,7 +235,7 @@ def _absence(
     return GroupConflict(
         name=name,
         variants=(*_variants(requests), (absent, None)),
-        seq=min(request.record.ordinal for request in requests),
+        seq=_first(requests),
         harmless=any(request.ready for request in requests),
         instead=_variants(instead),
     )

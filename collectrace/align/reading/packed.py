@@ -7,21 +7,18 @@ whatever is no log are left where they are.
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import os
 import shutil
 import tarfile
 import tempfile
 import weakref
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, Protocol, cast
+from typing import IO, Final, NamedTuple, Protocol
 
-from collectrace.errors import LogError
+from collectrace.archives import BROKEN, Archive, Readable, TooLarge, Unpacked
+from collectrace.errors import LogError, Unreadable
 
 GZIP: Final = ".gz"
 
@@ -39,15 +36,12 @@ _MOST_FILES: Final = 1_000_000
 _DEEPEST: Final = 8
 """Folders within each other in an archive; deeper ones are no log folder."""
 
-_BROKEN: Final = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, gzip.BadGzipFile)
-"""What a file raises that is cut short, or is not what its name says."""
 
+class Bytes(Protocol):
+    """A file that holds others."""
 
-class Source(Protocol):
-    """A stream of bytes."""
-
-    def read1(self, size: int, /) -> bytes:
-        """What one read of its own source gives, at most ``size`` bytes; none at its end."""
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes ``start`` .. ``stop - 1``."""
 
 
 class Spool:
@@ -59,7 +53,9 @@ class Spool:
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
-        self._packed = self._end = self._most = 0
+        self._packed = self._end = 0
+        self.most = 0
+        """Bytes that it takes."""
 
     def expect(self, packed: int) -> None:
         """So many bytes more are to be unpacked into it."""
@@ -69,9 +65,9 @@ class Spool:
             self._file = file
         self._packed += packed
         free = self._end + shutil.disk_usage(tempfile.gettempdir()).free
-        self._most = min(max(_ALWAYS, _RATIO * self._packed), free // 2)
+        self.most = min(max(_ALWAYS, _RATIO * self._packed), free // 2)
 
-    def take(self, name: str, stream: Source) -> SpooledBlob:
+    def take(self, name: str, stream: Readable) -> SpooledBlob:
         """Read a stream to its end, or to where it is damaged.
 
         Raises:
@@ -81,15 +77,12 @@ class Spool:
         assert self._file is not None
         start = self._end
         try:
-            while chunk := stream.read1(_CHUNK):
-                if self._end + len(chunk) > self._most:
-                    raise LogError(
-                        f"{name} unpacks to more than {self._most >> 20} MiB; unpack it yourself "
-                        "and give the folder"
-                    )
+            while chunk := stream.read(_CHUNK):
+                if self._end + len(chunk) > self.most:
+                    raise _too_large(name, self)
                 self._file.write(chunk)
                 self._end += len(chunk)
-        except _BROKEN:
+        except BROKEN:
             pass  # what came before tells as much as a log that was cut off
         finally:
             self._file.flush()
@@ -101,20 +94,35 @@ class Spool:
         return os.pread(self._file.fileno(), max(0, stop - start), start)
 
 
+class _Unspooled:
+    """An archive that is not packed: what it holds is read where it stands."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes of the file, by their offsets."""
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), max(0, stop - start), start)
+        except OSError as problem:
+            raise Unreadable(self._path, problem.strerror or str(problem)) from None
+
+
 @dataclass(frozen=True, slots=True)
 class SpooledBlob:
-    """A file that was unpacked; implements ``source.Blob``."""
+    """A file out of an archive, or unpacked; implements ``log_folder.Blob``."""
 
     name: str
     size: int
-    spool: Spool
+    spool: Bytes
     at: int
     """Where it begins in the spool."""
     written: int | None = None
     """When it was last written to before it was packed, ns since 1970; None: not known."""
 
     def read(self, start: int, stop: int) -> bytes:
-        """See ``source.Blob``."""
+        """See ``log_folder.Blob``."""
         return self.spool.read(self.at + start, self.at + min(stop, self.size))
 
 
@@ -132,50 +140,70 @@ def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob:
     """
     try:
         spool.expect(path.stat().st_size)
-        with gzip.open(path) as stream:
-            return spool.take(name.removesuffix(GZIP), stream)
+        with path.open("rb") as stream:
+            return spool.take(name.removesuffix(GZIP), Unpacked(stream))
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
 
 
-def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> list[SpooledBlob]:
+class Contents(NamedTuple):
+    """What an archive holds."""
+
+    files: list[SpooledBlob]
+    note: str
+    """What of it could not be read; empty: it is whole."""
+
+
+def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Contents:
     """The files in an archive with such names, a ``.gz`` behind them left out.
 
     Raises:
         LogError: it cannot be read, is no archive, or is too large unpacked.
 
     """
-    spool, found = Spool(), []
-    spool.expect(path.stat().st_size)
+    spool, found, note = Spool(), list[SpooledBlob](), ""
     try:
-        with tarfile.open(path, "r|*") as archive:
-            for member in _members(archive):
+        spool.expect(path.stat().st_size)
+        with path.open("rb") as file:
+            archive = Archive(file, spool.most)
+            for n, member in enumerate(archive):
+                if n >= _MOST_FILES:
+                    raise LogError(f"{path} holds more than {_MOST_FILES:,} files")
                 name = _plain(member.name)
-                if not is_wanted(name.removesuffix(GZIP)):
-                    continue
-                stream = archive.extractfile(member)
-                if stream is None:
-                    continue
-                if name.endswith(GZIP):
-                    blob = spool.take(name.removesuffix(GZIP), gzip.GzipFile(fileobj=stream))
-                else:
-                    blob = spool.take(name, cast(io.BufferedReader, stream))
-                found.append(replace(blob, written=_time(member)))
-    except _BROKEN as problem:
+                is_near = len(PurePosixPath(member.name).parts) <= _DEEPEST
+                if is_near and is_wanted(name.removesuffix(GZIP)):
+                    found.append(_blob(name, member, archive, spool, path))
+    except TooLarge:
+        raise _too_large(path, spool) from None
+    except BROKEN as problem:
         if not found:
             raise LogError(f"{path} is no archive that can be read: {problem}") from None
+        note = f"{path.name} is cut short or damaged: what it holds behind that was not read"
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
-    return found
+    return Contents(found, note)
 
 
-def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Its regular files, until it is at its end or cut short."""
-    for n, member in enumerate(archive):
-        if n >= _MOST_FILES:
-            raise LogError(f"{archive.name!r} holds more than {_MOST_FILES:,} files")
-        if member.isreg() and len(PurePosixPath(member.name).parts) <= _DEEPEST:
-            yield member
+def _blob(
+    name: str, member: tarfile.TarInfo, archive: Archive, spool: Spool, path: Path
+) -> SpooledBlob:
+    written = _time(member)
+    if archive.is_plain and not member.issparse() and not name.endswith(GZIP):
+        there = max(0, min(member.size, path.stat().st_size - member.offset_data))
+        return SpooledBlob(name, there, _Unspooled(path), member.offset_data, written)
+    stream = archive.open(member)
+    if name.endswith(GZIP):
+        blob = spool.take(name.removesuffix(GZIP), Unpacked(stream))
+    else:
+        blob = spool.take(name, stream)
+    return replace(blob, written=written)
+
+
+def _too_large(name: object, spool: Spool) -> LogError:
+    return LogError(
+        f"{name} unpacks to more than {spool.most >> 20} MiB; unpack it yourself "
+        "and give the folder"
+    )
 
 
 def _time(member: tarfile.TarInfo) -> int | None:

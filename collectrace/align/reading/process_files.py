@@ -9,9 +9,9 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.reading.segments import Segments
-from collectrace.align.reading.source import Blob, Folder
+from collectrace.align.reading.source import Folder
 from collectrace.errors import DamagedRecord, Unreadable
-from collectrace.log_folder import PENDING, RANK_FILE
+from collectrace.log_folder import PENDING, RANK_FILE, Blob
 from collectrace.records import Alive, Exit, Header, Stall, decode
 
 MAX_RANKS: Final = 1_000_000

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 
 from collectrace.align.reading.evidence import (
@@ -34,6 +36,7 @@ from collectrace.records import (
     Done,
     Epoch,
     Exit,
+    Fault,
     Group,
     Header,
     Join,
@@ -82,7 +85,13 @@ class FileLog:
         self.header = found.header or replace(header, t=found.first_t or 0)
         self.groups: Sequence[Group] = [names.named(group) for group in found.groups]
         self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
-        self.unwaited: Sequence[Unwaited] = [names.named(record) for record in found.unwaited]
+        doubtful = [fault for fault in found.faults if fault.since is not None]
+        self.first_fault: Fault | None = min(doubtful, key=attrgetter("since"), default=None)
+        # A tracer that failed may take a framework's call for the script's.
+        certain = math.inf if self.first_fault is None else self.first_fault.since or 0
+        self.unwaited: Sequence[Unwaited] = [
+            names.named(record) for record in found.unwaited if record.t < certain
+        ]
         self.unit = found.unit
         self.unfamiliar = found.unfamiliar
         self.imported = found.imported

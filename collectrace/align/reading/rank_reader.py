@@ -11,7 +11,7 @@ from typing import Final
 from collectrace.align.reading.evidence import Digests, StreamKey
 from collectrace.align.reading.rank_records import Key, RankRecords
 from collectrace.align.reading.rows import Rows
-from collectrace.align.reading.segments import Segments
+from collectrace.align.reading.segments import LONGEST_LINE, Segments
 from collectrace.align.reading.strands import Chain
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import DamagedRecord
@@ -21,7 +21,8 @@ _ENDS: Final = 32 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
 
 _SEARCHED: Final = 160 * 1024
-"""Bytes that hold a checkpoint at least, wherever they begin."""
+"""Bytes that hold a checkpoint, wherever they begin; more are read where there are so many streams
+and channels that checkpoints are further apart."""
 
 OnBytes = Callable[[int], None]
 """Told how many more bytes have been read."""
@@ -85,6 +86,7 @@ class RankReader:
                 on_bytes(offset - done)
                 done = offset
             self.records.feed(offset, lines, size - 1, calls_only=False)
+        self.records.settle()
         if on_bytes is not None:
             on_bytes(size - done)
         insort(self._covered, (start, size))
@@ -169,17 +171,20 @@ class RankReader:
         """Read the head and the tail; the whole where those do not explain what lies between."""
         segments = self.segments
         self._take(0, _ENDS)
+        is_known = True
         for hole in segments.holes():
-            self._take_back(hole)
+            is_known &= self._take_back(hole)
             self._take(hole, hole + _ENDS)
-        self._take_back(segments.size)
+        is_known &= self._take_back(segments.size)
         end = _ENDS
-        while self._unexplained() and end < segments.size:
+        while self._unexplained() and end < min(segments.size, LONGEST_LINE):
             self._take(end, end + _ENDS)
             end += _ENDS
         records = self.records
         if (
-            records.dropped
+            not is_known
+            or self._unexplained()
+            or records.dropped
             or self.damaged
             or records.header is None
             or self.unaccounted
@@ -206,18 +211,23 @@ class RankReader:
             some = True
             insort(self._covered, (begin, end))
             self.records.feed(begin, lines, segments.size - 1, calls_only=calls_only)
+        if some:
+            self.records.settle()
         self._merge()
         return some
 
-    def _take_back(self, end: int) -> None:
-        """Feed what lies before an offset, back to the latest checkpoint."""
+    def _take_back(self, end: int) -> bool:
+        """Feed what lies before an offset, back to the latest checkpoint; false: it is too far."""
         start, size = end, _ENDS
         while start > 0:
+            if size > LONGEST_LINE:
+                return False
             start, size = max(0, start - size), size * 2
             _, lines, _ = self.segments.window(start, end)
             if any(line.startswith(_CHECKPOINT) for line in lines):
                 break
         self._take(start, end)
+        return True
 
     def _uncovered(self, start: int, stop: int) -> list[tuple[int, int]]:
         free = []
@@ -279,15 +289,19 @@ class RankReader:
         They are numbered in the order of the file, and checkpoints count them.
         """
         found = self.records.stacks
+        size, before = _SEARCHED, (-1, -1)
         while number not in found and not self.scanned:
             counts = self.records.stack_counts
             low = max((at for count, at in counts if count < number), default=0)
             high = min((at for count, at in counts if count >= number and at > low),
                        default=self.segments.size)  # fmt: skip
-            if high - low > 2 * _SEARCHED:
+            size = size * 2 if before == (low, high) else _SEARCHED
+            before = low, high
+            is_all = high - low <= 2 * size
+            if not is_all:
                 middle = (low + high) // 2
-                low, high = middle - _SEARCHED // 2, middle + _SEARCHED // 2
-            if not self._take(low, high, calls_only=True):
+                low, high = middle - size // 2, middle + size // 2
+            if not self._take(low, high, calls_only=True) and is_all:
                 break
         return found.get(number)
 
@@ -299,7 +313,7 @@ class RankReader:
             return
         # A line longer than that: every free stretch begins with the beginning of a line.
         while not self._take(low, min(high, low + size), calls_only=True):
-            if low + size >= high:
+            if low + size >= high or size > LONGEST_LINE:
                 self._covered = sorted([*self._covered, (low, high)])
                 return
             size *= 2

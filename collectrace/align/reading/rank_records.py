@@ -26,6 +26,7 @@ from collectrace.records import (
     Done,
     Epoch,
     Exit,
+    Fault,
     Group,
     Header,
     Imported,
@@ -54,6 +55,7 @@ _TAIL: Final = re.compile(
     rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
     rb'(?:,"pairs":\d{1,19})?\}'
 )
+_BEAT: Final = re.compile(rb'\{"kind":"alive","t":(\d{1,18}),')
 _TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
 _NUMBERED: Final = b'"seq":'
 """A line of an unknown kind that holds this may be a call."""
@@ -96,6 +98,7 @@ class RankRecords:
         self.syncs: list[Sync] = []
         self.unwaited: list[Unwaited] = []
         self.raised: list[Raised] = []
+        self.faults: list[Fault] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
         self.answers: dict[ChannelKey, dict[int, Answered]] = {}
@@ -118,6 +121,7 @@ class RankRecords:
         self.blind: dict[str, Blind] = {}
         """By name."""
         self.alive: Alive | None = None
+        self._beat: bytes | None = None  # how the line of ``alive`` goes on behind its time
         self.stall: Stall | None = None
         self.values = RecordedValues()
         self.exit: Exit | None = None
@@ -145,7 +149,7 @@ class RankRecords:
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], Any] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised,
+            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised, Fault: self.faults,
             Values: self.values,
         }  # fmt: skip
 
@@ -159,11 +163,12 @@ class RankRecords:
 
         ``calls_only`` leaves out what would be told haphazardly by a look into the middle.
         """
-        forms, head, tail = self._forms, _HEAD.match, _TAIL.fullmatch
+        forms, head, tail, beat = self._forms, _HEAD.match, _TAIL.fullmatch, _BEAT.match
+        self.alive = self.alive and replace(self.alive)
         latest, latest_line = self.latest
         taken, after = 0, offset
-        # Millions of lines pass here. A call whose like was seen before is taken without being
-        # decoded: what may differ is cut off at both ends, and the rest is known by its bytes.
+        # Millions of lines pass here. A call, or a heartbeat, whose like was seen before is taken
+        # without being decoded: what may differ is cut off, and the rest is known by its bytes.
         for line in lines:
             offset, after = after, after + len(line) + 1
             start = head(line)
@@ -182,8 +187,7 @@ class RankRecords:
                         rows.offset.append(offset)
                         rows.meaning.append(form.meaning)
                         rows.appearance.append(form.appearance)
-                        iteration = end[1]
-                        rows.iteration.append(NO_ITERATION if iteration is None else int(iteration))
+                        rows.iteration.append(NO_ITERATION if end[1] is None else int(end[1]))
                         if form.is_exchange:
                             rows.steps[seq] = form.step
                         taken += 1
@@ -192,19 +196,28 @@ class RankRecords:
                         continue
             if not line:
                 continue
-            try:
-                self._decoded(offset, line, calls_only=calls_only)
-            except (ValueError, RecursionError):
-                # Besides DamagedRecord: numbers too large to be written out.
-                if after - 1 != torn:
-                    self.damaged += 1
-                    self.unreadable = max(self.unreadable, offset)
-                continue
+            again = beat(line)
+            if again and line[again.end() :] == self._beat and self.alive:
+                self.alive.t = max(self.alive.t, int(again[1]))
+            else:
+                try:
+                    self._decoded(offset, line, calls_only=calls_only)
+                except (ValueError, RecursionError):
+                    # Besides DamagedRecord: numbers too large to be written out.
+                    if after - 1 != torn:
+                        self.damaged += 1
+                        self.unreadable = max(self.unreadable, offset)
+                    continue
             taken += 1
             if offset > latest:
                 latest, latest_line = offset, line
         self.latest = latest, latest_line
         self.lines += taken
+
+    def settle(self) -> None:
+        """Put the rows of all that was fed into their order."""
+        for rows in self.rows.values():
+            rows.settle()
 
     def _decoded(self, offset: int, line: bytes, *, calls_only: bool) -> None:
         record = decode(line)
@@ -212,6 +225,9 @@ class RankRecords:
             self._call(record, offset, line)
         elif record is not None:
             self._record(record, offset, calls_only=calls_only)
+            if record is self.alive:
+                beat = _BEAT.match(line)
+                self._beat = line[beat.end() :] if beat else None
         elif _NUMBERED in line:
             self.unreadable = max(self.unreadable, offset)
 
@@ -242,9 +258,8 @@ class RankRecords:
             call.op in ALL_TO_ALL and not call.void,
             self._step(call),
         )
-        iteration = call.iteration
-        if iteration is None or not 0 <= iteration < MAX_SEQ:
-            iteration = NO_ITERATION
+        told = call.iteration
+        iteration = NO_ITERATION if told is None or not 0 <= told < MAX_SEQ else told
         t = min(max(call.t, 0), MAX_SEQ)
         if not form.rows.add(call.seq, t, offset, form.meaning, form.appearance, iteration):
             self.doubled += 1
@@ -288,6 +303,7 @@ class RankRecords:
         elif isinstance(record, Header):
             self._header(record)
         elif isinstance(record, Group):
+            record.ranks = self.vocabulary.members(record.ranks)
             self.groups.append(record)
             if record.ranks:
                 self.members[record.group] = record.ranks
@@ -303,8 +319,7 @@ class RankRecords:
             self.failure_counts.append((offset, record.failures))
         else:
             self._lists.get(type(record), []).append(record)
-        if self.first_t is None:
-            self.first_t = record.t
+        self.first_t = record.t if self.first_t is None else self.first_t
 
     def _of_calls(
         self, record: Stack | SourceFile | Source | Unit | Unfamiliar | Blind | Imported
@@ -329,15 +344,12 @@ class RankRecords:
 
     def _header(self, header: Header) -> None:
         # Each segment begins with one; the first pairs the clocks, later ones may know more.
-        if self.header is None:
-            self.header = header
-            return
         known = {
             name: value
             for name in ("run", "rank", "world_size", "local_rank")
             if (value := getattr(header, name)) is not None
         }
-        self.header = replace(self.header, **known)
+        self.header = replace(self.header or header, **known)
 
     def _of_call(self, record: Done | Answer, offset: int) -> None:
         """What is told of one call, or of all up to it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
@@ -42,7 +43,7 @@ class Rows:
     """
 
     __slots__ = (
-        "appearance", "checkpoints", "disproved", "iteration", "marks", "meaning", "offset",
+        "appearance", "checkpoints", "disproved", "iteration", "late", "marks", "meaning", "offset",
         "refused", "seq", "steps", "strands", "t", "vocabulary",
     )  # fmt: skip
 
@@ -65,6 +66,8 @@ class Rows:
         calls of that number before it have no place here."""
         self.disproved: set[int] = set()
         """Numbers whose lines contradict each other, or the digests: such a row is lost."""
+        self.late: dict[int, tuple[int, ...]] = {}
+        """By number, the rows that were read behind later ones: to be sorted in by `settle`."""
         self.strands: tuple[tuple[int, ...], Sequence[Strand]] | None = None
         """What the digests prove of the rows, and of which rows: see ``strands``."""
 
@@ -80,6 +83,8 @@ class Rows:
         """
         if offset < self.refused.get(seq, 0):
             return True  # it has no place in the stream
+        if seq in self.late:
+            self.settle()
         at = bisect_left(self.seq, seq)
         if at < len(self.seq) and self.seq[at] == seq:
             if (self.t[at], self.meaning[at], self.appearance[at]) != (t, meaning, appearance):
@@ -87,13 +92,28 @@ class Rows:
             return False
         if seq in self.disproved:
             return False
-        self.seq.insert(at, seq)
-        self.t.insert(at, t)
-        self.offset.insert(at, offset)
-        self.meaning.insert(at, meaning)
-        self.appearance.insert(at, appearance)
-        self.iteration.insert(at, iteration)
+        row = seq, t, offset, meaning, appearance, iteration
+        if at < len(self.seq):
+            self.late[seq] = row
+            return True
+        for column, value in zip(self._columns(), row, strict=True):
+            column.append(value)
         return True
+
+    def settle(self) -> None:
+        """Sort in the rows that were read behind later ones, all at once."""
+        if not self.late:
+            return
+        late = zip(*self.late.values(), strict=True)
+        for column, values in zip(self._columns(), late, strict=True):
+            column.extend(values)
+        self.late.clear()
+        order = sorted(range(len(self.seq)), key=self.seq.__getitem__)
+        for column in self._columns():
+            column[:] = array(column.typecode, [column[n] for n in order])
+
+    def _columns(self) -> tuple[array[int], ...]:
+        return self.seq, self.t, self.offset, self.meaning, self.appearance, self.iteration
 
     def refuse(self, seq: int, offset: int) -> int | None:
         """Take back the row of a call that was refused, as a line at ``offset`` says.
@@ -101,7 +121,11 @@ class Rows:
         The offset of the call's own line; None where that has not been read.
         """
         self.refused[seq] = max(offset, self.refused.get(seq, 0))
-        self.marks = [mark for mark in self.marks if mark[0] < seq or mark[1] > offset]
+        self.settle()
+        # Ascending in both: those at fault stand together.
+        first = bisect_left(self.marks, (seq, -1))
+        last = bisect_right(self.marks, offset, first, key=itemgetter(1))
+        del self.marks[first:last]
         at = self.find(seq)
         if at is None or self.offset[at] > offset:
             return None
@@ -112,6 +136,7 @@ class Rows:
 
     def disprove(self, seq: int) -> None:
         """Leave a row out whose line cannot be right."""
+        self.settle()
         at = self.find(seq)
         if at is not None:
             self._remove(at)
@@ -119,9 +144,7 @@ class Rows:
 
     def _remove(self, at: int) -> None:
         self.steps.pop(self.seq[at], None)
-        for column in (
-            self.seq, self.t, self.offset, self.meaning, self.appearance, self.iteration
-        ):  # fmt: skip
+        for column in self._columns():
             del column[at]
 
     def mark(self, count: int, offset: int) -> None:

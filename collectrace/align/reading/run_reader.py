@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import ChainMap, Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from collectrace import words
@@ -19,14 +20,15 @@ from collectrace.align.reading.process_files import File, is_rank, list_files
 from collectrace.align.reading.processes import is_over, still_exists
 from collectrace.align.reading.rank_log import FileLog
 from collectrace.align.reading.rank_reader import RankReader
-from collectrace.align.reading.runs import Choice, choose, names
-from collectrace.align.reading.segments import PAGE
+from collectrace.align.reading.runs import Choice, choose, names_and_folders
+from collectrace.align.reading.segments import PAGE, Segments
 from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import LogError, NotThere
+from collectrace.findings import GroupInfo
 from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
@@ -48,15 +50,21 @@ _Identity = tuple[str, int, int, int]
 """What tells a process's log from another that came to bear its name."""
 
 
-def run_names(path: str | os.PathLike[str]) -> list[str]:
-    """The ids of the runs below a folder, the newest first.
+def each_run(path: str | os.PathLike[str]) -> Iterator[tuple[str, Folder]]:
+    """Yield the id of each run below a folder, the newest first, and a folder to read it from.
+
+    That holds what lies in the run's own folder and its neighbours', and what may belong to any.
 
     Raises:
         LogError: there are none, or they cannot be read.
 
     """
     folder = open_folder(path)
-    return names(_rank_files(folder, PAGE))
+    for name, parts in names_and_folders(_rank_files(folder, PAGE)):
+        if parts is None or folder.name in parts:
+            yield name, folder
+        else:
+            yield name, folder.only(parts)
 
 
 def read(
@@ -132,7 +140,7 @@ class RunReader:
             self._small = min(self._small, _SMALL_IF_FAR)
         files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
-        chosen, doubled = _one_per_rank(choice.files)
+        chosen, doubled, disputed = _one_per_rank(choice.files)
         opened, unusable, unreadable = self._open(chosen, on_progress)
         if not opened and any(unreadable.values()):
             rank, why = next(iter(unreadable.items()))
@@ -152,6 +160,7 @@ class RunReader:
         return replace(
             evidence,
             unreadable={rank: why for rank, why in unreadable.items() if rank in evidence.missing},
+            disputed=frozenset(disputed),
             other_runs=choice.others,
             earlier=choice.earlier,
             is_live=folder.is_far,
@@ -249,7 +258,10 @@ def _evidence(
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
-    world, skew = _world_size(logs.values())
+    world, skew = _world_size(logs.values(), found.groups.values())
+    absent = world - len(logs)
+    if absent > MOST_MISSING:
+        skew.append(f"{absent - MOST_MISSING:,} further ranks left no file; they are not listed")
 
     def read_whole(ranks: Collection[int]) -> RunEvidence:
         for rank in ranks:
@@ -263,7 +275,7 @@ def _evidence(
         run=run,
         world_size=world,
         logs=logs,
-        missing=tuple(rank for rank in range(world) if rank not in logs),
+        missing=tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING)),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         source_files=texts,
@@ -281,6 +293,10 @@ def _evidence(
     )
 
 
+MOST_MISSING: Final = 10_000
+"""Ranks without a file that are listed: a header may name a world of a million."""
+
+
 def _instead(choice: Choice) -> str:
     """What to ask for where the newest run is empty: never taken without a word."""
     if not choice.others:
@@ -288,10 +304,13 @@ def _instead(choice: Choice) -> str:
     return f" (a full disk, or it has only begun); the run before it: --run {choice.others[-1]}"
 
 
-def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
-    """The file to take for each rank: where there are several, the newest and longest."""
+def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str], set[int]]:
+    """The file to take for each rank: where there are several, the newest and longest.
+
+    With notes, and the ranks of which another one says something else.
+    """
     best: dict[int, File] = {}
-    notes = []
+    notes, disputed = [], set()
     for file in sorted(files, key=lambda file: (file.wall, file.segments.size), reverse=True):
         if file.rank is None:
             continue
@@ -301,10 +320,26 @@ def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
                 f"rank {file.rank} left two files: {kept.segments.name} counts, "
                 f"not {file.segments.name}"
             )
-    return [best[rank] for rank in sorted(best)], notes
+            if not _is_earlier_copy(file.segments, kept.segments):
+                disputed.add(file.rank)
+    return [best[rank] for rank in sorted(best)], notes, disputed
 
 
-def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
+def _is_earlier_copy(segments: Segments, of: Segments) -> bool:
+    """Whether another log begins with all that this one holds: it has grown since."""
+    size = segments.size - 1  # behind a line that tore, it has a newline of its own
+    parts = [(at, min(at + PAGE, size)) for at in range(0, size, PAGE)]
+    try:
+        return all(segments.read(*part) == of.read(*part) for part in parts)
+    except LogError:
+        return False
+
+
+def _world_size(logs: Iterable[RankLog], groups: Iterable[GroupInfo]) -> tuple[int, list[str]]:
+    """Return the number of ranks, by the headers, or by the groups' members if no header says it.
+
+    And notes.
+    """
     told: Counter[int] = Counter()
     highest = 0
     for log in logs:
@@ -316,7 +351,8 @@ def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
     if len(told) > 1:
         sizes = ", ".join(map(str, sorted(told)))
         notes.append(f"ranks disagree about the world size: {sizes}")
-    usual = max(told, key=lambda size: (told[size], size), default=0)
+    members = (rank for group in groups for rank in group.ranks if is_rank(rank))
+    usual = max(told, key=lambda size: (told[size], size), default=max(members, default=-1) + 1)
     return max(usual, highest + 1), notes
 
 

@@ -8,7 +8,7 @@ run they would have belonged to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -132,8 +132,11 @@ _SECOND: Final = re.compile(r"rank\d{1,9}\+\d+\.jsonl")
 """Of a process that found the file of its rank there already, of another process."""
 
 
-def names(files: Sequence[File]) -> list[str]:
-    """The ids of all runs, the newest first; what never got going and is newer comes before them.
+def names_and_folders(files: Sequence[File]) -> Iterator[tuple[str, set[str] | None]]:
+    """Yield the ids of all runs, the newest first; what never got going and is newer comes before.
+
+    With each the folders that say all of it: its own, its neighbours' in time, and those of
+    provisional files. None: the folders do not tell the runs apart.
 
     Raises:
         LogError: some file cannot be read.
@@ -141,8 +144,13 @@ def names(files: Sequence[File]) -> list[str]:
     """
     pending = [file for file in files if file.pending]
     runs = _known_runs([file for file in files if not file.pending], None)
-    stuck = _newest_pending(pending, runs[-1].wall) if runs else pending
-    return [*([PENDING] if stuck else []), *(one.name for one in reversed(runs))]
+    if _newest_pending(pending, runs[-1].wall) if runs else pending:
+        yield PENDING, None
+    of_run = [{file.folder for file in run.files} for run in runs]
+    apart = sum(map(len, of_run)) == len(set().union(*of_run))
+    for n in reversed(range(len(runs))):
+        near = set().union(*of_run[max(0, n - 1) : n + 2], (file.folder for file in pending))
+        yield runs[n].name, near if apart else None
 
 
 def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -238,9 +246,14 @@ def _group(files: Iterable[File]) -> list[Run]:
             continue
         name = _run_id(file)
         runs.setdefault(name, Run(name, [])).files.append(file)
+    beside: dict[str, set[str]] = {}
+    for one in runs.values() if nameless else ():
+        for file in one.files:
+            beside.setdefault(file.folder, set()).add(one.name)
     for file in nameless:  # of the one run that the others of its folder are of, whatever its name
-        beside = [one for one in runs.values() if any(f.folder == file.folder for f in one.files)]
-        name = beside[0].name if len(beside) == 1 else _run_id(file)
+        ids = beside.setdefault(file.folder, set())
+        name = next(iter(ids)) if len(ids) == 1 else _run_id(file)
+        ids.add(name)
         runs.setdefault(name, Run(name, [])).files.append(file)
     return list(runs.values())
 

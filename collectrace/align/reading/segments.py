@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace.align.reading.source import Blob, LocalBlob
+from collectrace.align.reading.source import LocalBlob
+from collectrace.log_folder import Blob
 
 PAGE: Final = 4096
 """Bytes of one look-up: a dozen calls."""
@@ -14,6 +15,12 @@ _CHUNK: Final = 1 << 20
 """Bytes of one read of a full pass."""
 
 _CACHED_PAGES: Final = 256
+
+LONGEST_LINE: Final = 16 << 20
+"""Bytes of a line. A longer one is damage, and so is what stands behind it in its segment."""
+
+_DAMAGE: Final = b"\0"
+"""In place of such a line: no record."""
 
 
 class Segments:
@@ -114,7 +121,8 @@ class Segments:
     def blocks(self, start: int = 0, chunk: int = _CHUNK) -> Iterator[tuple[int, list[bytes]]]:
         """All lines from ``start`` on, ``chunk`` bytes at a time: offset of the first, the lines.
 
-        ``start`` is where a line begins. The page cache is left alone.
+        ``start`` is where a line begins. The page cache is left alone. Behind a line of more than
+        :data:`LONGEST_LINE` the rest of its segment is not read.
         """
         offset, rest = start, []
         while start < self.size:
@@ -122,7 +130,12 @@ class Segments:
             start += len(data)
             rest.append(data)
             if b"\n" not in data:
-                continue  # damage: a line longer than that is put together once, at its end
+                # A line longer than that is put together once, at its end.
+                if start - offset > LONGEST_LINE:
+                    yield offset, [_DAMAGE]
+                    start = min((at for at in self.starts if at >= start), default=self.size)
+                    offset, rest = start, []
+                continue
             lines = b"".join(rest).split(b"\n")
             rest = [lines.pop()]
             yield offset, lines
@@ -152,7 +165,7 @@ class Segments:
         while True:
             start = max(0, end - length)
             at = self.read(start, end).rfind(b"\n")
-            if at >= 0 or start == 0:
+            if at >= 0 or start == 0 or length > LONGEST_LINE:
                 return start + at + 1
             length *= 4
 
@@ -162,6 +175,6 @@ class Segments:
         while True:
             data = self.read(offset, offset + length)
             end = data.find(b"\n")
-            if end >= 0 or offset + length >= self.size:
+            if end >= 0 or offset + length >= self.size or length > LONGEST_LINE:
                 return data if end < 0 else data[:end]
             length *= 4

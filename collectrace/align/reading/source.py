@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere, Unreadable
 from collectrace.foreign import convert as foreign
 from collectrace.foreign import documented
-from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, is_source, rank_file
+from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, Blob, is_source, rank_file
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
@@ -30,21 +31,6 @@ _SUFFIXES: Final = (".jsonl", ".txt", ".flight.json", ".flight.pickle", ".flight
 def _is_log(name: str) -> bool:
     """Whether a name is that of a file of a log folder, which holds the program's text as well."""
     return name.endswith(_SUFFIXES) or is_source(PurePosixPath(name))
-
-
-class Blob(Protocol):
-    """One file."""
-
-    @property
-    def name(self) -> str:
-        """Path relative to the folder that was opened, with ``/``."""
-
-    @property
-    def size(self) -> int:
-        """When it was listed; a live file may have grown since."""
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` .. ``stop - 1``; fewer where the file ends before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +95,7 @@ class RemoteBlob:
         return bytes(data)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Folder:
     """A folder of rank files, and the name it goes by."""
 
@@ -132,6 +118,19 @@ class Folder:
     """Whose traces these are, converted; None: they are rank files as they lie there."""
     texts: Callable[[int], Mapping[str, Blob]] = lambda _: {}
     """The program's text that a rank itself can be asked for, by hash."""
+
+    @cached_property
+    def _by_folder(self) -> Mapping[str, Sequence[Blob]]:
+        found: dict[str, list[Blob]] = {}
+        for blob in self.files:
+            for above in PurePosixPath(blob.name).parents:
+                found.setdefault(str(above), []).append(blob)
+        return found
+
+    def only(self, parts: Collection[str]) -> Folder:
+        """Return the same with the files below some of its folders only."""
+        kept = {blob.name: blob for part in parts for blob in self._by_folder.get(part, ())}
+        return replace(self, files=[kept[name] for name in sorted(kept)])
 
 
 def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
@@ -170,13 +169,15 @@ def _open_file(path: Path) -> Folder:
         raise LogError(f"{path} is a pipe or a device; give the log folder, or a file of it")
     whole = path.resolve()
     if packed.is_archive(path.name):
-        files = _by_name(packed.unpack(path, _is_log))
+        unpacked, note = packed.unpack(path, _is_log)
+        files = _by_name(unpacked)
         stem = path.name.partition(".tar")[0].removesuffix(".tgz")
         if not any(_is_rank_file(blob.name) for blob in files):
-            everything = packed.unpack(path)
+            everything = packed.unpack(path).files
             if others := foreign.candidates(everything):
                 return _converted(others, str(path), stem, everything)
-        return Folder(str(path), stem, files, None, is_fixed=True)
+        notes = (note,) if note else ()
+        return Folder(str(path), stem, files, None, is_fixed=True, notes=notes)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
         found = list(_others(path.parent, "", 0, {whole.parent}))

@@ -15,10 +15,10 @@ from typing import Final, Protocol
 
 from collectrace import source_text, words
 from collectrace.align.reading import chains, parsing
-from collectrace.align.reading.source import Blob
+from collectrace.config import SOURCE
 from collectrace.errors import LogError
-from collectrace.log_folder import SOURCE_FILE, is_source
-from collectrace.records import Imported, Stack
+from collectrace.log_folder import SOURCE_FILE, Blob, is_source
+from collectrace.records import Header, Imported, Stack
 
 _MOST_KEPT: Final = 32 << 20
 """Characters of texts kept in memory."""
@@ -34,6 +34,7 @@ class Recorded(Protocol):
     """By path the hash of the text."""
     stacks: dict[int, Stack]
     imported: Imported | None
+    header: Header | None
 
 
 @dataclass
@@ -125,8 +126,11 @@ class SourceFiles:
                 "others ran is shown for them"
             )
         if self._absent:
+            headers = [rank.header for rank in self._ranks.values() if rank.header is not None]
+            is_omitted = any(SOURCE in (header.omitted or ()) for header in headers)
+            why = "left out of the record (omit, redact)" if is_omitted else "not recorded"
             notes.append(
-                f"the text of {_named(self._absent)} was not recorded: its lines are not shown, "
+                f"the text of {_named(self._absent)} was {why}: its lines are not shown, "
                 "and causes that lie in its conditions and loops are not found"
             )
         if any(self._unproven.values()):

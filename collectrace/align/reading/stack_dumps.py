@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import dumps
-from collectrace.align.reading.source import Blob
 from collectrace.dumps import Dump
 from collectrace.errors import LogError
+from collectrace.log_folder import Blob
 from collectrace.records import Stall
 
 _MOST: Final = 256 * 1024

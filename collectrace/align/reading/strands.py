@@ -47,13 +47,13 @@ class Chain:
     def fits(self) -> bool:
         """Whether no run of rows contradicts the digests at its ends."""
         return all(
-            first == last or self._run(first, last, at) is not None or self._is_plain(first, last)
-            for first, last, at in self.rows.runs()
+            first == last or self._run(first, last) is not None or self._is_plain(first, last)
+            for first, last, _ in self.rows.runs()
         ) and not any(self._broken_pairs())
 
     def settle_at_once(self) -> bool:
         """Find the strands if nothing is wrong; false where rows must be looked at one by one."""
-        found = [self._run(*run) for run in self.rows.runs()]
+        found = [self._run(first, last) for first, last, _ in self.rows.runs()]
         if any(strand is None for strand in found) or any(self._broken_pairs()):
             return False
         self._keep([strand for strand in found if strand is not None])
@@ -64,8 +64,8 @@ class Chain:
         for seq in list(self._broken_pairs()):
             self.rows.disprove(seq)
         strands: list[Strand] = []
-        for first, last, at in list(self.rows.runs()):
-            whole = self._run(first, last, at)
+        for first, last, _ in list(self.rows.runs()):
+            whole = self._run(first, last)
             strands += [whole] if whole is not None else self._walk(first, last)
         self._keep(strands)
 
@@ -119,7 +119,7 @@ class Chain:
         at = self.rows.position(first)
         return self.rows.vocabulary.fold(digest, self.rows.meaning[at : at + last - first + 1])
 
-    def _run(self, first: int, last: int, at: int) -> Strand | None:
+    def _run(self, first: int, last: int) -> Strand | None:
         """A run of rows whose ends agree; None where they do not, or lack a digest."""
         before, after = self._before(first), self._program(last)
         if after is None:
@@ -130,7 +130,8 @@ class Chain:
         begin = self._program(first)
         if begin is None or first == last or self._fold(begin, first + 1, last) != after:
             return None
-        step = self.rows.vocabulary.steps[self.rows.meaning[at]]
+        # Rows of runs before it may have been left out since it was found.
+        step = self.rows.vocabulary.steps[self.rows.meaning[self.rows.position(first)]]
         return Strand(first, last, retract(begin, step), after)
 
     def _is_plain(self, first: int, last: int) -> bool:

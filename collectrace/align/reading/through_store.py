@@ -16,11 +16,12 @@ from typing import Final
 
 from collectrace import exchange, words
 from collectrace.align.reading.asked_files import PATIENCE, PAUSE, AskedTexts, Ranks, StoreBlob
-from collectrace.align.reading.source import Blob, Folder
+from collectrace.align.reading.source import Folder
 from collectrace.align.reading.unasked import alike_blobs, is_of
 from collectrace.errors import LogError, NotNow, NotThere
 from collectrace.exchange import LARGEST_ANSWER, SCHEME, Announced, Keys, Listing, Turn
 from collectrace.job_store import JobStore, StoreError
+from collectrace.log_folder import Blob
 
 _TO_COME: Final = 2.0
 """Seconds, beyond a heartbeat, in which a rank must have said that it will answer."""

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from collectrace import exchange
-from collectrace.align.reading.source import Blob
+from collectrace.log_folder import Blob
 
 _LONGEST_HEADER: Final = 64 << 10
 """Bytes of a record's first line."""
@@ -38,11 +38,11 @@ class LeftBlob:
 
     @property
     def size(self) -> int:
-        """See :class:`collectrace.align.reading.source.Blob`."""
+        """See :class:`collectrace.log_folder.Blob`."""
         return len(self.data)
 
     def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
+        """See :class:`collectrace.log_folder.Blob`."""
         return self.data[start:stop]
 
 
@@ -70,11 +70,11 @@ class AlikeBlob:
 
     @property
     def size(self) -> int:
-        """See :class:`collectrace.align.reading.source.Blob`."""
+        """See :class:`collectrace.log_folder.Blob`."""
         return self.other.size + len(self._begins) - self._instead_of
 
     def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
+        """See :class:`collectrace.log_folder.Blob`."""
         shift = self._instead_of - len(self._begins)
         first = self._begins[start:stop]
         return first + self.other.read(

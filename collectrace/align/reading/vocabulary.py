@@ -75,8 +75,14 @@ class Vocabulary:
     appearance_ids: dict[Appearance, int] = field(default_factory=dict)
     appearances: list[Appearance] = field(default_factory=list)
     """By id."""
+    member_lists: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+    """The members of groups: each of a thousand ranks lists all of them."""
     holds: list[bool] = field(default_factory=list)
     """Per appearance: whether such a call returns only when every rank has come to it."""
+
+    def members(self, ranks: list[int]) -> list[int]:
+        """Return the first list that was given with these ranks."""
+        return self.member_lists.setdefault(tuple(ranks), ranks)
 
     def meaning(self, call: Call) -> int:
         """The id of what a call means, the same on every rank."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from collectrace import file_modes
+
 LIMIT: Final = 60.0
 """Seconds that it may take."""
 
@@ -36,6 +38,7 @@ class AlignerProcess:
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
         package = str(Path(__file__).parents[3])
         environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
+        environment |= file_modes.environment()
         self._began = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START.format(module), package, *arguments],

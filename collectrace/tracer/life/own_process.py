@@ -13,17 +13,12 @@ from typing import Any, Final
 import torch
 
 from collectrace.records import FORMAT, Header
+from collectrace.tracer.life import surroundings
 from collectrace.tracer.record.groups import environment_int
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.user_objects import is_a
 from collectrace.tracer.user_text import safe_text
 from collectrace.version import __version__
-
-_ENVIRONMENT: Final = (
-    "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DIST",
-    "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "GLOO_", "TP_SOCKET_IFNAME", "OMP_NUM_THREADS",
-)  # fmt: skip
-"""Prefixes of the variables that change how collectives behave, or say who launched the job."""
 
 _LONGEST_ARGV: Final = 64 << 10
 """Characters of the command line: a header is looked for in the first part of a file."""
@@ -45,7 +40,7 @@ def header(**of_run: Any) -> Header:
             "torch": str(torch.__version__),
         },
         argv=_argv(),
-        env={k: v for k, v in sorted(os.environ.items()) if k.startswith(_ENVIRONMENT)},
+        env=surroundings.environment(os.environ),
         **of_run,
     )
 
@@ -64,7 +59,7 @@ def _argv() -> list[str]:
         return []
     texts: list[str] = []
     room = _LONGEST_ARGV
-    for text in map(safe_text, list.__iter__(given)):
+    for text in surroundings.arguments(map(safe_text, list.__iter__(given))):
         room -= len(text) + 1
         if room < 0:
             return [*texts, "..."]

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from collectrace import file_modes
 from collectrace.log_folder import LOOK, QUIET, RANK_FILE, TOLD, look_file
 from collectrace.tracer.life.aligner_process import AlignerProcess
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
-from collectrace.tracer.record.writer import MODE
 
 _GRACE: Final = 2.0
 """Seconds in which ranks that stall a moment later write what they wait in, and their values."""
@@ -53,32 +53,32 @@ class Reporter:
         self._folder = recorder.writer.path.parent
         self._patience = _BUSY * stall_after
         self._grace = _GRACE
-        self._wanted_at: float | None = None
-        """When this rank had a reason to look that no look has covered so far; wall clock, s."""
+        self._wanted_at: int | None = None
+        """When this rank had a reason to look that no look has covered so far."""
         self._number = 1
         """Of the first look that is not known to be over."""
-        self._told_at = self._quiet_at = 0.0
-        """When the latest look of either end read the files, wall clock, s."""
+        self._told_at = self._quiet_at = 0
+        """When the latest look of either end read the files. By the monotonic clock, as all times:
+        once the wall clock has gone back, a look of the past would answer for what is to come."""
         self._in_vain = 0
         self._mark = -1.0
         self._marked_at = 0.0
-        """The last sign of life of the look that is on, and when it was seen first, monotonic."""
+        """The last sign of life of the look that is on, and when it was seen first, s."""
         self._process: AlignerProcess | None = None
         self._look_at: Path | None = None
         """The mark of the look that this rank has begun."""
         self._is_off = False
         self._until = 0.0
-        """When the end of the process waits no longer, monotonic."""
+        """When the end of the process waits no longer, s."""
 
     def want(self) -> None:
         """This rank has a reason to look."""
-        self._wanted_at = time.time()
+        self._wanted_at = now()
 
     def is_explained(self) -> bool:
         """Whether a person was told of an error, and this rank has issued no call since."""
         self._follow()
-        since_call = (now() - self._recorder.last_t) / 1e9
-        return self._told_at > time.time() - since_call
+        return self._told_at > self._recorder.last_t
 
     def step(self) -> None:
         """Do what is to be done now; to be called again and again."""
@@ -119,7 +119,7 @@ class Reporter:
         return self._wanted_at is not None and not self._is_off
 
     def _look(self) -> None:
-        is_answered = self.is_explained() or self._quiet_at > (self._wanted_at or 0.0)
+        is_answered = self.is_explained() or self._quiet_at > (self._wanted_at or 0)
         is_hopeless = self._in_vain >= _MOST_IN_VAIN
         if is_answered or is_hopeless or not self._can_print() or not self._has_all_files():
             self._wanted_at = None
@@ -145,7 +145,10 @@ class Reporter:
                 self._in_vain += 1
             else:
                 self._in_vain = 0
-            self._told_at, self._quiet_at = told or self._told_at, quiet or self._quiet_at
+            if told is not None:
+                self._told_at = _moment(told)
+            if quiet is not None:
+                self._quiet_at = _moment(quiet)
             self._number += 1
 
     def _time(self, mark: str) -> float | None:
@@ -157,7 +160,7 @@ class Reporter:
     def _is_first(self) -> bool:
         path = self._folder / look_file(self._number, LOOK)
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_modes.of_files()))
         except FileExistsError:
             return False
         self._look_at = path
@@ -175,3 +178,8 @@ class Reporter:
             return stream is not None and stream.fileno() == _STANDARD_ERROR and bool(os.fstat(2))
         except (OSError, ValueError):
             return False
+
+
+def _moment(wall: float) -> int:
+    """Return what the monotonic clock showed when the wall clock showed this, which is over."""
+    return now() - max(0, round((time.time() - wall) * 1e9))

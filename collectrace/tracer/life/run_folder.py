@@ -57,7 +57,7 @@ def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
             if removed and recorder.active:
                 recorder.write(records.Removed(runs=removed))
     except Exception as problem:
-        recorder.count_failure(problem, "removing old runs")
+        recorder.count_beside(problem, "removing old runs")
 
 
 def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:

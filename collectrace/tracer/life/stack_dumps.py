@@ -24,8 +24,10 @@ from pathlib import Path
 from typing import Final
 
 from collectrace import dumps
+from collectrace.config import PATHS
 from collectrace.dumps import Dump
-from collectrace.tracer.record.writer import MODE
+from collectrace.tracer.record import lines
+from collectrace.tracer.record.writer import open_to_append
 
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
@@ -101,10 +103,7 @@ class StackDumps:
     def open(self) -> None:
         """Open the files and register the handlers, but for those that the user has."""
         try:
-            self._files = [
-                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
-                for path in self._paths
-            ]
+            self._files = [_open(path) for path in self._paths]
         except OSError:
             return  # the rank file has the same trouble, and says so
         stacks, ends = self._files
@@ -172,6 +171,17 @@ class StackDumps:
             except OSError:
                 continue
         self._files, self._handlers, self._enabled, self.signum = [], {}, False, None
+
+
+def _open(path: Path) -> int:
+    """Open a file that handlers write to, or one without a name if paths are left out.
+
+    They write paths as they are. What is collected loses them before it is recorded; what a process
+    that dies has not collected is lost.
+    """
+    if PATHS in lines.omitted():
+        return os.memfd_create(path.name, os.MFD_CLOEXEC)
+    return open_to_append(path)
 
 
 def _free_signal() -> int | None:

@@ -12,15 +12,16 @@ from typing import Final
 
 from torch._C import _distributed_c10d
 
-from collectrace import dumps, records, words
+from collectrace import dumps, file_modes, privacy, records, words
+from collectrace.config import PATHS
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Activity
 from collectrace.tracer.life import kernel_waits
 from collectrace.tracer.life.kernel_waits import KernelWaits
 from collectrace.tracer.life.telling import tell
+from collectrace.tracer.record import lines
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
-from collectrace.tracer.record.writer import MODE
 
 _STACK_LINES: Final = 60
 """Frames of a thread's stack that are written down, the innermost ones."""
@@ -131,10 +132,13 @@ class Stalls:
         if dump is None:
             return
         text = dump()
-        if json.loads(text).get("entries"):
+        held = json.loads(text)
+        if held.get("entries"):
+            if PATHS in lines.omitted():
+                text = json.dumps(privacy.mapped(held, privacy.without_paths))
             path: Path = self._recorder.writer.path.with_suffix(".flight.json")
             with contextlib.suppress(OSError):  # the rank file has the same trouble, and says so
-                path.touch(MODE)
+                path.touch(file_modes.of_files())
                 path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from collectrace import records
 from collectrace.config import Config
 from collectrace.records import Activity
+from collectrace.tracer.guard import contained
 from collectrace.tracer.life.blind_spots import BlindSpots
 from collectrace.tracer.life.reporter import Reporter
 from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
@@ -103,14 +104,14 @@ class Watchdog:
         pause = int(self._heartbeat / _POLLS * 1e9)
         due = now() + pause
         while not self._is_stopped:
-            self._wait(min(due, self._stalls.due or due))
-            if self._is_stopped:
-                break
-            is_due = now() >= due
-            if is_due:
-                polls += 1
-                due = now() + pause
             try:
+                self._wait(min(due, self._stalls.due or due))
+                if self._is_stopped:
+                    break
+                is_due = now() >= due
+                if is_due:
+                    polls += 1
+                    due = now() + pause
                 self._reset_switch()
                 if is_due:
                     self.poll()
@@ -123,9 +124,12 @@ class Watchdog:
                 if self.reporter is not None:
                     self.reporter.step()
             except Exception as problem:
-                self._recorder.count_failure(problem, "watching")
-        if self._switch is not None:
-            self._switch.remove()
+                self._recorder.count_beside(problem, "watching")
+                if not self._recorder.active:
+                    break  # it may be waiting that fails, and then nothing paces this loop
+        with contained(self._recorder.count_beside, "watching"):
+            if self._switch is not None:
+                self._switch.remove()
 
     def _wait(self, due: int) -> None:
         """Wait until ``due``, ns, or until there is news."""
@@ -194,7 +198,7 @@ class Watchdog:
                 recorder.sources.texts.write(folder, now(), at_once=at_once)
         except Exception as problem:
             recorder.sources = None  # no evidence is lost, and it must not fail again and again
-            recorder.count_failure(problem, "reading source lines")
+            recorder.count_beside(problem, "reading source lines")
 
     def write_blind_spots(self) -> None:
         """Write what communicates past the record, as far as it is there by now."""

@@ -179,6 +179,8 @@ class Member:
                 if not self._try(self._look):
                     return
             self._leave()
+        except Exception as problem:
+            self._recorder.count_beside(problem, "comparing notes with the other ranks")
         finally:
             self._gone.set()
             if self._store is not None:
@@ -194,7 +196,7 @@ class Member:
             self._lost += 1
             return self._lost < _MOST_LOST
         except Exception as problem:
-            self._recorder.count_failure(problem, "comparing notes with the other ranks")
+            self._recorder.count_beside(problem, "comparing notes with the other ranks")
             return self._recorder.active
         return True
 
@@ -291,7 +293,7 @@ class Member:
             )
         except Exception as problem:  # no process can be started here
             self._can_diagnose = False
-            self._recorder.count_failure(problem, "starting a diagnosis")
+            self._recorder.count_beside(problem, "starting a diagnosis")
             exchange.close_turn(store, self._keys, turn, in_vain=True)
 
     def _hear(self, store: JobStore, turn: Turn) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 from collectrace import records
@@ -12,13 +11,14 @@ from collectrace.tracer.record.groups import Ordinals
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
+from collectrace.tracer.user_objects import ByObject
 
 
 def next_batch(session: Session) -> Wrapper:
     """``next()`` of a DataLoader's iterator: how long the rank waited for its data."""
     loaders = Ordinals()
-    passes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
-    """Per iterator, which stands for one pass, the batches fetched so far: a list of one number."""
+    passes = ByObject[int]()
+    """Per iterator, which stands for one pass, the batches fetched so far."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -38,14 +38,14 @@ def next_batch(session: Session) -> Wrapper:
             write(recorder, instance, now() - began, ended=ended)
 
     def write(recorder: Recorder, iterator: Any, wait: int, *, ended: bool) -> None:
-        with contained(recorder.count_failure, "recording a batch"):
-            fetched = passes.setdefault(iterator, [0])
-            fetched[0] += not ended
-            first = fetched[0] == 1 and not ended
+        with contained(recorder.count_beside, "recording a batch"):
+            fetched = (passes.get(iterator) or 0) + (not ended)
+            passes[iterator] = fetched
+            first = fetched == 1 and not ended
             recorder.write(
                 records.Batch(
                     loader=loaders.of(iterator),
-                    batch=fetched[0],
+                    batch=fetched,
                     wait=wait,
                     end=ended or None,
                     length=_length(iterator) if first else None,
@@ -91,7 +91,7 @@ def _write_epoch(session: Session, sampler: Any, *, was_set: bool) -> None:
     recorder = session.recorder
     if recorder is None:
         return
-    with contained(recorder.count_failure, "recording an epoch"):
+    with contained(recorder.count_beside, "recording an epoch"):
         recorder.write(
             records.Epoch(
                 epoch=int(sampler.epoch),

@@ -54,7 +54,7 @@ def destroy_process_group(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         pg = args[0] if args else kwargs.get("group")
         is_default = pg is None or pg is c10d.GroupMember.WORLD
-        with contained(recorder.count_failure, "writing what has completed"):
+        with contained(recorder.count_beside, "writing what has completed"):
             session.write_progress()
         if is_default:
             recorder.works.forget_all()

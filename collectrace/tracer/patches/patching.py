@@ -12,6 +12,7 @@ import pkgutil
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -108,7 +109,7 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
     the undo.
     """
     dynamo.hide_package()
-    undos: list[Undo] = []
+    undos = ExitStack()
     installed: list[str] = []
 
     def patch(target: Target) -> None:
@@ -116,10 +117,6 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
             installed.append(target.where)
         elif torch_api.is_expected(target.where):
             installer.not_found(target.where)
-
-    def undo() -> None:
-        while undos:
-            undos.pop()()
 
     try:
         for target in targets:
@@ -134,12 +131,12 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
 
             wrapt.register_post_import_hook(later, missing[0])
     except BaseException:
-        undo()
+        undos.close()
         raise
-    return installed, undo
+    return installed, undos.close
 
 
-def _patch(target: Target, installer: Installer, undos: list[Undo]) -> bool:
+def _patch(target: Target, installer: Installer, undos: ExitStack) -> bool:
     """Patch one function wherever it is looked up; whether there is such a function."""
     original, wrapper = _MISSING, None
     for module in (*target.modules, *_importers(target)):
@@ -149,7 +146,7 @@ def _patch(target: Target, installer: Installer, undos: list[Undo]) -> bool:
         parent, attribute, function = found
         if function is not original:  # what several modules share gets one wrapper
             original, wrapper = function, _wrapper(target, parent, function, installer)
-        undos.append(put(parent, attribute, wrapper))
+        undos.callback(put(parent, attribute, wrapper))
     return wrapper is not None
 
 

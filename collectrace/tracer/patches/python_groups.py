@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, Final
 
 import torch
@@ -190,24 +191,21 @@ def install(session: Session) -> Undo:
         lifecycle.constructed(session, instance, args, kwargs)
 
     init = vars(dist.ProcessGroup)["__init__"]
-    for known in _subclasses(dist.ProcessGroup):
-        overrides.wrap(known)
-    # pybind11 demands of each such class that it calls this one.
-    overrides.undos.append(
-        put(
-            dist.ProcessGroup,
-            "__init__",
-            wrap(dist.ProcessGroup, init, constructed, session.count_failure),
-        )
-    )
-    return overrides.undo
+    with ExitStack() as undone:
+        undone.callback(overrides.undo)
+        for known in _subclasses(dist.ProcessGroup):
+            overrides.wrap(known)
+        # pybind11 demands of each such class that it calls this one.
+        first = wrap(dist.ProcessGroup, init, constructed, session.count_failure)
+        overrides.undos.callback(put(dist.ProcessGroup, "__init__", first))
+        return undone.pop_all().close
 
 
 class _Overrides:
     """The methods of classes written in Python that are wrapped for a session."""
 
     def __init__(self, session: Session) -> None:
-        self.undos: list[Undo] = []
+        self.undos = ExitStack()
         self._session = session
         self._seen: set[type] = set()
         self._lock = threading.RLock()
@@ -227,14 +225,13 @@ class _Overrides:
 
     def undo(self) -> None:
         """Take all wrappers off, the latest first."""
-        while self.undos:
-            self.undos.pop()()
+        self.undos.close()
 
     def _put(self, cls: type, name: str, base: type, handler: Wrapper) -> None:
         found = inspect.getattr_static(cls, name, None)
         if found is inspect.getattr_static(base, name, None) or is_wrapper(found):
             return
-        self.undos.append(put(cls, name, wrap(cls, found, handler, self._session.count_failure)))
+        self.undos.callback(put(cls, name, wrap(cls, found, handler, self._session.count_failure)))
 
     def _recorded(self, name: str) -> Wrapper:
         """A wrapper that records a call of this method, and that it is part of one meanwhile."""

@@ -6,6 +6,7 @@ Only for a torch whose operators do not tell which it is, see ``tap/untold``.
 from __future__ import annotations
 
 import functools
+from contextlib import ExitStack
 from typing import Any, Final
 
 import torch.distributed as dist
@@ -28,17 +29,12 @@ def install() -> Undo:
     """Wrap the methods, where that is needed; the undo takes the wrappers off."""
     if torch_api.tells_reduce_op():
         return lambda: None
-    undos = [
-        put(dist.ProcessGroup, name, _telling(name, getattr(dist.ProcessGroup, name)))
-        for name in _METHODS
-        if hasattr(dist.ProcessGroup, name)
-    ]
-
-    def undo() -> None:
-        while undos:
-            undos.pop()()
-
-    return undo
+    undos = ExitStack()
+    for name in _METHODS:
+        if hasattr(dist.ProcessGroup, name):
+            method = _telling(name, getattr(dist.ProcessGroup, name))
+            undos.callback(put(dist.ProcessGroup, name, method))
+    return undos.close
 
 
 def _telling(name: str, original: Any) -> Any:

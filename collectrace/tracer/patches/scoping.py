@@ -43,19 +43,20 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
         def in_place_of(wrapped: Any) -> Any:
             def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
                 recorder = session.recorder
-                state = local.state
-                scope = state.scope
                 if recorder is None:
                     return wrapped(*args, **kwargs)
+                state = local.state
+                scope = state.scope
                 if position is not None:
                     op = args[position] if len(args) > position else kwargs.get("op", _SUM)
                     # Told to the recorder, which need not ask the operator's ReduceOp then.
-                    state.reduce_op = op if op.__class__ is _MEMBER else None
+                    state.reduce_op = op if type(op) is _MEMBER else None
                 if scope.api is not None:
                     # Called by another public function, which is the one that counts.
                     return wrapped(*args, **kwargs)
                 # Scope.inside_api, its look-up written out.
-                inside, caller = scope.children.get(name) or scope.inside_api(name), _getframe(1)
+                inside = scope.children.get(name) or _inside(recorder, scope, name)
+                caller = _getframe(1)
                 # From here to the try nothing is called: after a call a signal handler of the
                 # program may raise, and the scope would never be left.
                 outer_caller = state.caller
@@ -89,6 +90,15 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
         return in_place_of
 
     return make
+
+
+def _inside(recorder: Recorder, scope: Scope, name: str) -> Scope:
+    """This scope with a public function entered; the same where the tracer fails."""
+    try:
+        return scope.inside_api(name)
+    except Exception as problem:
+        recorder.count_failure(problem, f"following {name}")
+    return scope
 
 
 def recv(session: Session) -> Callable[[Any], Any]:

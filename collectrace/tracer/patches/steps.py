@@ -19,6 +19,7 @@ from collectrace.tracer.guard import contained
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.session import Session
 from collectrace.tracer.tap.wire import Undo
+from collectrace.tracer.user_objects import ByObject
 
 _AROUND: Final = Optimizer.profile_hook_step(Optimizer.step).__code__
 """Code of what torch puts around the ``step()`` of each optimizer; it calls the hooks."""
@@ -31,7 +32,7 @@ def install(session: Session) -> Undo:
     def stepped(optimizer: Optimizer, *_: Any) -> None:
         recorder = session.recorder
         if recorder is not None:
-            with contained(recorder.count_failure, "counting a step"):
+            with contained(recorder.count_beside, "counting a step"):
                 counted.step(recorder, optimizer, sys._getframe(1))
 
     dynamo.see_through(stepped, _nothing)
@@ -41,10 +42,10 @@ def install(session: Session) -> Undo:
 def step(session: Session) -> None:
     """The script begins a step of its own, see :func:`collectrace.step`."""
     recorder = session.recorder
-    if recorder is None or recorder.book.is_other_rank():
+    if recorder is None:
         return
-    with contained(recorder.count_failure, "counting a step"):
-        if recorder.counts(STEP):
+    with contained(recorder.count_beside, "counting a step"):
+        if not recorder.book.is_other_rank() and recorder.counts(STEP):
             recorder.iteration += 1
 
 
@@ -57,7 +58,7 @@ class _Counted:
 
     def __init__(self) -> None:
         self._run: weakref.ref[Recorder] | None = None
-        self._steps: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
+        self._steps = ByObject[int]()
 
     def step(self, recorder: Recorder, optimizer: Optimizer, frame: FrameType) -> None:
         """An optimizer has made a step, in a frame of ``_AROUND``.
@@ -71,7 +72,7 @@ class _Counted:
             self._run = weakref.ref(recorder)
             self._steps.clear()
         if recorder.counts(OPTIMIZER_STEP):
-            self._steps[optimizer] = made = self._steps.get(optimizer, 0) + 1
+            self._steps[optimizer] = made = (self._steps.get(optimizer) or 0) + 1
             recorder.iteration = max(recorder.iteration, made + 1)
 
 

@@ -39,7 +39,7 @@ enum {
     COUNTER_SEQ, COUNTER_DONE, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
     NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
     RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
-    WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_SEGMENT, WRITER_CHECKPOINT,
+    WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_FULL, WRITER_CHECKPOINT,
     OWNERS_SEVERAL, READER_GROUP, READER_UNBOX, READER_IS_ALL_REDUCE, READER_REDUCE_OP, READER_FIRST, READER_TAIL,
     SLOTS
 };
@@ -58,7 +58,7 @@ static Slot slots[SLOTS] = {
     {"Recorder", "active", 0}, {"Recorder", "calls", 0}, {"Recorder", "ns", 0},
     {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0},
     {"Writer", "fd", 0}, {"Writer", "total", 0}, {"Writer", "_size", 0},
-    {"Writer", "segment_bytes", 0}, {"Writer", "next_checkpoint", 0},
+    {"Writer", "_full", 0}, {"Writer", "next_checkpoint", 0},
     {"Ordinals", "several", 0}, {"ArgumentReader", "group_index", 0}, {"ArgumentReader", "unbox", 0},
     {"ArgumentReader", "is_all_reduce", 0}, {"ArgumentReader", "_reduce_op_index", 0},
     {"ArgumentReader", "_project_first", 0}, {"ArgumentReader", "_tail", 0},
@@ -284,13 +284,14 @@ arguments_key(PyObject *reader, PyObject *args, PyObject *reduce_op)
     Py_ssize_t tail = get_number(reader, READER_TAIL);
     PyObject *t = Py_NewRef(PyList_GET_ITEM(tensors, 0));
     PyObject *dtype = NULL, *shape = NULL, *device = NULL, *rest = NULL, *reduced = NULL;
-    PyObject *key = NULL;
-    if ((dtype = PyObject_GetAttr(t, s_dtype)) != NULL
+    PyObject *kind = PyLong_FromVoidPtr(Py_TYPE(t)), *key = NULL;
+    if (kind != NULL && (dtype = PyObject_GetAttr(t, s_dtype)) != NULL
         && (shape = PyObject_GetAttr(t, s_shape)) != NULL
         && (device = PyObject_GetAttr(t, s_device)) != NULL
         && (rest = PyTuple_GetSlice(args, tail, PyTuple_GET_SIZE(args))) != NULL
         && (reduced = PyLong_FromVoidPtr(reduce_op)) != NULL)
-        key = PyTuple_Pack(6, (PyObject *)Py_TYPE(t), dtype, shape, device, rest, reduced);
+        key = PyTuple_Pack(6, kind, dtype, shape, device, rest, reduced);
+    Py_XDECREF(kind);
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
     Py_XDECREF(device);
@@ -353,7 +354,7 @@ write_line(PyObject *writer, int fd, char *line, Py_ssize_t length)
     if (set_number(writer, WRITER_SIZE, size)
         || set_number(writer, WRITER_TOTAL, get_number(writer, WRITER_TOTAL) + written))
         return -1;
-    if (written == length && size < get_number(writer, WRITER_SEGMENT))
+    if (written == length && size < get_number(writer, WRITER_FULL))
         return 0;
     PyObject *is_whole[] = {writer, written == length ? Py_True : Py_False};
     PyObject *done = PyObject_VectorcallMethod(s_at_end, is_whole, 1, is_whole_name);

@@ -19,7 +19,7 @@ from collectrace.records import Group, backend_for
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record.streams import Channel, Stream
 from collectrace.tracer.record.template import Template
-from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_objects import ByObject, type_name
 from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_name, safe_text
 
 
@@ -30,7 +30,7 @@ class Ordinals:
 
     def __init__(self) -> None:
         # Not by id(): a new object may get that of a dead one, on one rank and not on another.
-        self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._known = ByObject[int]()
         self._next = itertools.count()
         self.several = False
         """Whether more than one object has been seen."""
@@ -39,7 +39,7 @@ class Ordinals:
         """The number of an object, from 0. It must be one that weak references can refer to."""
         found = self._known.get(thing)
         if found is None:
-            found = self._known[thing] = next(self._next)
+            self._known[thing] = found = next(self._next)
             self.several = found > 0
         return found
 

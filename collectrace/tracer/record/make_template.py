@@ -54,6 +54,8 @@ def make_template(
     fields = reader.fields(args, len(group.ranks))
     if not fields.is_real:
         return IGNORED
+    if not origin.state.is_described:
+        origin.state.describe()
     call = _call(group, fields, origin)
     template = Template(call, _counter(group, call), fields, group.self_rank)
     if fields.is_async and origin.scope.api is None and not origin.from_autograd:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import torch
 
+from collectrace.tracer.user_objects import ByObject
+
 _current_node: Final[Callable[[], Any]] = getattr(torch._C, "_current_autograd_node", lambda: None)
 """The node of autograd's graph that the calling thread is evaluating; None: it is at none."""
 
@@ -24,7 +26,7 @@ class Models:
     """Those that live."""
 
     def __init__(self) -> None:
-        self._forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._forwards = ByObject[int]()
         """Those shadowed in join() count, and so a module's are equal on all ranks when they leave
         it."""
         self._owners: dict[int, _Owner | None] | None = None
@@ -33,7 +35,7 @@ class Models:
 
     def forward_begins(self, module: Any) -> int:
         """The ordinal of a forward that a module begins, from 1."""
-        before = self._forwards.get(module, 0)
+        before = self._forwards.get(module) or 0
         self._forwards[module] = before + 1
         if not before:
             self._owners = None
@@ -41,7 +43,7 @@ class Models:
 
     def forwards(self, module: Any) -> int:
         """How many forwards a module has begun."""
-        return self._forwards.get(module, 0)
+        return self._forwards.get(module) or 0
 
     def in_backward(self) -> Any:
         """The module of the parameter whose gradient this thread is accumulating; None: unknown.
@@ -54,15 +56,15 @@ class Models:
             return None
         owners = self._owners
         if owners is None:
-            owners = self._owners = _owners(list(self._forwards))
+            owners = self._owners = _owners(self._forwards.references())
         owner = owners.get(id(parameter))
         return None if owner is None else owner()
 
 
-def _owners(modules: list[Any]) -> dict[int, _Owner | None]:
+def _owners(modules: list[_Owner]) -> dict[int, _Owner | None]:
     owners: dict[int, _Owner | None] = {}
-    for module in modules:
-        own = weakref.ref(module)
-        for parameter in module.parameters():
+    for own in modules:
+        module = own()
+        for parameter in () if module is None else module.parameters():
             owners[id(parameter)] = None if id(parameter) in owners else own
     return owners

@@ -339,7 +339,7 @@ class Recorder(RunRecord):
                 )
             )  # fmt: skip
         except Exception as ours:
-            self.count_failure(ours, "recording an exception")
+            self.count_beside(ours, "recording an exception")
 
     def _thread(self, what: str) -> str | None:
         """The name of the calling thread, unless it is the main one: calls have it made known."""
@@ -360,11 +360,14 @@ class Recorder(RunRecord):
 
     def waited(self, call: Issued) -> None:
         """The wait that :meth:`waits_for` told of is over."""
-        self._local.state.wait = None
-        # On a device it only orders streams.
-        if not call[0].on_device:
-            self.completed(call)
-            self.works.release(call)
+        try:
+            self._local.state.wait = None
+            # On a device it only orders streams.
+            if not call[0].on_device:
+                self.completed(call)
+                self.works.release(call)
+        except Exception as problem:
+            self.count_beside(problem, "following a wait")
 
     # -- off the hot path -----------------------------------------------------------------
 

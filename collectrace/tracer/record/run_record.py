@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from collectrace import records
-from collectrace.chain import CHECKPOINT_EVERY
+from collectrace.chain import checkpoint_gap
 from collectrace.log_folder import PENDING
 from collectrace.tracer.guard import is_users
-from collectrace.tracer.record import groups
+from collectrace.tracer.record import groups, lines
 from collectrace.tracer.record.groups import GroupBook, GroupState
 from collectrace.tracer.record.repeated import Repeated
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.stacks import Stacks
 from collectrace.tracer.record.writer import Writer
@@ -65,6 +65,8 @@ class RunRecord:
         """Time spent on recording."""
         self.failures = 0
         """Internal failures."""
+        self._faults: set[tuple[str, str]] = set()
+        """Those that were written: what the tracer was doing, and what was raised."""
         self._max_failures = max_failures
 
     @property
@@ -81,7 +83,7 @@ class RunRecord:
             t = now()
             if not record.t:
                 record.t = t
-            self.writer.write(records.encode(record))
+            self.writer.write(lines.encode(record))
             self.ns += now() - t
 
     def adopt(self, pg: Any) -> GroupState | None:
@@ -109,17 +111,19 @@ class RunRecord:
 
     def checkpoint(self) -> None:
         """Write where every stream and channel stands."""
-        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
-        self.writer.write(self.checkpoint_line())
+        line = self.checkpoint_line()
+        self.writer.next_checkpoint = self.writer.total + checkpoint_gap(len(line))
+        self.writer.write(line)
 
     def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
         """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
         states = list(self.book.states.values())
-        return records.encode(
+        return lines.encode(
             records.Checkpoint(
                 t=now(),
-                streams=[s.row() for g in states for s in list(g.streams.values())],
-                channels=[c.row() for g in states for c in list(g.channels.values())],
+                # One that has just begun, or whose only call was refused, stands nowhere.
+                streams=[s.row() for g in states for s in list(g.streams.values()) if s.seq],
+                channels=[c.row() for g in states for c in list(g.channels.values()) if c.seq],
                 known_stacks=self.stacks.known if known_stacks is None else known_stacks,
                 dropped=self.writer.dropped,
                 failures=self.failures,
@@ -131,7 +135,7 @@ class RunRecord:
         """Write a record now, and again at the head of each later segment."""
         with self.lock:
             began = record.t = now()
-            line = records.encode(record)
+            line = lines.encode(record)
             self._repeated.add(line, self.stacks.known)
             self.writer.write(line)
             self.ns += now() - began
@@ -139,17 +143,22 @@ class RunRecord:
     def repeat(self, record: records.Record) -> None:
         """Write a record at the head of each segment that is begun from now on."""
         with self.lock:
-            self._repeated.add(records.encode(record), self.stacks.known)
+            self._repeated.add(lines.encode(record), self.stacks.known)
 
     def head(self) -> Iterator[bytes]:
         """The lines that a segment begins with, after its header and the groups."""
         yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)
         yield self.checkpoint_line()
 
-    def count_failure(self, problem: BaseException, doing: str) -> None:
+    def count_beside(self, problem: BaseException, doing: str) -> None:
+        """Count an internal failure that leaves what is recorded of calls as it is."""
+        self.count_failure(problem, doing, is_beside=True)
+
+    def count_failure(self, problem: BaseException, doing: str, *, is_beside: bool = False) -> None:
         """Count an internal failure: warn of the first, stop recording after too many.
 
-        ``doing`` says what failed, as in "recording a batch".
+        ``doing`` says what failed, as in "recording a batch"; ``is_beside``: nothing that is
+        recorded of calls can be wrong because of it.
 
         Raises:
             BaseException: ``problem`` itself, where it comes from a signal handler of the program,
@@ -163,8 +172,20 @@ class RunRecord:
                 "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
                 doing, type_name(problem), safe_text(problem, MAX_TEXT),
             )  # fmt: skip
+        with contextlib.suppress(Exception):  # it may be writing that fails
+            self._write_fault(problem, doing, is_beside=is_beside)
         if self.failures >= self._max_failures and self.active:
             self.give_up(problem)
+
+    def _write_fault(self, problem: BaseException, doing: str, *, is_beside: bool) -> None:
+        error = type_name(problem)
+        if not self.active or (doing, error) in self._faults:
+            return
+        self._faults.add((doing, error))
+        # The calling thread's latest call may be the one that the tracer was following.
+        since = None if is_beside else local.state.call_t or now()
+        text = safe_text(problem, MAX_TEXT)
+        self.write_repeated(records.Fault(doing=doing, error=error, message=text, since=since))
 
     def give_up(self, problem: BaseException) -> None:
         """Record no more, and end the file: what comes now cannot be relied on."""
@@ -185,7 +206,7 @@ class RunRecord:
                 return
             self.add_bill(last)
             last.t = now()
-            self.writer.finish(records.encode(last))
+            self.writer.finish(lines.encode(last))
             self.ended = True
 
     def add_bill(self, last: records.Exit) -> None:

@@ -8,6 +8,7 @@ identity of its scope.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import weakref
@@ -18,7 +19,7 @@ from collectrace import roles
 from collectrace.records import NATIVE
 from collectrace.tracer.record.sites import NOWHERE, Place
 from collectrace.tracer.record.template import Issued, Template
-from collectrace.tracer.user_objects import is_a
+from collectrace.tracer.user_objects import ByObject, is_a
 from collectrace.tracer.user_text import thread_name
 
 now = time.monotonic_ns
@@ -80,7 +81,14 @@ class Scope:
         refined = self._refine(role)
         # Without an API: that join() calls all_reduce is join()'s own business.
         owned_by = self.owner if owner is None else _reference(owner)
-        child = self.children[key] = Scope(None, refined, owned_by, self.what, self.within)
+        return self._keep(key, Scope(None, refined, owned_by, self.what, self.within))
+
+    def _keep(self, key: Any, child: Scope) -> Scope:
+        """Keep this child, and none whose owner is gone: a program may make models without end."""
+        for other, scope in list(self.children.items()):
+            if scope.owner is not None and scope.owner() is None:
+                self.children.pop(other, None)
+        self.children[key] = child
         return child
 
     def inside_part(self, role: str, part: str | None) -> Scope:
@@ -126,8 +134,8 @@ class Scope:
         key = ("backward", id(module))
         child = scope.children.get(key)
         if child is None or child.owner is None or child.owner() is None:
-            child = Scope(scope.api, None, _reference(module), "backward", scope.within)
-            scope.children[key] = child
+            of_module = Scope(scope.api, None, _reference(module), "backward", scope.within)
+            child = scope._keep(key, of_module)
         return child
 
     def inside_group(self, name: str) -> Scope:
@@ -171,6 +179,7 @@ class ThreadState:
         "caller",
         "given_at",
         "ident",
+        "is_described",
         "issued",
         "label",
         "name",
@@ -182,11 +191,8 @@ class ThreadState:
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
-        thread = _thread(self.ident)
-        native = f"{NATIVE}{threading.get_native_id()}"
-        self.name = native if thread is None else thread_name(thread)
-        self.label = "" if self.ident == threading.main_thread().ident else self.name
-        """The thread's name in ``call`` records, where the main thread has none."""
+        self.name = self.label = f"{NATIVE}{threading.get_native_id()}"
+        """The thread's name; ``label``: in ``call`` records, where the main thread has none."""
         self.scope = ROOT
         self.since = 0
         """When ``scope.what`` was entered, ns."""
@@ -204,15 +210,29 @@ class ThreadState:
         """The asynchronous call that was issued last."""
         self.wait: tuple[Template, int, int] | None = None
         """The call that ``Work.wait`` waits for: its template, its number, since when (ns)."""
-        self.given_at = NOWHERE if thread is None else started_at.get(thread, NOWHERE)
+        self.given_at = NOWHERE
         """The line that started the thread, or has submitted what it works on."""
+        self.is_described = False
+        """Whether its name is known."""
+        # The program's call must not fail for this; it is tried again when one is recorded.
+        with contextlib.suppress(Exception):
+            self.describe()
+
+    def describe(self) -> None:
+        """Learn the thread's name, and where it was given its work."""
+        thread = _thread(self.ident)
+        if thread is not None:
+            self.name = thread_name(thread)
+            self.given_at = started_at.get(thread) or NOWHERE
+        self.label = "" if self.ident == threading.main_thread().ident else self.name
+        self.is_described = True
 
     def lent(self) -> Place:
         """Where the thread was given its work; for one of C++, by the backward in flight."""
         return backward.place if self.name.startswith(NATIVE) else self.given_at
 
 
-started_at: Final[weakref.WeakKeyDictionary[threading.Thread, Place]] = weakref.WeakKeyDictionary()
+started_at: Final = ByObject[Place]()
 """The lines that have started threads."""
 
 

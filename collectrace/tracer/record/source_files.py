@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collectrace import log_folder, source_text
-from collectrace.tracer.record.writer import MODE
+from collectrace import file_modes, log_folder, source_text
 
 _MOST_HELD: Final = 32 << 20
 """Bytes of texts held until they are written; of more the files are read again."""
@@ -134,9 +133,9 @@ def _write_absent(path: Path, waiting: _Waiting) -> None:
             return  # it was changed meanwhile
         data = again.data
     _check_room(path.parents[1], len(data))
-    path.parent.mkdir(exist_ok=True)
+    file_modes.make_folder(path.parent)
     part = path.with_name(f".collectrace-{os.urandom(8).hex()}.part")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_modes.of_files())
     try:
         try:
             _write_all(fd, data)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from collectrace import roles
 from collectrace.chain import Step, body, step
 from collectrace.records import Call
+from collectrace.tracer.record import lines
 from collectrace.tracer.record.streams import CallCounter, Stream
 from collectrace.tracer.tap.arguments import CallFields
 
@@ -52,7 +53,7 @@ class Template:
         self.outputs: Callable[[tuple[Any, ...]], list[Any]] | None = None
         """Where no Work is given to anybody, and a tensor is waited for: those of the call, from
         its arguments."""
-        self.body = body(call)
+        self.body = body(lines.plain(call))
         """What lies in its line between the number and the digests."""
         # Attributes of their own: the hot path has no time for one more look-up.
         added = step(call, self.stream.backend, group_rank) if self.stream is not None else _NOTHING

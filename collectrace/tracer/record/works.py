@@ -26,7 +26,7 @@ from collectrace.ops import ANY_SOURCE, IN_PLACE
 from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
-from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_objects import ByObject, type_name
 
 _MOST: Final = 32
 """Works held at a time."""
@@ -59,7 +59,7 @@ class Buffer:
 
 def _version(tensor: torch.Tensor) -> int | None:
     """Return how often a tensor was written to; None if others may share the count."""
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+    if not any(type(tensor) is kind for kind in (torch.Tensor, torch.nn.Parameter)):
         return None  # attributes of a subclass may run the user's code
     try:
         # All views of a storage share one version. A tensor that is only a part of its storage
@@ -106,7 +106,7 @@ class Works:
         self._nbytes = 0
         """Of the tensors of those held. Exact after a poll only: threads add to it without a
         lock."""
-        self._unanswered: weakref.WeakKeyDictionary[Any, Issued] = weakref.WeakKeyDictionary()
+        self._unanswered = ByObject[Issued]()
         """Receives from any source whose Work is held no more: it may still tell whose message
         it was, once it is waited for."""
         self._tracked: dict[weakref.ref[Any], TrackedWork] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from collectrace import file_modes
 from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.tracer.guard import is_users
 
@@ -30,14 +32,19 @@ _SEGMENTS: Final = 8
 _LARGEST_SEGMENT: Final = 64 << 20
 """Bytes of a segment, however large ``max_bytes`` is."""
 
+_HEAD_SHARE: Final = 4
+"""Bytes of a segment for each byte of the lines at its head, at least."""
+
 _OPEN_ATTEMPTS: Final = 20
 """How often a file is tried to be opened while other ranks keep removing its folder."""
 
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
 
-MODE: Final = 0o600
-"""Of files: they hold the program's text, and its command line."""
+_LOWEST: Final = (200, 3)
+"""From which number on a descriptor of ours is looked for, in this order. A program that closes a
+number twice closes a low one. Those before 3 are its input, output and error: where it has closed
+one, whatever it prints would go to our file, and what it opens instead would get our lines."""
 
 _DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
@@ -55,7 +62,7 @@ class Writer:
     """
 
     # Read by offset in _native.c.
-    __slots__ = ("__dict__", "_size", "fd", "next_checkpoint", "segment_bytes", "total")
+    __slots__ = ("__dict__", "_full", "_size", "fd", "next_checkpoint", "total")
 
     def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
         self.path = path
@@ -74,7 +81,9 @@ class Writer:
         self._preamble = preamble
         self._max_bytes = max_bytes
         self.segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
-        """Size from which on a segment is ended."""
+        """Size from which on a segment is ended, unless most of it is the lines at its head."""
+        self._full = self.segment_bytes
+        """Size from which on the segment being written is ended."""
         self._segment = 0
         """Ordinal of the segment being written."""
         self._current = path
@@ -110,7 +119,7 @@ class Writer:
             return self._fail(problem)
         self.total += written
         self._size += written
-        if written == len(line) and self._size < self.segment_bytes:
+        if written == len(line) and self._size < self._full:
             return True
         return self.at_end(is_whole=written == len(line))
 
@@ -148,9 +157,16 @@ class Writer:
         if self._closed:
             return
         if self.fd >= 0:
+            gone = False
             try:
-                gone = os.fstat(self.fd).st_nlink == 0
-                self.dropped += _lines(self.fd) if gone else 0
+                status = os.fstat(self.fd)
+                if status.st_ino != self.inode:
+                    # The program has closed it, and the number is another file's.
+                    self.dropped += 1
+                    self.fd = -1
+                elif status.st_nlink == 0:
+                    self.dropped += _lines(self.fd)
+                    gone = True
             except OSError:
                 gone = True
             if gone:
@@ -166,7 +182,7 @@ class Writer:
 
     def finish(self, line: bytes) -> None:
         """Append the last line, and write no more: not even the head of another segment."""
-        self.segment_bytes = sys.maxsize
+        self.segment_bytes = self._full = sys.maxsize
         self.write(line)
         self.close()
 
@@ -177,6 +193,8 @@ class Writer:
 
     def _fail(self, problem: OSError) -> bool:
         self.dropped += 1
+        if problem.errno == errno.EBADF:
+            self.fd = -1  # the program has closed it, and the number may be another file's by now
         self._close_descriptor()
         self._put_off(problem)
         return False
@@ -219,6 +237,7 @@ class Writer:
         self._retry_at = 0
         self.total += len(head)
         self._size += len(head)
+        self._full = max(self.segment_bytes, _HEAD_SHARE * len(head))
         if self._provisional is not None:
             _remove(self._provisional)
             self._provisional, self._provisional_lines = None, b""
@@ -234,7 +253,7 @@ class Writer:
         self._segment += 1
         self._size = 0
         self._current = self.path.with_name(f"{self.path.stem}.{self._segment:04d}.jsonl")
-        while len(self._kept) > 1 and self._bytes_kept() + self.segment_bytes > self._max_bytes:
+        while len(self._kept) > 1 and self._bytes_kept() + self._full > self._max_bytes:
             victim, _ = self._kept.pop(1)
             try:
                 victim.unlink(missing_ok=True)
@@ -265,13 +284,27 @@ def _lines(fd: int) -> int:
 
 
 def _open(path: Path) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     for _ in range(_OPEN_ATTEMPTS):
         # A rank that has left the folder of the provisional files removes it if it is empty.
         with contextlib.suppress(FileNotFoundError, FileExistsError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(path, flags, MODE)
-    return os.open(path, flags, MODE)
+            file_modes.make_folder(path.parent)
+            return open_to_append(path)
+    return open_to_append(path)
+
+
+def open_to_append(path: Path) -> int:
+    """Return a descriptor of a file, which is made if need be, out of the program's way."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    fd = os.open(path, flags, file_modes.of_files())
+    for lowest in _LOWEST:
+        if fd >= lowest:
+            return fd
+        with contextlib.suppress(OSError):  # there may be too few of them
+            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+            os.close(fd)
+            return moved
+    os.close(fd)
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _remove(provisional: Path) -> None:

@@ -141,9 +141,10 @@ class ArgumentReader:
         else:
             reduced = args[self._reduce_op_index].op()
         if self._project_first is _project_list and len(args[0]) == 1:
-            # One tensor in a list, the most frequent of all: _project_list, written out.
+            # One tensor in a list, the most frequent of all: _project_list, written out. A class
+            # by its id: its metaclass may be the program's, and have a hash of its own.
             t = args[0][0]
-            return t.__class__, t.dtype, t.shape, t.device, args[self._tail :], reduced
+            return id(type(t)), t.dtype, t.shape, t.device, args[self._tail :], reduced
         if self._project_first is not None:
             return self._project_first(args[0]), args[self._tail :], reduced
         # The dispatcher leaves out trailing arguments that have their default.
@@ -252,11 +253,11 @@ def _projectors(
 
 
 def _project_tensor(t: Any) -> tuple[Any, ...]:
-    return (t.__class__, t.dtype, t.shape, t.device)
+    return (id(type(t)), t.dtype, t.shape, t.device)
 
 
 def _project_list(tensors: Any) -> tuple[Any, ...]:
-    return tuple([(t.__class__, t.dtype, t.shape, t.device) for t in tensors])
+    return tuple([(id(type(t)), t.dtype, t.shape, t.device) for t in tensors])
 
 
 def _project_lists(lists: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ methods are called instead: ``patches/python_groups`` records those.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -94,28 +95,26 @@ _remaining: Final[dict[int, DispatchKeySet]] = {}
 
 def install(session: HasRecorder) -> Undo:
     """Put a kernel in front of every ``c10d`` operator; the undo takes all of them off."""
-    libraries = []
-    caller, make_reader = session, ArgumentReader
-    if not torch_api.tells_reduce_op():
-        caller, make_reader = untold.KnowsFrames(session), untold.UntoldReader
-        libraries.append(untold.functional_library())
-    library = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
-    for schema in _schemas():
-        name = schema.name.removeprefix("c10d::")
-        # An operator of a newer torch that the table does not know is recorded under its own name.
-        reader = make_reader(OPERATORS.get(name) or _guess(name, schema), schema.arguments)
-        kernel = _kernel(name, reader, caller)
-        library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
-    waits = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
-    kernel = _wait_kernel(session)
-    hide_from_dynamo(kernel.__code__, callees=True)
-    waits.impl("wait_tensor", kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
+    with ExitStack() as libraries:
+        caller, make_reader = session, ArgumentReader
+        if not torch_api.tells_reduce_op():
+            caller, make_reader = untold.KnowsFrames(session), untold.UntoldReader
+            libraries.callback(untold.functional_library()._destroy)
+        library = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
+        libraries.callback(library._destroy)
+        for schema in _schemas():
+            name = schema.name.removeprefix("c10d::")
+            # An operator of a newer torch that the table lacks is recorded under its own name.
+            reader = make_reader(OPERATORS.get(name) or _guess(name, schema), schema.arguments)
+            _put(library, name, _kernel(name, reader, caller))
+        waits = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
+        libraries.callback(waits._destroy)
+        _put(waits, "wait_tensor", _wait_kernel(session))
+        return libraries.pop_all().close
 
-    def undo() -> None:
-        for one in (waits, library, *libraries):
-            one._destroy()
 
-    return undo
+def _put(library: torch.library.Library, name: str, kernel: Any) -> None:
+    library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
 
 
 @cache  # torch makes objects of all its thousands for each answer
@@ -190,6 +189,7 @@ def _wait_kernel(session: HasRecorder) -> Any:
         recorder.waited(call)
         return result
 
+    hide_from_dynamo(kernel.__code__, callees=True)
     return kernel
 
 

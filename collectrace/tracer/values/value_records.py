@@ -99,7 +99,7 @@ class ValueRecords:
             return
         is_on, self._is_on = self._is_on, False
         try:
-            with contained(recorder.count_failure, "reading values"):
+            with contained(recorder.count_beside, "reading values"):
                 read()
                 self._is_on = is_on
         finally:

@@ -37,6 +37,26 @@ def test_a_missing_log_leaves_the_verdict_open(tmp_path: Path) -> None:
     assert [(f.kind, f.severity) for f in alignment.findings] == [("evidence_gap", "info")]
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "status"),
+    [(b"[4]", None, "aligned"), (b"[4]", 2000, "aligned"), (b"[5]", None, "unknown")],
+)
+def test_a_second_file_of_a_rank_is_a_copy_or_a_doubt(
+    shape: bytes, size: int | None, status: str, tmp_path: Path
+) -> None:
+    run = Run(world=2)
+    for _ in range(20):
+        run.all("all_reduce", shape=[4])
+    run.finish()
+    data = (run.write(tmp_path) / "rank00001.jsonl").read_bytes()
+    other = tmp_path / "again" / run.name
+    other.mkdir(parents=True)
+    (other / "rank00001.jsonl").write_bytes(data.replace(b"[4]", shape)[:size])
+    alignment = align(tmp_path)
+    assert alignment.status == status
+    assert any("rank 1 left two files" in note for note in alignment.evidence.notes)
+
+
 # -- the interface ---------------------------------------------------------------------------
 
 

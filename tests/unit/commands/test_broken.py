@@ -38,7 +38,7 @@ def raises(problem: BaseException) -> Callable[..., int]:
 ARGUMENTS = {
     "run": ("x.py",), "align": ("logs",), "runs": ("logs",), "show": ("logs", "--rank", "0"),
     "diff": ("a", "b"), "gather": ("h:a", "-o", "x"), "import": ("dumps",), "doctor": (),
-    "schema": (), "docs": (), "explain": ("CT102",),
+    "schema": (), "docs": (), "explain": ("CT102",), "redact": ("logs", "-o", "x"),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from markdown_it import MarkdownIt
 from rich.console import Console
 
 from collectrace import cli, commands
@@ -242,6 +243,31 @@ def test_a_text_without_an_end(shell: Shell, tmp_path: Path) -> None:
         ("show", where, "--rank", "0", "--group", "nope"), ("diff", where, where),
     ):  # fmt: skip
         assert len(shell.run(*argv)) < 150_000, argv
+
+
+MARKUP: Final = (
+    "</details><b>x</b> **b** [x](http://y) ![z](w) <!--", "```\n\n# h\n| a | b |\n|---|---|\n",
+    "`<b>` $`x`$ &lt; `` \\",
+)  # fmt: skip
+OWN_BLOCKS: Final = {
+    "heading", "paragraph", "inline", "fence", "bullet_list", "list_item", "html_block",
+}  # fmt: skip
+OWN_HTML: Final = ("<details><summary>all that is known</summary>", "</details>")
+
+
+@pytest.mark.parametrize("markup", MARKUP)
+@pytest.mark.parametrize("sample", ["p2p_unmatched", "raised"])
+def test_markup_is_text_in_the_markdown_report(
+    sample: str, markup: str, shell: Shell, tmp_path: Path
+) -> None:
+    run = with_code(kind_examples.KINDS[sample]())
+    where = written(poisoned(run, lambda *_: True, markup), tmp_path / "logs")
+    page = shell.file("report.md", "align", where, "--markdown")
+    for token in MarkdownIt("commonmark").enable("table").parse(page):
+        assert token.type.removesuffix("_open").removesuffix("_close") in OWN_BLOCKS, token
+        assert token.type != "html_block" or token.content.strip() in OWN_HTML
+        inside = {child.type.partition("_")[0] for child in token.children or ()}
+        assert inside <= {"text", "code", "softbreak", "strong"}, token.content
 
 
 def odd_names(folder: Path) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import pytest
 
+from collectrace import file_modes
 from collectrace.commands import output
 from collectrace.errors import CollectraceError
 from tests.support.synthetic import Run
@@ -150,10 +151,15 @@ def test_a_file_is_replaced_and_keeps_who_may_read_it(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.json"]
 
 
-def test_a_new_file_may_be_read_as_any_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_new_file_is_its_owners_unless_it_is_shared(
+    tmp_path: Path, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_modes, "_shared", shared)
     (tmp_path / "other").touch()
     output.write_to(str(tmp_path / "a.json"), io.StringIO(), say("new"))
-    assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "other").stat().st_mode
+    usual = (tmp_path / "other").stat().st_mode & 0o777
+    assert (tmp_path / "a.json").stat().st_mode & 0o777 == (usual if shared else 0o600)
 
 
 @pytest.mark.parametrize("before", [None, "before"])

@@ -194,3 +194,9 @@ def test_a_stream_that_lacks_characters_gets_references_for_them() -> None:
     assert "   43   dist.barrier()       < rank 1: call 29" in shown["ascii"]
     heads = {PARSER.render(one).partition("<pre>")[0] for one in shown.values()}
     assert len(heads) == 1
+
+
+@pytest.mark.parametrize("ending", ["  ", " \r", "\t\t", "\u2003\u2003"])
+def test_spaces_at_the_end_of_a_line_break_none(ending: str) -> None:
+    told = "\n".join(f"{markdown.sentence(f'one{ending}')}" for _ in range(2))
+    assert "<br" not in PARSER.render(told)

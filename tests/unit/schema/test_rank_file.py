@@ -126,6 +126,17 @@ def test_no_list_of_texts_holds_anything_else(item: int | None) -> None:
                     from_dict(line)
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [("call", "splits", [[1, 2], 3]), ("header", "heartbeat", 1e308), ("header", "wall", 0.5)],
+)
+def test_what_nobody_could_compute_with_is_damage(kind: str, field: str, value: object) -> None:
+    line = to_dict(example(KINDS[kind], whole=True))
+    assert from_dict(line) is not None
+    with pytest.raises(DamagedRecord):
+        from_dict({**line, field: value})
+
+
 def test_later_kinds_and_fields_are_no_errors() -> None:
     assert errors({"kind": "of a later version", "x": 1}) == []
     assert errors({"kind": "sync", "api": "a", "wait": 1, "of a later version": 1}) == []

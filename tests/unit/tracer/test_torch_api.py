@@ -66,7 +66,7 @@ def test_nothing_is_patched_where_it_is_refused(
     assert "raw_repr" in caplog.text
     assert (dist.all_reduce, dist.Work.wait, sys.exit, torch.Tensor.backward) == before
     assert switch.current() is None
-    assert not switch._undos
+    assert not switch._undos._exit_callbacks
 
 
 def test_the_current_name_of_a_function_comes_before_earlier_ones() -> None:

@@ -6,7 +6,7 @@ ranks: 3
 expect: op_mismatch shape_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; reduce-scatter; BACKWARD; frozen
+cause: rank 1; reduce-scatter; BUG; frozen
 fix: Freeze the same parameters on every rank
 never: random number
 """
@@ -31,6 +31,6 @@ for part in (trunk, head, model):
     fully_shard(part, mesh=mesh)
 for _ in range(3):
     loss = model(torch.randn(4, WIDTH)).square().mean()
-    loss.backward()  # BACKWARD
+    loss.backward()  # BUG
 dist.barrier()
 dist.destroy_process_group()

@@ -51,22 +51,3 @@ def test_a_fix_names_what_is_tested(head: str, named: str, tmp_path: Path) -> No
 def test_the_reason_names_the_line_that_fills_a_list(tmp_path: Path) -> None:
     found = finding(tmp_path, "for one in [each for each in data]:", "[losses[rank]]")
     assert "`run([losses[rank]])" in found.cause
-
-
-GROUPED = TEXT.format(head="if phase(data):", data="load()")
-
-
-@pytest.mark.parametrize(("members", "is_said"), [([0, 1], True), ([0, 2], False)])
-def test_a_call_may_be_meant_for_the_group_of_those_that_made_it(
-    members: list[int], is_said: bool, tmp_path: Path
-) -> None:
-    program = Program(tmp_path, GROUPED, 4)
-    for rank in range(4):
-        one = program.run.rank(rank)
-        if rank in members:
-            one.group("1", members)
-        program.call(rank, "barrier", ("FIRST", "run"), MAIN)
-        op, mark = ("all_reduce", "INSIDE") if rank < 2 else ("broadcast", "BEHIND")
-        one.stuck_in(program.call(rank, op, (mark, "run"), MAIN))
-    fix = program.align().findings[0].fix
-    assert ("Or pass the group of ranks 0-1 to all_reduce (train.py:6)" in fix) == is_said

@@ -411,6 +411,25 @@ def test_a_damaged_row_is_no_evidence_and_the_next_one_is() -> None:
     assert by_scan.divergences[0].gap == by_digest.divergences[0].gap == (11, 11)
 
 
+def test_a_row_behind_lost_ones_that_its_digest_contradicts_is_damaged() -> None:
+    run = Run(2)
+    for rank in run:
+        for _ in range(20):
+            rank.call("all_reduce")
+        rank.exit()
+    with tempfile.TemporaryDirectory() as where:
+        file = run.write(Path(where)) / "rank00000.jsonl"
+        damage(file, 4 + 10)
+        lines = file.read_bytes().splitlines(keepends=True)
+        assert b'"seq":12,' in lines[4 + 11]
+        lines[4 + 11] = lines[4 + 11].replace(b'"SUM"', b'"MAX"')
+        file.write_bytes(b"".join(lines))
+        by_scan = compared(read(file.parent, full=True))
+        by_digest = compared(read(file.parent, **SKIMMED))
+    assert rows(by_scan) == rows(by_digest) == []
+    assert not by_scan.unproven
+
+
 # -- all_to_all ----------------------------------------------------------------------------------
 
 

@@ -245,6 +245,16 @@ def test_a_group_without_a_record_is_compared_among_those_who_use_it(tmp_path: P
     assert [d.seq for d in compared(evidence).divergences] == [2]
 
 
+@pytest.mark.parametrize("cut", [0, 7])
+def test_a_rank_whose_file_ends_within_a_line_may_have_asked(cut: int, tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).group("1", [0, 1], phase="asked")
+    file = run.write(tmp_path) / "rank00001.jsonl"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size - cut])
+    conflicts = read(tmp_path).conflicts
+    assert [conflict.variants[-1] for conflict in conflicts] == ([] if cut else [((1,), None)])
+
+
 def test_a_damaged_group_record_is_made_good_by_the_others(tmp_path: Path) -> None:
     run = Run(3)
     run.group("1", [0, 1], asked_by=[1, 2])

@@ -36,6 +36,26 @@ def test_the_stack_of_a_call(tmp_path: Path, small: int) -> None:
     assert log.scanned == (small > 0)
 
 
+def test_the_stack_of_a_call_where_checkpoints_are_far_apart(tmp_path: Path) -> None:
+    """As they are in a file with thousands of channels."""
+    made = Run(1, checkpoint=1 << 20)
+    rank = made.rank(0)
+    for number in range(1, 9):
+        rank.record(Stack(stack=number, frames=[f"/job/comm.py:8 reduce{number}"]))
+        for _ in range(2000):
+            rank.call("all_reduce", stack=number)
+    folder = made.write(tmp_path)
+    log = read(folder, small=0).logs[0]
+    (stream,) = log.last_seq
+    for seq in (3_900, 7_900):
+        call = log.calls(stream, seq, seq + 1)[0]
+        assert call is not None
+        found = log.stack(call)
+        assert found is not None, seq
+        assert found.frames == [f"/job/comm.py:8 reduce{(seq + 1999) // 2000}"]
+    assert not log.scanned
+
+
 def test_a_stack_that_was_lost_is_none(tmp_path: Path) -> None:
     run = Run(1)
     run.rank(0).call("all_reduce", stack=3)

@@ -125,3 +125,9 @@ def test_lines_without_digests_are_taken_as_they_are(stream: Stream) -> None:
 def test_a_line_that_lacks_its_digest_at_the_end_is_not_proven(stream: Stream) -> None:
     stream.told[8] = None
     assert stream.strands() == [stream.strand(1, 7), Strand(8, 8, proven=False)]
+
+
+def test_a_row_that_is_left_out_moves_no_run_behind_it(stream: Stream) -> None:
+    stream.lose(5)
+    stream.mean(2, 7)
+    assert stream.strand(6, 8) in stream.strands()

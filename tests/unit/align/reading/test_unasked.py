@@ -11,8 +11,9 @@ import pytest
 from collectrace import exchange
 from collectrace.align import align
 from collectrace.align.reading import through_store, unasked
-from collectrace.align.reading.source import Blob, Folder, LocalBlob
+from collectrace.align.reading.source import Folder, LocalBlob
 from collectrace.findings import Alignment
+from collectrace.log_folder import Blob
 from collectrace.tracer.online.own_files import OwnFiles
 from tools.make_logs import RUN, Difference, make
 

@@ -98,6 +98,22 @@ def test_a_rank_that_has_gone_on_since_may_ask_again(tmp_path: Path) -> None:
     assert [started.number for started in Started.all] == [1, 2]
 
 
+def test_the_wall_clock_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = ranks(tmp_path)
+    one.want()
+    one.step()
+    Started.all[0].end(tmp_path, TOLD)
+    one.step()
+    assert one.is_explained()
+    before = time.time()
+    monkeypatch.setattr(time, "time", lambda: before - 3600)
+    one._recorder.last_t = now()
+    assert not one.is_explained()
+    one.want()
+    one.step()
+    assert [started.number for started in Started.all] == [1, 2]
+
+
 def test_a_look_covers_who_had_stalled_before_it_read(tmp_path: Path) -> None:
     one, other = ranks(tmp_path)
     one.want()
@@ -107,7 +123,7 @@ def test_a_look_covers_who_had_stalled_before_it_read(tmp_path: Path) -> None:
     other.step()
     assert len(Started.all) == 1
     other.want()
-    other._wanted_at = time.time() + 2  # it stalls later
+    other._wanted_at = now() + 2 * SECOND  # it stalls later
     other.step()
     assert [(started.number, started.rank) for started in Started.all] == [(1, 0), (2, 1)]
 

@@ -124,6 +124,20 @@ def test_no_owner_is_kept_alive() -> None:
     assert gone() is None
 
 
+def test_models_that_are_gone_leave_no_scopes() -> None:
+    scope, living = Scope(), Owner()
+    role, backward = scope.inside_role("ddp.forward", living), scope.inside_backward(living)
+    for owner in [Owner() for _ in range(100)]:
+        scope.inside_role("ddp.forward", owner)
+        scope.inside_backward(owner)
+    del owner
+    another = Owner()
+    left = [role, scope.inside_role("ddp.forward", another)]
+    assert [s for s in scope.children.values() if s.owner is not None] == left
+    left = [backward, scope.inside_backward(another)]
+    assert list(scope.inside_what("backward").children.values()) == left
+
+
 def test_a_model_at_the_address_of_a_dead_one_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     one_address = 4711
     monkeypatch.setattr(scopes, "id", lambda _: one_address, raising=False)

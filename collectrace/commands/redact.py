@@ -1,0 +1,95 @@
+"""Make a copy of logs that can be given away, and that gives the same finding.
+
+Names of hosts, users, files, functions, variables and groups become placeholders, such as host1 or
+file1.py:12: the same ones in all files. Of the program's text its structure stays: keywords, and
+calls of Python's, torch's and known frameworks' functions, in the same lines. Command lines, values
+of variables, comments and strings are taken out. `docs privacy` lists what a log holds.
+
+for example:
+  python -m collectrace redact logs/ -o shared/
+  python -m collectrace redact logs/ -o shared/ --map names.json
+  python -m collectrace redact logs/ -o shared/ --keep source,values
+
+exit status:
+  0  the copy is whole
+  2  there is no copy: the folder is there already, or there are no logs
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Final, TextIO
+
+from collectrace import words
+from collectrace.commands import output
+from collectrace.errors import CollectraceError
+from collectrace.printable import clean
+
+HELP: Final = "make a copy of logs that can be given away"
+
+_MOST_NAMED: Final = 4
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The logs, the copy, and what it keeps."""
+    parser.add_argument(
+        "path", metavar="LOGS", help="log_dir, a run's folder, an archive; or a folder of dumps"
+    )
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the new folder")
+    parser.add_argument(
+        "--keep", metavar="PART[,PART]", type=_parts, default=(),
+        help="what stays as it is: arguments, environment, messages, source, values",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-source", action="store_true", help="take out the structure of the program, too"
+    )
+    parser.add_argument(
+        "--map", metavar="FILE", help="a new file, for you alone: what each placeholder stands for"
+    )
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    from collectrace.redact.folder import PARTS
+
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+    return parts
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - all is said on standard output
+    """Write the copy, and say where it is.
+
+    Raises:
+        CollectraceError: it cannot be written, or would lie among the logs.
+
+    """
+    from collectrace.align.reading.source import open_folder
+    from collectrace.redact import folder as redacted
+
+    to = Path(arguments.output)
+    map_file = Path(arguments.map) if arguments.map is not None else None
+    for path in filter(None, (to, map_file)):
+        if path.resolve().is_relative_to(Path(arguments.path).resolve()):
+            raise CollectraceError(f"{path} lies among the logs; name another place")
+    if map_file is not None and map_file.resolve().is_relative_to(to.resolve()):
+        raise CollectraceError(f"--map {map_file}: that is given away with the copy")
+    found = open_folder(arguments.path)
+    done = redacted.redact(
+        found.files, to, arguments.keep, drop_source=arguments.no_source, map_file=map_file
+    )
+    counts = words.counted(done.files, "file"), words.counted(len(done.replaced), "placeholder")
+    told = [
+        f"{counts[0]} in {to}, with {counts[1]}",
+        *([f"left out: {_named(done.left_out)}"] if done.left_out else []),
+        f"python -m collectrace align {to}",
+    ]
+    lines = [f"{clean(line)}\n" for line in told]
+    output.write_to(output.STDOUT, stdout, lambda out: out.writelines(lines))
+    return 0
+
+
+def _named(files: list[str]) -> str:
+    more = len(files) - _MOST_NAMED
+    return words.listed([*files[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])

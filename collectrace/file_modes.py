@@ -1,0 +1,42 @@
+"""Who may read what is written of a job: its owner alone, unless sharing was asked for.
+
+What is shared is shared as the umask says, so a group, an ACL of a folder or a container decides
+as for all other files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "COLLECTRACE_SHARED"
+
+_shared = False
+
+
+def share(shared: bool) -> None:
+    """Decide who may read what this process writes from now on."""
+    global _shared
+    _shared = shared
+
+
+def environment() -> Mapping[str, str]:
+    """Return the variable that has another process decide likewise."""
+    return {VARIABLE: str(int(_shared))}
+
+
+def of_files() -> int:
+    """Return the mode to create files with; the umask takes away from it."""
+    return 0o666 if _shared else 0o600
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, unless it is there; folders above it get the usual mode."""
+    path.mkdir(0o777 if _shared else 0o700, parents=True, exist_ok=True)
+
+
+def opener(path: str, flags: int) -> int:
+    """Open a file for ``open()``, and create it with this mode."""
+    return os.open(path, flags, of_files())

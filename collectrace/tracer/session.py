@@ -45,7 +45,7 @@ _MOST_EARLY: Final = 10
 """Failures before a run that are remembered."""
 
 
-class Session:
+class Session(native.HasRecorder):
     """Tracing as it was enabled once, until it is disabled: at most one run at a time."""
 
     runs: ClassVar[int] = 0
@@ -54,14 +54,13 @@ class Session:
     """Tells this process, and what it forks, from all others."""
 
     def __init__(self, config: Config) -> None:
+        super().__init__()
         # Absolute from now on: a script may change its folder before it meets the others.
         self.config = config.absolute()
         self.code = native.chosen(wanted=self.config.native)
         """The code that records calls."""
         self.live = True
         """False: disabled. What could not be taken off then only passes calls through."""
-        self.recorder: Recorder | None = None
-        """Of the run in progress; None: there is none."""
         self.rank: int | None = None
         """Global rank; until the ranks meet what the launcher says, if it does."""
         self.world_size: int | None = None

@@ -84,7 +84,7 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                 return result
 
             return session.code.public(
-                call, position, session, wrapped, name, _SUM, _MEMBER, _track
+                call, position, session, wrapped, name, _SUM, _MEMBER, _inside, _track
             )
 
         return in_place_of

@@ -38,7 +38,7 @@ enum {
     TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE,
     COUNTER_SEQ, COUNTER_DONE, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
     NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
-    RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
+    SESSION_RECORDER, RECORD_ISSUER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
     WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_FULL, WRITER_CHECKPOINT,
     OWNERS_SEVERAL, READER_GROUP, READER_UNBOX, READER_IS_ALL_REDUCE, READER_REDUCE_OP, READER_FIRST, READER_TAIL,
     SLOTS
@@ -55,6 +55,7 @@ static Slot slots[SLOTS] = {
     {"Stream", "pairs", 0},
     {"Node", "above", 0}, {"Node", "code", 0}, {"Node", "lasti", 0}, {"Node", "others", 0},
     {"Node", "place", 0}, {"Place", "is_open", 0},
+    {"HasRecorder", "recorder", 0}, {"Recorder", "issuer", 0},
     {"Recorder", "active", 0}, {"Recorder", "calls", 0}, {"Recorder", "ns", 0},
     {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0},
     {"Writer", "fd", 0}, {"Writer", "total", 0}, {"Writer", "_size", 0},
@@ -79,9 +80,13 @@ set(PyObject *object, int slot, PyObject *value)
 #define MOST_ARGUMENTS 16 /* of an operator; those with more are Python's */
 
 /* Other objects of the Python code, by the names under which `bind` is given them. */
-enum { INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, THINGS };
+enum {
+    INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE, DEVICE,
+    THINGS
+};
 static const char *const thing_names[THINGS] = {
     "innermost", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
+    "Tensor", "Parameter", "dtype", "shape", "device",
 };
 static PyObject *things[THINGS];
 static PyTypeObject *state_type, *template_type;
@@ -91,13 +96,14 @@ static uint64_t base;
 
 #define NAMES(X) \
     X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
-    X(_number) X(checkpoint) X(issue) \
-    X(recorder) X(raw_repr) X(remove) X(not_taken) X(issued) X(at_end) \
-    X(op) X(inside_api) X(raised) X(left_by)
+    X(checkpoint) \
+    X(remove) X(not_taken) X(issued) X(at_end) \
+    X(op) X(raised) X(left_by)
 #define DECLARE(name) static PyObject *s_##name;
 NAMES(DECLARE)
 #undef DECLARE
 static PyObject *is_whole_name; /* ("is_whole",) */
+static PyObject *state_name;    /* of a ThreadState in the dictionary of its thread */
 
 /* What each type begins with; all that follows are objects, in the order of its arguments. */
 #define HEAD PyObject_HEAD vectorcallfunc vectorcall; Py_ssize_t position;
@@ -199,6 +205,27 @@ put_number(char *at, uint64_t number)
     return put_text(at, first, digits + sizeof digits - first);
 }
 
+/* -- the thread ----------------------------------------------------------------------------- */
+
+/* scopes.local.state. The dictionary of a thread, which `local` uses too, has it under a name of
+   ours: that takes a fifth of the time. */
+static PyObject *
+state_of_thread(void)
+{
+    PyObject *known = PyThreadState_GetDict();
+    PyObject *state = known == NULL ? NULL : PyDict_GetItemWithError(known, state_name);
+    if (state != NULL || PyErr_Occurred())
+        return Py_XNewRef(state);
+    state = PyObject_GetAttr(things[LOCAL], s_state);
+    if (state != NULL && Py_TYPE(state) != state_type) {
+        PyErr_SetString(PyExc_TypeError, "no ThreadState");
+        Py_CLEAR(state);
+    }
+    if (state != NULL && known != NULL && PyDict_SetItem(known, state_name, state) < 0)
+        Py_CLEAR(state);
+    return state;
+}
+
 /* -- the stack ------------------------------------------------------------------------------ */
 
 /* The code of a frame, which is alive: the frame keeps it. */
@@ -210,14 +237,14 @@ code_of(PyFrameObject *frame)
     return code;
 }
 
-/* Borrowed; NULL: not there, or an exception. */
+/* NULL: not there, or an exception. */
 static PyObject *
 node_at(PyObject *nodes, PyFrameObject *frame)
 {
     PyObject *address = PyLong_FromVoidPtr((char *)code_of(frame) + PyFrame_GetLasti(frame));
     if (address == NULL)
         return NULL;
-    PyObject *node = PyDict_GetItemWithError(nodes, address);
+    PyObject *node = Py_XNewRef(PyDict_GetItemWithError(nodes, address));
     Py_DECREF(address);
     return node;
 }
@@ -232,17 +259,20 @@ find(PyFrameObject *innermost, PyObject *state)
         PyFrameObject *frame = (PyFrameObject *)Py_NewRef(innermost);
         while (node != NULL) {
             PyObject *above = GET(node, NODE_ABOVE);
+            /* A new frame object may let the collector run, and that forget all nodes. */
             PyFrameObject *outer = above == Py_None ? NULL : PyFrame_GetBack(frame);
             if (outer == NULL) {
-                place = GET(node, NODE_PLACE);
+                place = Py_NewRef(GET(node, NODE_PLACE));
+                Py_CLEAR(node);
                 break;
             }
             Py_SETREF(frame, outer);
             if ((PyObject *)code_of(frame) == GET(above, NODE_CODE)
                 && PyFrame_GetLasti(frame) == PyLong_AsLong(GET(above, NODE_LASTI)))
-                node = above;
+                above = Py_NewRef(above);
             else
-                node = node_at(GET(node, NODE_OTHERS), frame);
+                above = node_at(GET(node, NODE_OTHERS), frame);
+            Py_SETREF(node, above);
         }
         Py_DECREF(frame);
         if (PyErr_Occurred())
@@ -250,7 +280,8 @@ find(PyFrameObject *innermost, PyObject *state)
     }
     /* What a thread was given to do lies elsewhere. */
     if (place != NULL && place != Py_None && GET(place, PLACE_IS_OPEN) == Py_False)
-        return Py_NewRef(place);
+        return place;
+    Py_XDECREF(place);
     PyObject *given[] = {innermost ? (PyObject *)innermost : Py_None, state};
     return PyObject_Vectorcall(things[FIND], given, 2, NULL);
 }
@@ -270,6 +301,16 @@ caller_of(long above)
 
 /* -- the key -------------------------------------------------------------------------------- */
 
+/* An attribute of a tensor, by its descriptor if the type is torch's own. */
+static PyObject *
+field(PyObject *tensor, int descriptor, PyObject *name)
+{
+    PyObject *type = (PyObject *)Py_TYPE(tensor);
+    if (type != things[TENSOR] && type != things[PARAMETER])
+        return PyObject_GetAttr(tensor, name);
+    return Py_TYPE(things[descriptor])->tp_descr_get(things[descriptor], tensor, type);
+}
+
 /* ArgumentReader.key; `reduce_op` may be None. */
 static PyObject *
 arguments_key(PyObject *reader, PyObject *args, PyObject *reduce_op)
@@ -285,9 +326,9 @@ arguments_key(PyObject *reader, PyObject *args, PyObject *reduce_op)
     PyObject *t = Py_NewRef(PyList_GET_ITEM(tensors, 0));
     PyObject *dtype = NULL, *shape = NULL, *device = NULL, *rest = NULL, *reduced = NULL;
     PyObject *kind = PyLong_FromVoidPtr(Py_TYPE(t)), *key = NULL;
-    if (kind != NULL && (dtype = PyObject_GetAttr(t, s_dtype)) != NULL
-        && (shape = PyObject_GetAttr(t, s_shape)) != NULL
-        && (device = PyObject_GetAttr(t, s_device)) != NULL
+    if (kind != NULL && (dtype = field(t, DTYPE, s_dtype)) != NULL
+        && (shape = field(t, SHAPE, s_shape)) != NULL
+        && (device = field(t, DEVICE, s_device)) != NULL
         && (rest = PyTuple_GetSlice(args, tail, PyTuple_GET_SIZE(args))) != NULL
         && (reduced = PyLong_FromVoidPtr(reduce_op)) != NULL)
         key = PyTuple_Pack(6, kind, dtype, shape, device, rest, reduced);
@@ -367,15 +408,20 @@ write_line(PyObject *writer, int fd, char *line, Py_ssize_t length)
 static PyObject *
 number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state)
 {
+    /* First: it may let the collector run, and finalizers issue calls of their own. */
+    PyObject *call = PyTuple_New(2);
+    if (call == NULL)
+        return NULL;
     char buffer[1024], *line = buffer;
     PyObject *counter = GET(template, TEMPLATE_COUNTER), *stream = GET(template, TEMPLATE_STREAM);
     PyObject *body = GET(template, TEMPLATE_BODY);
     int64_t fd = get_number(self->writer, WRITER_FD);
     int64_t iteration = get_number(self->recorder, RECORD_ITERATION);
     int is_stream = stream != Py_None;
-    if (GET(state, STATE_CALL) != Py_None || fd < 0 || iteration < 0 || !PyBytes_CheckExact(body))
+    if (GET(state, STATE_CALL) != Py_None || fd < 0 || iteration < 0 || !PyBytes_CheckExact(body)) {
+        Py_DECREF(call);
         return NULL;
-
+    }
     Standing is = {.seq = get_number(counter, COUNTER_SEQ) + 1};
     PyObject *new[4] = {NULL, NULL, NULL, NULL};
     if (is_stream) {
@@ -390,12 +436,11 @@ number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state)
         new[3] = is.has_pairs ? PyLong_FromUnsignedLongLong(is.pairs) : Py_NewRef(Py_None);
     }
     new[0] = PyLong_FromUnsignedLongLong(is.seq);
-    PyObject *call = new[0] == NULL ? NULL : PyTuple_Pack(2, template, new[0]);
     PyObject *when = PyLong_FromLongLong(t);
     Py_ssize_t room = PyBytes_GET_SIZE(body) + ROOM;
     if (room > (Py_ssize_t)sizeof buffer)
         line = PyMem_Malloc(room);
-    if (call == NULL || when == NULL || line == NULL || PyErr_Occurred()) {
+    if (when == NULL || line == NULL || PyErr_Occurred()) {
         for (int i = 0; i < 4; i++)
             Py_XDECREF(new[i]);
         Py_CLEAR(call);
@@ -403,6 +448,8 @@ number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state)
         goto done;
     }
     Py_ssize_t length = format(line, t, iteration, body, &is, is_stream);
+    PyTuple_SET_ITEM(call, 0, Py_NewRef(template));
+    PyTuple_SET_ITEM(call, 1, Py_NewRef(new[0]));
     set(counter, COUNTER_SEQ, new[0]);
     if (is_stream) {
         set(stream, STREAM_DIGEST, new[1]);
@@ -439,27 +486,20 @@ done:
 static PyObject *
 number(Issuer *self, PyObject *template, int64_t t, PyObject *state)
 {
-    PyObject *no_wait[] = {Py_False};
-    PyObject *held = PyObject_Vectorcall(self->acquire, no_wait, 1, NULL);
+    PyObject *held = PyObject_CallNoArgs(self->acquire);
     if (held == NULL)
         return NULL;
     Py_DECREF(held);
-    if (held == Py_True) {
-        PyObject *call = number_locked(self, template, t, state);
-        PyObject *problem = call == NULL && PyErr_Occurred() ? PyErr_GetRaisedException() : NULL;
-        PyObject *done = PyObject_CallNoArgs(self->release);
-        Py_XDECREF(done);
-        if (problem != NULL)
-            PyErr_SetRaisedException(problem);
-        if (call != NULL || problem != NULL)
-            return call;
-    }
-    PyObject *when = PyLong_FromLongLong(t);
-    if (when == NULL)
-        return NULL;
-    PyObject *given[] = {self->recorder, template, when, state};
-    PyObject *call = PyObject_VectorcallMethod(s__number, given, 4, NULL);
-    Py_DECREF(when);
+    PyObject *call = number_locked(self, template, t, state);
+    if (call == NULL && !PyErr_Occurred())
+        call = PyObject_CallMethod(self->recorder, "_number", "OLO", template, (long long)t, state);
+    PyObject *problem = call == NULL ? PyErr_GetRaisedException() : NULL;
+    PyObject *released = PyObject_CallNoArgs(self->release);
+    if (released == NULL)
+        Py_CLEAR(call);
+    Py_XDECREF(released);
+    if (problem != NULL)
+        PyErr_SetRaisedException(problem);
     return call;
 }
 
@@ -520,10 +560,10 @@ issue_usual(Issuer *self, PyObject *reader, PyObject *args, long above, int64_t 
     if (at < 0 || at >= PyTuple_GET_SIZE(args))
         return NULL;
     pg = PyObject_CallOneArg(GET(reader, READER_UNBOX), PyTuple_GET_ITEM(args, at));
-    if (pg == NULL || (state = PyObject_GetAttr(things[LOCAL], s_state)) == NULL)
+    if (pg == NULL || (state = state_of_thread()) == NULL)
         goto done;
     PyObject *group = PyDict_GetItemWithError(self->groups, pg);
-    if (group == NULL || Py_TYPE(state) != state_type)
+    if (group == NULL)
         goto done;
     Py_SETREF(pg, Py_NewRef(group));
 
@@ -605,25 +645,24 @@ issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
 {
     Issuer *self = (Issuer *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
-    if (names != NULL || n != 2 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER])
+    if (names != NULL || n != 2 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER]
+        || !PyTuple_CheckExact(given[1]))
         return PyObject_Vectorcall(self->in_python, given, n, names);
     return issue_call(self, given[0], given[1], 1);
 }
 
 /* -- the kernel ----------------------------------------------------------------------------- */
 
-static PyTypeObject issuer_type;
-
 typedef struct {
     HEAD
-    PyObject *in_python, *session, *reader, *redispatch, *remaining, *key;
+    PyObject *in_python, *session, *reader, *redispatch, *raw_repr, *remaining, *key;
 } Kernel;
 
 /* The key set that a kernel goes on with. */
 static PyObject *
 rest_of(Kernel *self, PyObject *keyset)
 {
-    PyObject *raw = PyObject_CallMethodNoArgs(keyset, s_raw_repr);
+    PyObject *raw = PyObject_CallOneArg(self->raw_repr, keyset);
     if (raw == NULL)
         return NULL;
     PyObject *rest = Py_XNewRef(PyDict_GetItemWithError(self->remaining, raw));
@@ -654,14 +693,12 @@ static PyObject *
 kernel_call(PyObject *callable, PyObject *given, PyObject *names)
 {
     Kernel *self = (Kernel *)callable;
-    PyObject *recorder = PyObject_GetAttr(self->session, s_recorder), *issuer = NULL;
+    PyObject *recorder = Py_NewRef(GET(self->session, SESSION_RECORDER));
+    PyObject *issuer = recorder == Py_None ? NULL : Py_NewRef(GET(recorder, RECORD_ISSUER));
     PyObject *args = NULL, *call = NULL, *rest = NULL, *result = NULL;
-    if (recorder == NULL || (issuer = PyObject_GetAttr(recorder, s_issue)) == NULL)
-        PyErr_Clear(); /* there is no run: Python begins one */
     Py_ssize_t n = PyTuple_GET_SIZE(given);
-    if (issuer == NULL || Py_TYPE(issuer) != &issuer_type || n < 2 || n > MOST_ARGUMENTS
-        || Py_TYPE(self->reader) != (PyTypeObject *)things[READER]
-        || (names != NULL && PyDict_GET_SIZE(names))) {
+    if (issuer == NULL || n < 2 || n > MOST_ARGUMENTS || (names != NULL && PyDict_GET_SIZE(names))) {
+        /* Where there is no run, Python begins one. */
         result = PyObject_Call(self->in_python, given, names);
         goto done;
     }
@@ -701,30 +738,31 @@ done:
 
 typedef struct {
     HEAD
-    PyObject *session, *wrapped, *name, *sum, *member, *track, *code;
+    PyObject *session, *wrapped, *name, *sum, *member, *inside, *track, *code;
 } Public;
 
 /* The scope of this function inside another. */
 static PyObject *
-inside_api(Public *self, PyObject *scope)
+inside_api(Public *self, PyObject *recorder, PyObject *scope)
 {
     PyObject *found = PyDict_GetItemWithError(GET(scope, SCOPE_CHILDREN), self->name);
     if (found != NULL || PyErr_Occurred())
         return Py_XNewRef(found);
-    return PyObject_CallMethodOneArg(scope, s_inside_api, self->name);
+    PyObject *given[] = {recorder, scope, self->name};
+    return PyObject_Vectorcall(self->inside, given, 3, NULL);
 }
 
 /* The member of the ReduceOp enum among the arguments; None: there is none. */
 static PyObject *
-reduce_op_of(Public *self, PyObject *args, PyObject *names)
+reduce_op_of(Public *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    PyObject *op = NULL;
-    if (PyTuple_GET_SIZE(args) > self->position)
-        op = PyTuple_GET_ITEM(args, self->position);
+    PyObject *op = self->sum;
+    if (n > self->position)
+        op = args[self->position];
     else if (names != NULL)
-        op = PyDict_GetItemWithError(names, s_op);
-    if (op == NULL)
-        op = self->sum;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
+            if (PyUnicode_Compare(PyTuple_GET_ITEM(names, i), s_op) == 0)
+                op = args[n + i];
     return (PyObject *)Py_TYPE(op) == self->member ? op : Py_None;
 }
 
@@ -745,35 +783,56 @@ public_raised(Public *self, PyObject *recorder, PyObject *state)
     PyErr_SetRaisedException(problem);
 }
 
+/* The function has returned `result`, and its call is an asynchronous one. */
+static int
+track(Public *self, PyObject *recorder, PyObject *state, PyObject *result, PyObject *const *args,
+      Py_ssize_t n)
+{
+    PyObject *first = PyTuple_New(n > 0), *tracked = NULL;
+    if (first != NULL) {
+        if (n > 0)
+            PyTuple_SET_ITEM(first, 0, Py_NewRef(args[0]));
+        PyObject *told[] = {recorder, result, GET(state, STATE_ISSUED), first};
+        tracked = PyObject_Vectorcall(self->track, told, 4, NULL);
+        Py_DECREF(first);
+    }
+    Py_XDECREF(tracked);
+    return tracked == NULL ? -1 : 0;
+}
+
 /* What is made in patches/scoping.api. */
 static PyObject *
-public_call(PyObject *callable, PyObject *args, PyObject *names)
+public(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
 {
     Public *self = (Public *)callable;
-    PyObject *inside = NULL, *caller = NULL, *outer_caller = NULL, *scope = NULL, *result = NULL;
-    PyObject *recorder = PyObject_GetAttr(self->session, s_recorder);
-    PyObject *state = PyObject_GetAttr(things[LOCAL], s_state);
-    if (recorder == NULL || state == NULL)
-        goto done;
-    scope = Py_NewRef(GET(state, STATE_SCOPE));
-    if (recorder != Py_None && self->position >= 0)
-        set(state, STATE_REDUCE_OP, Py_NewRef(reduce_op_of(self, args, names)));
-    if (recorder == Py_None || GET(scope, SCOPE_API) != Py_None) {
-        result = PyObject_Call(self->wrapped, args, names);
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    PyObject *state = NULL, *scope = NULL, *inside = NULL, *caller = NULL, *result = NULL;
+    PyObject *recorder = Py_NewRef(GET(self->session, SESSION_RECORDER));
+    if (recorder == Py_None) {
+        result = PyObject_Vectorcall(self->wrapped, args, flags, names);
         goto done;
     }
-    if ((inside = inside_api(self, scope)) == NULL)
+    if ((state = state_of_thread()) == NULL)
         goto done;
-    caller = (PyObject *)PyEval_GetFrame();
-    outer_caller = Py_NewRef(GET(state, STATE_CALLER));
+    scope = Py_NewRef(GET(state, STATE_SCOPE));
+    if (self->position >= 0)
+        set(state, STATE_REDUCE_OP, Py_NewRef(reduce_op_of(self, args, n, names)));
+    if (GET(scope, SCOPE_API) != Py_None) {
+        result = PyObject_Vectorcall(self->wrapped, args, flags, names);
+        goto done;
+    }
+    if ((inside = inside_api(self, recorder, scope)) == NULL)
+        goto done;
+    PyObject *frame = (PyObject *)PyEval_GetFrame();
+    caller = Py_NewRef(GET(state, STATE_CALLER));
     set(state, STATE_SCOPE, Py_NewRef(inside));
-    set(state, STATE_CALLER, Py_NewRef(caller == NULL ? Py_None : caller));
+    set(state, STATE_CALLER, Py_NewRef(frame == NULL ? Py_None : frame));
     set(state, STATE_ISSUED, Py_NewRef(Py_None));
-    result = PyObject_Call(self->wrapped, args, names);
+    result = PyObject_Vectorcall(self->wrapped, args, flags, names);
     if (result == NULL)
         public_raised(self, recorder, state);
     set(state, STATE_SCOPE, Py_NewRef(scope));
-    set(state, STATE_CALLER, Py_NewRef(outer_caller));
+    set(state, STATE_CALLER, Py_NewRef(caller));
     set(state, STATE_REDUCE_OP, Py_NewRef(Py_None));
     PyObject *call = GET(state, STATE_CALL);
     if (result != NULL && call != Py_None) {
@@ -783,19 +842,15 @@ public_call(PyObject *callable, PyObject *args, PyObject *names)
             set(counter, COUNTER_DONE, Py_NewRef(seq));
         set(state, STATE_CALL, Py_NewRef(Py_None));
     }
-    else if (result != NULL && result != Py_None && GET(state, STATE_ISSUED) != Py_None) {
-        PyObject *told[] = {recorder, result, GET(state, STATE_ISSUED), args};
-        PyObject *tracked = PyObject_Vectorcall(self->track, told, 4, NULL);
-        if (tracked == NULL)
-            Py_CLEAR(result);
-        Py_XDECREF(tracked);
-    }
+    else if (result != NULL && result != Py_None && GET(state, STATE_ISSUED) != Py_None
+             && track(self, recorder, state, result, args, n) < 0)
+        Py_CLEAR(result);
 done:
     Py_XDECREF(recorder);
     Py_XDECREF(state);
     Py_XDECREF(scope);
     Py_XDECREF(inside);
-    Py_XDECREF(outer_caller);
+    Py_XDECREF(caller);
     return result;
 }
 
@@ -812,6 +867,8 @@ count(PyTypeObject *type)
     return (type->tp_basicsize - sizeof(Any)) / sizeof(PyObject *);
 }
 
+static PyTypeObject public_type;
+
 /* Arguments: the position (of the ReduceOp, for Public), and each of the parts. */
 static PyObject *
 any_new(PyTypeObject *type, PyObject *args, PyObject *names)
@@ -825,7 +882,7 @@ any_new(PyTypeObject *type, PyObject *args, PyObject *names)
     Any *self = (Any *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
-    self->vectorcall = issue;
+    self->vectorcall = type == &public_type ? public : issue;
     self->position = position;
     for (Py_ssize_t i = 0; i < n; i++)
         self->parts[i] = Py_NewRef(PyTuple_GET_ITEM(args, i + 1));
@@ -877,7 +934,8 @@ static PyMemberDef public_members[] = {
 TYPE(issuer_type, Issuer, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
      .tp_vectorcall_offset = offsetof(Issuer, vectorcall))
 TYPE(kernel_type, Kernel, 0, .tp_call = kernel_call)
-TYPE(public_type, Public, 0, .tp_call = public_call, .tp_members = public_members)
+TYPE(public_type, Public, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
+     .tp_vectorcall_offset = offsetof(Public, vectorcall), .tp_members = public_members)
 
 /* Know the classes and objects of the Python code, by their names. */
 static PyObject *
@@ -939,7 +997,8 @@ PyInit__native(void)
         return NULL;
     NAMES(INTERN)
 #undef INTERN
-    if ((is_whole_name = Py_BuildValue("(s)", "is_whole")) == NULL)
+    if ((is_whole_name = Py_BuildValue("(s)", "is_whole")) == NULL
+        || (state_name = PyUnicode_InternFromString("collectrace.state")) == NULL)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL

@@ -8,8 +8,10 @@ call.
 
 from __future__ import annotations
 
+import _thread
 from typing import Any, Final
 
+import torch
 from torch.autograd import graph as autograd_graph
 
 from collectrace.signature import BASE, PRIME
@@ -23,6 +25,16 @@ from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap import arguments
 
 
+class HasRecorder:
+    """Who has the recorder of the run in progress."""
+
+    __slots__ = ("__dict__", "__weakref__", "recorder")
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        """None: there is no run."""
+
+
 class Python:
     """The code in Python."""
 
@@ -32,7 +44,7 @@ class Python:
     def install(self, recorder: Recorder) -> None:
         """Have the calls of a recorder recorded by this code."""
 
-    def kernel(self, in_python: Any, *_: Any) -> Any:
+    def kernel(self, in_python: Any, session: Any, *_: Any) -> Any:  # noqa: ARG002
         """Return the kernel for the dispatcher, see ``tap/wire``."""
         return in_python
 
@@ -49,29 +61,35 @@ class C(Python):
     def __init__(self) -> None:
         from collectrace.tracer.record import _native
 
+        if not issubclass(type(scopes.local), _thread._local):
+            raise TypeError("gevent's local: a thread has more than one state")
         self._native = _native
         # Attributes of these classes are read by their offsets, see the table in _native.c.
         _native.bind(
-            BASE, PRIME,
+            BASE, PRIME, HasRecorder=HasRecorder,
             Recorder=Recorder, Writer=Writer, ThreadState=ThreadState, Scope=Scope,
             GroupState=GroupState, Ordinals=Ordinals, Template=Template, CallCounter=CallCounter,
             Stream=Stream, Node=sites._Node, Place=sites.Place,
             ArgumentReader=arguments.ArgumentReader, project_list=arguments._project_list,
             innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
-            engine=autograd_graph._engine_run_backward.__code__,
+            engine=autograd_graph._engine_run_backward.__code__, Tensor=torch.Tensor,
+            Parameter=torch.nn.Parameter, dtype=torch.Tensor.dtype, shape=torch.Tensor.shape,
+            device=torch.Tensor.device,
         )  # fmt: skip
 
     def install(self, recorder: Recorder) -> None:
         """Have the calls of a recorder recorded by this code."""
         lock = recorder.lock
-        recorder.issue = self._native.Issuer(  # type: ignore[method-assign]
+        recorder.issuer = recorder.issue = self._native.Issuer(  # type: ignore[method-assign]
             0, recorder, recorder.issue, recorder.book.states, recorder.writer,
             lock.acquire, lock.release,
         )  # fmt: skip
 
-    def kernel(self, in_python: Any, *parts: Any) -> Any:
+    def kernel(self, in_python: Any, session: Any, *parts: Any) -> Any:
         """Return the kernel for the dispatcher, see ``tap/wire``."""
-        return self._native.Kernel(0, in_python, *parts)
+        if not isinstance(session, HasRecorder):  # on an older torch, see ``tap/untold``
+            return in_python
+        return self._native.Kernel(0, in_python, session, *parts)
 
     def public(self, in_python: Any, position: int | None, *parts: Any) -> Any:
         """Return what stands in the place of a public function, see ``patches/scoping``."""

@@ -89,6 +89,8 @@ Undo = Callable[[], None]
 _IGNORED: Final = frozenset({"check_for_nan"})
 """Operators of the namespace that communicate nothing."""
 
+_raw_repr: Final = DispatchKeySet.raw_repr  # by a name of its own: no bound method for each call
+
 _remaining: Final[dict[int, DispatchKeySet]] = {}
 """The key set that a kernel goes on with, by that of the call: faster to look up than to make."""
 
@@ -143,7 +145,7 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
         if recorder is None:
             recorder = session.begin_by_call(reader.unbox(args[reader.group_index]))
         call = None if recorder is None else recorder.issue(reader, args)
-        raw = keyset.raw_repr()
+        raw = _raw_repr(keyset)
         rest = _remaining.get(raw)
         if rest is None:
             rest = _remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
@@ -160,7 +162,7 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
 
     hide_from_dynamo(kernel.__code__, callees=True)
     return session.code.kernel(
-        kernel, session, reader, redispatch, _remaining, DispatchKey.BackendSelect
+        kernel, session, reader, redispatch, _raw_repr, _remaining, DispatchKey.BackendSelect
     )
 
 
@@ -175,7 +177,7 @@ def _wait_kernel(session: HasRecorder) -> Any:
     def kernel(keyset: DispatchKeySet, tensor: Any) -> Any:
         recorder = session.recorder
         call = None if recorder is None else recorder.waits_for(tensor)
-        raw = keyset.raw_repr()
+        raw = _raw_repr(keyset)
         rest = _remaining.get(raw)
         if rest is None:
             rest = _remaining[raw] = keyset.remove(DispatchKey.BackendSelect)

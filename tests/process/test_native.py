@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from collectrace.tracer.switch import current
 from tests.support import op_rows_c10d, op_rows_functional, op_rows_group
@@ -266,6 +268,42 @@ def test_a_handler_that_issues_calls(ranks: Ranks) -> None:
     assert ran.log().exit.failures == 0  # type: ignore[union-attr]
 
 
+def finalizers_that_call(times: int) -> list[int]:
+    """Finalizers issue calls of their own, wherever the collector happens to run.
+
+    On the ``fake`` backend: gloo hangs if one runs while it enqueues a call, traced or not.
+    """
+    if not dist.is_initialized():
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+    seen = [0]
+
+    class Circle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            seen[0] += 1
+            dist.all_reduce(torch.ones(2))
+
+    gc.freeze()  # or it would look at all of torch's each time
+    for n in range(times):
+        Circle()
+        gc.set_threshold(n % 20 + 1, 1000, 1000)
+        dist.all_reduce(torch.ones(1))
+    gc.set_threshold(700)
+    gc.collect()
+    gc.unfreeze()
+    return [times, seen[0]]
+
+
+def test_a_finalizer_that_issues_calls(ranks: Ranks) -> None:
+    ran = ranks.run(finalizers_that_call, 1, 2000, init=False)
+    count, seen = ran.result()
+    assert seen == count
+    assert sorted(call.seq for call in ran.calls()) == list(range(1, count + seen + 1))
+    assert ran.log().exit.failures == 0  # type: ignore[union-attr]
+
+
 # -- memory ---------------------------------------------------------------------------------
 
 
@@ -316,6 +354,7 @@ with collectrace.trace("logs", max_bytes="1M"):
     test_native.in_threads(2)
     test_native.rotated()
     test_native.handlers_that_call(200)
+    test_native.finalizers_that_call(500)
     test_native.deep(40, lambda: dist.all_reduce(test_native.torch.ones(1)))
 with collectrace.trace("logs"):
     test_native.full()

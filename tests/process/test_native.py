@@ -315,19 +315,22 @@ def references(calls: int) -> list[Any]:
     assert session is not None
     recorder: Any = session.recorder
     tensor = torch.ones(2)
-    dist.all_reduce(tensor)
-    group = recorder.book.states[dist.group.WORLD]
-    (template,) = [one for one in group.templates.values() if one.op == "all_reduce"]
-    key = next(iter(group.templates))
-    held = [
-        None, True, False, tensor, group, template, template.body, template.stream, recorder, *key,
-        recorder.writer, recorder.lock, recorder.issue, dist.group.WORLD,
-    ]  # fmt: skip
-    for _ in range(calls // 10):
-        dist.all_reduce(tensor)
-    before, began = [sys.getrefcount(one) for one in held], resident()
-    for _ in range(calls):
-        dist.all_reduce(tensor)
+    held: list[Any] = []
+    before: list[int] = []
+    began = 0
+    for some in (1, calls // 10, calls):  # all from one line: they share one template
+        if some == calls:
+            before, began = [sys.getrefcount(one) for one in held], resident()
+        for _ in range(some):
+            dist.all_reduce(tensor)
+        if not held:
+            group = recorder.book.states[dist.group.WORLD]
+            ((key, template),) = group.templates.items()
+            held += [
+                None, True, False, tensor, group, template, template.body, template.stream,
+                template.counter, recorder, *key, recorder.writer, recorder.lock, recorder.issue,
+                dist.group.WORLD,
+            ]  # fmt: skip
     grown = [sys.getrefcount(one) - n for one, n in zip(held, before, strict=True)]
     return [max(grown), min(grown), resident() - began]
 

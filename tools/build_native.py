@@ -70,6 +70,8 @@ else:
             name = target()
             if version == "editable":
                 problem = build(ROOT / name)
+                if problem is not None:  # one of an earlier source must not be used
+                    (ROOT / name).unlink(missing_ok=True)
             else:
                 self.folder = tempfile.TemporaryDirectory(prefix="collectrace-")
                 built = Path(self.folder.name, "native.so")

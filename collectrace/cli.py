@@ -1,18 +1,19 @@
-"""The command line: ``python -m collectrace``, or ``collectrace``, and a verb of ``COMMANDS``.
+"""The command line: ``python -m collectrace``, or ``collectrace``, and a command of ``COMMANDS``.
 
-What a person sees of a problem is one line on standard error, and never a traceback.
+A problem is one line on standard error, never a traceback.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import inspect
 import io
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
@@ -77,9 +78,15 @@ def _execute(
     argv: Sequence[str], stdout: TextIO, stderr: TextIO, program: str
 ) -> int | Callable[[], int]:
     inserted = list(takewhile(_INSERTED.fullmatch, argv))
+    given = argv[len(inserted) :]
+    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+        raise CollectraceError(
+            f"no command {given[0]!r}.{_meant(given[0], COMMANDS)} "
+            f"{program} --help lists the commands."
+        )
     try:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            arguments = _parser(program).parse_args(argv[len(inserted) :])
+            arguments = _parser(program).parse_args(given or ["--help"])
     except SystemExit as done:  # argparse's way to say that it printed help, version or an error
         with output.surviving_reader(stdout):
             return done.code if isinstance(done.code, int) else UNUSABLE
@@ -89,27 +96,48 @@ def _execute(
     return COMMANDS[arguments.command].execute(arguments, stdout, stderr)
 
 
+def _meant(word: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean align?``; empty if nothing is like the word."""
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; the usage is one ``--help`` away."""
+    """A parser that reports a problem in one line. ``--help`` prints the usage."""
+
+    def parse_known_args(  # type: ignore[override] # of three overloads the one that is called
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse arguments, and refuse an unknown option by its name."""
+        found, unknown = super().parse_known_args(args, namespace)
+        options = [one for one in unknown if one.startswith("-")]
+        if options:
+            known = re.findall(r"^ +(?:-\w[^-\n]*, )?(--[\w-]+)", self.format_help(), re.MULTILINE)
+            name = options[0].partition("=")[0]
+            self.error(f"no option {options[0]}.{_meant(name, known)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        self.exit(UNUSABLE, f"{self.prog}: {clean(message)} (see {self.prog} --help)\n")
+        """Exit with status 2."""
+        said = clean(message)
+        end = "" if said.endswith((".", "?")) else "."
+        self.exit(UNUSABLE, f"{self.prog}: {said}{end} {self.prog} --help lists the arguments.\n")
 
 
 _TO_BEGIN: Final = """\
 to begin:
   import collectrace; collectrace.enable()   at the top of the training script, or
-  {run:<40}   a script as it is
-  {align:<40}   after the hang, or while it lasts
+  {run:<40}   without a change of the script
+  {align:<40}   during the hang, or after it
 
-{program} COMMAND --help tells more."""
+{program} COMMAND --help explains a command."""
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program,
-        description="Find the first collective where the ranks of a torch.distributed job part\n"
-        "ways: which one, which rank, which line of your code, why, and what to change.",
+        description="Find the first collective at which the ranks of a torch.distributed job\n"
+        "diverge: which call, which rank, which line of your code, why, and what to change.",
         epilog=_TO_BEGIN.format(
             program=program, run=f"{program} run train.py", align=f"{program} align logs/"
         ),
@@ -117,9 +145,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"collectrace {__version__}")
-    commands = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND", required=True
-    )
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, command in COMMANDS.items():
         # What a command does stands first, its arguments next, examples and the rest behind them.
         what, _, more = inspect.cleandoc(command.__doc__ or "").partition("\n\n")

@@ -84,40 +84,59 @@ def _mismatch(meaning: str, *attributes: str) -> KindRow:
 
 
 KINDS: Final[dict[Kind, KindRow]] = {
-    "op_mismatch": _mismatch("the ranks issued different collectives at one place", "op"),
-    "dtype_mismatch": _mismatch("one collective, tensors of different dtypes", "dtype"),
-    "shape_mismatch": _mismatch("other element counts; or only another shape", "count", "shape"),
-    "reduce_op_mismatch": _mismatch("one collective, different reduce ops", "reduce_op"),
-    "root_mismatch": _mismatch("one collective, different roots", "root"),
-    "split_mismatch": _mismatch("an all_to_all whose sizes do not fit pair by pair", "split"),
-    "role_mismatch": _mismatch("the same bytes, issued for different reasons", "role", "model"),
+    "op_mismatch": _mismatch("the ranks issued different operations as the same call", "op"),
+    "dtype_mismatch": _mismatch("the ranks gave one collective different dtypes", "dtype"),
+    "shape_mismatch": _mismatch(
+        "the ranks gave one collective different sizes or shapes", "count", "shape"
+    ),
+    "reduce_op_mismatch": _mismatch(
+        "the ranks gave one collective different reduce ops", "reduce_op"
+    ),
+    "root_mismatch": _mismatch("the ranks gave one collective different roots", "root"),
+    "split_mismatch": _mismatch("the sizes of an all_to_all do not fit pair by pair", "split"),
+    "role_mismatch": _mismatch(
+        "the bytes fit, but the purposes of the calls differ", "role", "model"
+    ),
     "lost_mismatch": _mismatch("digests prove a difference in calls whose lines are lost", "lost"),
     "group_mismatch": KindRow(
         "group",
-        "the ranks asked for different process groups",
+        "the ranks created different process groups",
         1,
         "diverged",
         is_passable=True,
     ),
     "missing_call": KindRow(
-        "call", "some ranks never came to a collective", 5, "hung", ("absent",), is_absence=True
+        "call",
+        "some ranks did not reach a call that others wait in",
+        5,
+        "hung",
+        ("absent",),
+        is_absence=True,
     ),
     "p2p_unmatched": KindRow(
-        "message", "a message that lacks an end, or lost its sender", 6, "hung", is_absence=True
+        "message",
+        "a send or receive has no partner, or lost its sender",
+        6,
+        "hung",
+        is_absence=True,
     ),
     "p2p_mismatch": KindRow(
         "message", "a send and its receive differ in dtype or size", 3, "diverged", is_passable=True
     ),
-    "deadlock": KindRow("together", "ranks wait for each other in a circle", 4, "hung"),
-    "stall": KindRow("together", "every rank came, and nothing completes", 7, "hung"),
-    "raised": KindRow("information", "ranks ended with an exception though their streams agree"),
+    "deadlock": KindRow("together", "ranks wait for each other in a cycle", 4, "hung"),
+    "stall": KindRow("together", "every rank reached a call, and it does not complete", 7, "hung"),
+    "raised": KindRow("information", "ranks ended with an exception although their calls agree"),
     "uneven_inputs": KindRow("information", "ranks had different numbers of batches"),
     "straggler": KindRow("information", "one rank keeps the others waiting"),
-    "config_skew": KindRow("information", "the ranks were not started alike"),
-    "sampler_epoch": KindRow("information", "a shuffling sampler that is never told the epoch"),
-    "unwaited_work": KindRow("information", "asynchronous work that nobody waited for"),
-    "early_termination": KindRow("information", "join() ended the job, as it was asked to"),
-    "evidence_gap": KindRow("information", "what would be needed to judge, and is not there"),
+    "config_skew": KindRow(
+        "information", "the ranks differ in variables, versions or source texts"
+    ),
+    "sampler_epoch": KindRow("information", "a shuffling sampler is never given the epoch"),
+    "unwaited_work": KindRow("information", "the program did not wait for asynchronous work"),
+    "early_termination": KindRow(
+        "information", "join() ended the job early, as the program requested"
+    ),
+    "evidence_gap": KindRow("information", "facts that a verdict needs are missing"),
 }
 """THE table of the kinds of finding."""
 

@@ -3,7 +3,7 @@
     tools/causes                       the matrix, in half a minute
     tools/causes --only stopped/       runs whose name matches a pattern
     tools/causes --runs CT102          the runs in which a cause applies, and what wins there
-    tools/causes --docs                write causes.md and evidence.md of collectrace/docs anew
+    tools/causes --docs                write causes.md, evidence.md and the kinds in findings.md
 
 applies     findings in which it applies
 wins        findings that it explains
@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+DOCS: Final = ROOT / "collectrace" / "docs"
 sys.path.insert(0, str(ROOT))
 
 from collectrace.align.causes import catalogue, registry  # noqa: E402 - behind the path
 from collectrace.align.judging import catalogue as facts  # noqa: E402
+from collectrace.findings import KINDS  # noqa: E402
 from tests.support import causes  # noqa: E402
 from tests.support.causes import Causes  # noqa: E402
 from tests.zoo import corpus  # noqa: E402
@@ -46,12 +48,22 @@ def main() -> int:
     parser.add_argument("--docs", action="store_true", help="write the chapters, and nothing else")
     arguments = parser.parse_args()
     if arguments.docs:
-        (ROOT / "collectrace" / "docs" / "causes.md").write_text(catalogue.chapter())
-        (ROOT / "collectrace" / "docs" / "evidence.md").write_text(facts.chapter())
+        (DOCS / "causes.md").write_text(catalogue.chapter())
+        (DOCS / "evidence.md").write_text(facts.chapter())
+        (DOCS / "findings.md").write_text(with_kinds((DOCS / "findings.md").read_text()))
         return 0
     found = tried(arguments.only)
     print(_runs(found, arguments.runs.upper()) if arguments.runs else matrix(found))
     return 0
+
+
+def with_kinds(chapter: str) -> str:
+    """Return the chapter on findings with the table of all kinds between its two marks."""
+    before, _, rest = chapter.partition("<!-- kinds -->\n")
+    _, mark, after = rest.partition("<!-- /kinds -->\n")
+    rows = [f"| `{kind}` | {row.meaning} | {row.status or ''} |" for kind, row in KINDS.items()]
+    table = "\n".join(["| kind | meaning | status |", "|---|---|---|", *rows])
+    return f"{before}<!-- kinds -->\n\n{table}\n\n{mark}{after}"
 
 
 def tried(pattern: str = "") -> dict[str, Causes]:

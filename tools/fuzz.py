@@ -44,6 +44,9 @@ from tools.fuzz_parts.inputs import Input, Outcome
 _MOST_SHOWN: Final = 3
 """Failures of one sort that are printed in full."""
 
+_PROGRESS: Final = 10.0
+"""Seconds between two lines on standard error that say how far it is."""
+
 _STUCK: Final = 3 * inputs.SECONDS
 """Seconds after which a worker that no signal reaches is killed."""
 
@@ -205,8 +208,13 @@ def main() -> int:
     if args.only is not None:
         return repeat(args)
     tally, began = Tally(), time.monotonic()
+    shown, judged = began, 0
     with suppress(KeyboardInterrupt):  # what was judged until then is printed all the same
-        for number, one, outcome in outcomes(numbered(args), args.jobs):
+        for judged, (number, one, outcome) in enumerate(outcomes(numbered(args), args.jobs), 1):
+            if time.monotonic() - shown > _PROGRESS:
+                shown = time.monotonic()
+                failed = tally.failures.total()
+                print(f"{judged:,} inputs, {failed:,} failures", file=sys.stderr, flush=True)
             if tally.add(outcome):
                 print(f"{outcome.failure}\n  {one.sample}: {'; '.join(outcome.told)}")
                 print(f"  {again(args, number, one)}", flush=True)
@@ -216,7 +224,6 @@ def main() -> int:
     print(tally.table())
     for failure, count in tally.failures.most_common():
         print(f"{count:6} {failure}")
-    judged = sum(counts.total() for counts in tally.counts.values())
     print(f"{judged} inputs in {took:.0f} s, {judged / took:.0f} a second", file=sys.stderr)
     return 1 if tally.failures else 0
 

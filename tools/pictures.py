@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the README's pictures from a run of its own example: what they show is what is printed.
+"""Draw the README's pictures from a run of its example, so that they show what is printed.
 
     python tools/pictures.py            # into collectrace/docs/pictures
 
-The script on the first page is run on three ranks, hangs, and is killed; the report of its logs is
-drawn as a terminal shows it, and its page as Chromium does, which must be there.
+The README's script runs on three ranks and hangs. ``report.svg`` is the report of its logs as a
+terminal shows it, and ``page.png`` is the page as Chromium shows it, which must be installed.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ import io
 import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Event
 from typing import Final
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from collectrace.align import align
-from collectrace.align.follow import Follower
 from collectrace.report import page, terminal
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 PICTURES: Final = ROOT / "collectrace" / "docs" / "pictures"
 
-RANKS: Final = 3
-"""Of the example."""
-
-_WIDTH: Final = 84
+_WIDTH: Final = 90
 """Columns of the terminal that is drawn."""
+
+LOADED: Final = re.compile(r"@import|url\((?!#)|(?:href|src)=|https?://(?!www\.w3\.org/2000/svg)")
+"""Matches what would load something from elsewhere, or names an address."""
+
+_SVG: Final = re.sub(r"@font-face \{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+"""rich's template without its web fonts: the viewer takes its own fixed-width font."""
 
 
 def example(page: str) -> str:
-    """The script on the first page: its first block of Python.
+    """Return the README's script: the first block of Python on the page.
 
     Raises:
         ValueError: there is none.
@@ -56,77 +57,41 @@ def example(page: str) -> str:
     return found[1]
 
 
-def hang(script: str, folder: Path) -> str:
-    """Run a script that hangs, as ``train.py`` in a folder, until its logs prove it; then kill it.
-
-    Returns:
-        What the ranks said on standard error. Their logs are in ``folder/logs``.
+@contextlib.contextmanager
+def hanging(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Iterator[None]:
+    """Run a job in a folder until it has printed an error; end it after the block.
 
     Raises:
-        RuntimeError: a rank ended by itself.
+        RuntimeError: the job ended by itself.
 
     """
-    (folder / "train.py").write_text(script)
-    said = folder / "said.txt"
-    with said.open("w") as errors, contextlib.ExitStack() as stack:
-        ranks = stack.enter_context(_ranks(folder, errors.fileno()))
-        # Until the logs show it, however long the machine takes.
-        while not _hangs(Follower(folder / "logs")):
-            if any(rank.poll() is not None for rank in ranks):
-                raise RuntimeError(said.read_text())
-    return said.read_text()
-
-
-@contextlib.contextmanager
-def _ranks(folder: Path, errors: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {
-        "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "train.py"], cwd=folder, stderr=errors,
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(RANKS)
-    ]  # fmt: skip
+    printed = folder / "printed.txt"
+    with printed.open("w") as errors:
+        job = subprocess.Popen(command, cwd=folder, env=variables, stderr=errors)
     try:
-        yield ranks
+        while "error[CT" not in printed.read_text():
+            if job.poll() is not None:
+                raise RuntimeError(printed.read_text())
+            time.sleep(0.1)
+        yield
     finally:
-        for rank in ranks:  # none is to see another's end
-            rank.send_signal(signal.SIGSTOP)
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-
-
-def _hangs(follower: Follower) -> bool:
-    """Whether a look at the logs, the last one at the latest, shows that every rank waits."""
-    return any(
-        seen is not None
-        and seen.status == "diverged"
-        and all(rank.state == "blocked" for rank in seen.ranks)
-        for seen in follower.looks(Event())
-    )
+        job.terminate()
+        job.wait()
 
 
 def draw(folder: Path) -> str:
-    """The report of ``folder/logs`` on a terminal in that folder, as SVG."""
+    """Return the report of ``folder/logs`` as SVG, as a terminal in that folder shows it."""
     console = Console(
         record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True,
         color_system="truecolor", legacy_windows=False,
     )  # fmt: skip
     with contextlib.chdir(folder):
         terminal.render(align("logs"), console)
-    return console.export_svg(title="python -m collectrace.align logs/", theme=MONOKAI)
+    return console.export_svg(title="collectrace align logs/", theme=MONOKAI, code_format=_SVG)
 
 
 def photograph(folder: Path) -> bytes:
-    """The page of ``folder/logs`` in a browser, as PNG.
+    """Return the page of ``folder/logs`` in a browser, as PNG.
 
     Raises:
         RuntimeError: there is no browser.
@@ -158,10 +123,15 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=PICTURES, metavar="DIR")
     folder = parser.parse_args().to
     folder.mkdir(parents=True, exist_ok=True)
+    job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
+    variables = os.environ | {
+        "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "COLLECTRACE_STALL_AFTER": "2",
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as made:
-        hang(example((ROOT / "README.md").read_text()), Path(made))
-        (folder / "report.svg").write_text(draw(Path(made)))
-        (folder / "page.png").write_bytes(photograph(Path(made)))
+        (Path(made) / "train.py").write_text(example((ROOT / "README.md").read_text()))
+        with hanging([*job, "train.py"], Path(made), variables):
+            (folder / "report.svg").write_text(draw(Path(made)))
+            (folder / "page.png").write_bytes(photograph(Path(made)))
     print(f"drawn: report.svg and page.png in {folder}")
     return 0
 

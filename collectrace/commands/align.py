@@ -1,27 +1,25 @@
-"""Read the logs of a run and tell where its ranks part ways.
+"""Read the logs of a run and report where its ranks diverge.
 
 for example:
-  python -m collectrace align logs/                    the latest run in this folder
-  python -m collectrace align logs/ --context 20       more rows around the difference
-  python -m collectrace align logs/ --follow           beside a job that runs
-  python -m collectrace align logs/ --html report.html the findings as a page, with pictures
+  python -m collectrace align                          the latest run in logs/
+  python -m collectrace align logs/ --context 20       more calls around the difference
+  python -m collectrace align logs/ --follow           watch a job that runs
+  python -m collectrace align logs/ --html report.html a page for a browser, with pictures
   python -m collectrace align logs/ --json -           the findings, for programs
-  python -m collectrace align --store 10.0.0.1:29500   asked of the ranks, while they run;
-                                                       with --follow: again and again
+  python -m collectrace align --store 10.0.0.1:29500   read from the ranks of a running job
 
 exit status:
   0  aligned: every rank issued the same collectives
-  1  diverged or hung: the report says where, who and why; --strict: or it warns
+  1  diverged or hung: the report says where, who and why; with --strict also for a warning
   2  the logs cannot be used, a report cannot be written, or the command line is wrong
-  3  unknown: nothing wrong found, but the logs cannot show that all is well
-  4  an error inside collectrace; standard error has one line, to be reported
+  3  unknown: no error found, but the logs are too incomplete to say that there is none
+  4  an error inside collectrace: standard error has one line, please report it
 
---follow ends with the report and these, too; with --json - standard output still
-gets one object, at the end, and the live view goes to standard error.
+--follow ends with the report and the same exit status. With --json -, standard output
+gets one JSON object at the end, and the live view goes to standard error.
 
---json - prints one whole object or nothing: nothing with status 2 or 4, unless only
-another report failed. An internal error that costs a part of the explanation leaves
-the verdict and its status; the report and "internal_errors" in the JSON name it.
+--json - prints a whole object or nothing. After an internal error in a part of the
+explanation, the verdict and the status stay. "internal_errors" names the error.
 """
 
 from __future__ import annotations
@@ -39,6 +37,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from collectrace import exchange
+from collectrace.commands import arguments as common
 from collectrace.commands import output, step_summary
 from collectrace.errors import CollectraceError
 from collectrace.report import REPORTS, Report
@@ -47,44 +46,37 @@ if TYPE_CHECKING:
     from collectrace.align.reading.source import Folder
     from collectrace.findings import Alignment
 
-HELP: Final = "find where the ranks part ways"
+HELP: Final = "report where the ranks diverge"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """What to read, how much of it, and an option for each report that has one."""
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument(
-        "path",
-        metavar="PATH",
-        nargs="?",
-        help="a log directory, or one run in it; a rank file, its .gz, or a .tar.gz of the folder",
-    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("path", **common.PATH)
     where.add_argument(
         "--store",
         metavar="HOST:PORT",
-        help="in place of PATH: ask the ranks of a running job that compares notes (see docs "
-        "online), at their MASTER_ADDR:MASTER_PORT",
+        help="instead of PATH: read from the ranks of a job that runs with online=True, at their "
+        "MASTER_ADDR:MASTER_PORT (see docs online)",
     )
-    parser.add_argument("--run", metavar="ID", help="which run (default: the latest)")
+    common.add_run(parser)
     parser.add_argument("--group", metavar="NAME", help="look at this process group only")
     parser.add_argument(
         "--context",
         type=_not_negative,
         default=6,
         metavar="N",
-        help="rows to show before and after a difference (default: 6)",
+        help="calls to show before and after a difference (default: 6)",
     )
     parser.add_argument(
         "--full", action="store_true", help="read every line, however large the logs are"
     )
-    parser.add_argument(
-        "--strict", action="store_true", help="warnings count: exit with 1 where there is one"
-    )
+    parser.add_argument("--strict", action="store_true", help="exit with 1 also for a warning")
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="watch a job that runs: what every rank is doing, then, as soon as the logs prove an "
-        "error, when the job is over or at Ctrl-C, the report",
+        help="watch a job that runs: show what every rank does, and the report as soon as an "
+        "error is proven, the job ends, or you press Ctrl-C",
     )
     parser.add_argument(
         "--interval",
@@ -95,12 +87,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--perfetto",
         metavar="FILE",
-        help="write a timeline for ui.perfetto.dev (.json, .json.gz), or vizviewer on this machine",
+        help="write a timeline (.json, .json.gz) for ui.perfetto.dev or vizviewer",
     )
     parser.add_argument(
         "--prometheus",
         metavar="FILE",
-        help="with --follow: keep metrics of the job in this file, for Prometheus",
+        help="with --follow: write metrics of the job to this file, for Prometheus",
     )
     for report in REPORTS:
         if report.option is not None and report.is_short:
@@ -137,6 +129,8 @@ def _seconds(text: str) -> float:
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
     """Align, or follow until there is something to tell; write the reports; the exit status."""
     asked = _asked(arguments)
+    if arguments.store is None:
+        arguments.path = common.path(arguments.path)
     # Standard output that one report was given to is for that report, and for nothing else.
     taken = output.STDOUT in (*asked.values(), arguments.perfetto)
     if arguments.follow:

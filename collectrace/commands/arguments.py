@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from collectrace.commands import output
+from collectrace.config import PREFIX, Config
+from collectrace.errors import CollectraceError
 
-PATH_HELP: Final = (
-    "a log directory, or one run in it; a rank file, its .gz, or a .tar.gz of the folder"
-)
+PATH_HELP: Final = "the log folder, a run in it, a rank file (also .gz), or a .tar.gz of the folder"
+
+_LOG_DIR: Final = f"{PREFIX}LOG_DIR"
 
 
-def add_path(parser: ArgumentParser) -> None:
-    """Which logs, and which run of them."""
-    parser.add_argument("path", metavar="PATH", help=PATH_HELP)
+PATH: Final[Mapping[str, Any]] = {
+    "metavar": "PATH",
+    "nargs": "?",
+    "help": f"{PATH_HELP} (default: {_LOG_DIR}, or {Config().log_dir}/)",
+}
+"""How the argument ``path`` is declared: which logs are read."""
+
+
+def add_run(parser: ArgumentParser) -> None:
+    """Declare which run of the logs is read."""
     parser.add_argument("--run", metavar="ID", help="which run (default: the latest)")
 
 
+def path(given: str | None) -> str:
+    """Return the logs that a command reads: those given, else the log folder of the tracer.
+
+    Raises:
+        CollectraceError: none were given, and the log folder does not exist.
+
+    """
+    if given is not None:
+        return given
+    folder = os.environ.get(_LOG_DIR) or str(Config().log_dir)
+    if not Path(folder).exists():
+        raise CollectraceError(
+            f"{folder}: no such folder. Name the logs: the folder that collectrace wrote to."
+        )
+    return folder
+
+
 def add_json(parser: ArgumentParser) -> None:
-    """Whether programs are to read the answer, too."""
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; -: to stdout, alone")
+    """Declare the option for programs."""
+    parser.add_argument("--json", metavar="FILE", help="write JSON to a file, or with - to stdout")
 
 
 def deliver(json: str | None, stdout: TextIO, value: Any, show: Callable[[TextIO], object]) -> None:

@@ -1,8 +1,8 @@
-"""Compare two runs of one program, rank by rank: the first call that is another, and the counts.
+"""Compare two runs of one program, rank by rank: the first call that differs, and the counts.
 
-For two commits, two versions of a library, or two sizes of a job. Lines of code and names of
-groups mean nothing here; the op, who issued it, the group, the reduce op and the tensors do
-(between jobs of different sizes the dtype only, of the tensors).
+Use it for two commits, two versions of a library, or two job sizes. It compares the operation,
+the issuer, the group, the reduce op and the tensors. For jobs of different sizes it compares only
+the dtype of the tensors. Lines of code and names of groups may differ.
 
 for example:
   python -m collectrace diff before/ after/
@@ -11,7 +11,7 @@ for example:
 exit status:
   0  every rank issued the same calls in both
   1  they differ
-  2  one of them cannot be used, or the command line is wrong
+  2  a run cannot be used, or the command line is wrong
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Final, TextIO
 
 from collectrace.commands import arguments as common
 
-HELP: Final = "compare what two runs of one program issued"
+HELP: Final = "compare two runs of one program"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which two."""
     parser.add_argument("a", metavar="RUN_A", help=common.PATH_HELP)
-    parser.add_argument("b", metavar="RUN_B", help="another; of a log directory the latest run")
+    parser.add_argument("b", metavar="RUN_B", help="the other run; of a log folder the latest")
     common.add_json(parser)
 
 

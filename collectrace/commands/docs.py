@@ -1,6 +1,6 @@
-"""Show a chapter of the documentation, or list them.
+"""Show a chapter of the documentation, or list the chapters.
 
-On a terminal it is laid out for reading; into a pipe or a file it goes as the Markdown it is.
+On a terminal the chapter is laid out for reading. A pipe or a file gets its Markdown.
 """
 
 from __future__ import annotations
@@ -12,42 +12,58 @@ from typing import Final, TextIO
 from collectrace.commands import output
 from collectrace.errors import CollectraceError
 
-HELP: Final = "show a chapter of the documentation"
+HELP: Final = "show a chapter of the documentation, or list the chapters"
 
-CHAPTERS: Final = {
-    "report": "how to read a report: its parts, its words, the options of `align`",
-    "around": "a folder's runs, a rank's calls, two runs compared; timeline, Markdown, notebooks",
-    "dumps": "what torch itself leaves of a job that was not traced, read as if it had been",
-    "hangs": "what is recorded of a hang, and the verdict that is printed by itself",
-    "online": "the verdict on the job's own standard error, while it hangs",
-    "launchers": "torchrun, Slurm, Kubernetes, Accelerate, Lightning, DeepSpeed, Ray; logs of many "
-    "machines",
-    "options": "of `enable()`, of `collectrace run`, as variables",
-    "causes": "every cause that a finding can have, by its code",
-    "evidence": "every fact that decides who is to blame, with its weight",
-    "records": "what a rank file holds, and what it calls the parts of frameworks",
-    "privacy": "what a log holds of you, who can read it, and a copy to give away",
-    "decides": "how a verdict comes about, and how often it is right beside torch's own tools",
-    "compare": "Flight Recorder, DETAIL, the debug server, NCCL RAS: what each can tell",
-    "cost": "what tracing and reading cost, measured",
-    "limits": "what it can't see; on which versions of torch it was run",
-    "design": "the source: rooms, tables, choices",
+SECTIONS: Final = {
+    "How-to guides": {
+        "hangs": "My job hangs",
+        "crashes": "My job crashed with a timeout",
+        "unmodified": "I cannot change the script",
+        "dumps": "I only have Flight Recorder dumps",
+        "ci": "In tests and in CI",
+        "launchers": "On Slurm, Kubernetes, Ray and other launchers, and on many machines",
+        "online": "The hosts share no folder: let the job diagnose itself",
+    },
+    "Reference": {
+        "report": "The parts of a report, and its words",
+        "commands": "The commands, their options and exit statuses, and the Python API",
+        "options": "The options of the recorder, as arguments and as variables",
+        "records": "The rank files, and the names of calls that frameworks issue",
+        "findings": "The kinds of findings, and their JSON",
+        "causes": "The causes of findings, by their codes",
+        "evidence": "The facts that decide which rank is a suspect, with their weights",
+        "waits": "What a busy rank can wait for",
+        "privacy": "What a log contains, who can read it, and how to share a redacted copy",
+    },
+    "Background": {
+        "decides": "How a verdict is reached, and how often it is right",
+        "design": "The architecture of the source code",
+        "cost": "What tracing and reading cost",
+        "limits": "What collectrace cannot see, and where it has been tested",
+        "compare": "Other tools, and what each does better",
+    },
+    "Measured figures": {
+        "figures": "Measured figures, with dates and commands",
+    },
 }
-"""What each is about, in the order in which a new user may want them: ``docs/NAME.md``."""
+"""The chapters by the kind of help that a reader looks for: ``docs/NAME.md``."""
+
+CHAPTERS: Final = {name: about for part in SECTIONS.values() for name, about in part.items()}
+"""What each chapter is about, in the order of the list."""
 
 _WIDEST: Final = 100
 """Columns that prose takes, however wide the terminal."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which chapter."""
+    """Declare which chapter."""
     parser.add_argument(
-        "chapter", nargs="?", metavar="CHAPTER", help="such as report; default: list them"
+        "chapter", nargs="?", metavar="CHAPTER", help="such as hangs (default: list the chapters)"
     )
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Show it.
+    """Show the chapter, or the list.
 
     Raises:
         CollectraceError: there is no such chapter.
@@ -59,21 +75,24 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
 
 
 def read(chapter: str) -> str:
-    """A chapter, as Markdown.
+    """Return a chapter as Markdown.
 
     Raises:
         CollectraceError: there is no such chapter.
 
     """
     if chapter not in CHAPTERS:
-        raise CollectraceError(f"no chapter {chapter!r}; there are {', '.join(CHAPTERS)}")
+        raise CollectraceError(f"no chapter {chapter!r}; the chapters are {', '.join(CHAPTERS)}")
     return (files("collectrace") / "docs" / f"{chapter}.md").read_text(encoding="utf-8")
 
 
 def _list() -> str:
     widest = max(map(len, CHAPTERS))
-    lines = (f"    {name:{widest}}  {about}" for name, about in CHAPTERS.items())
-    return "\n".join(["python -m collectrace docs CHAPTER", "", *lines, ""])
+    lines = ["collectrace docs CHAPTER"]
+    for title, chapters in SECTIONS.items():
+        lines += ["", title]
+        lines += [f"    {name:{widest}}  {about}" for name, about in chapters.items()]
+    return "\n".join([*lines, ""])
 
 
 def show(text: str, out: TextIO) -> None:

@@ -1,18 +1,18 @@
-"""Tell what can be learned now of a job that runs or ran here, and what to type.
+"""List what can be learned about a job that runs or ran here, and the commands for it.
 
-Looks for rank files, Flight Recorder dumps, an answer of NCCL RAS and ways to see stacks.
-Reads files and /proc, and asks RAS; it attaches to no process and stops none.
+It looks for rank files, Flight Recorder dumps, NCCL RAS and ways to see stacks. It reads files and
+/proc, and queries RAS. It attaches to no process and stops none.
 
 for example:
-  python -m collectrace doctor                   your job on this machine, and which others run
-  python -m collectrace doctor 4711              the job of this process, or of this torchrun
-  python -m collectrace doctor logs/             what lies in this folder
-  python -m collectrace doctor job.ras.txt       what a saved report of ncclras says
+  python -m collectrace doctor                   the jobs on this machine
+  python -m collectrace doctor 4711              the job of this process or torchrun
+  python -m collectrace doctor logs/             the files in this folder
+  python -m collectrace doctor job.ras.txt       a saved report of ncclras
 
 exit status:
   0  something can be learned now
-  3  nothing can; what to set for next time is said
-  2  there is no such folder, file or process, or the command line is wrong
+  2  no such folder, file or process, or the command line is wrong
+  3  nothing can be learned now: the output says what to set for the next run
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collectrace.doctor.known import Checkup, Ras, RunFiles
     from collectrace.doctor.processes import Found, Process
 
-HELP: Final = "what can be learned of a job now, and what to type"
+HELP: Final = "list what can be learned about a job now"
 
 NOTHING: Final = 3
 """Exit status where nothing can be learned."""
@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         help="a folder, a process, or a saved report of NCCL RAS (default: what runs here)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write what was found as JSON; -: to stdout")
+    parser.add_argument("--json", metavar="FILE", help="write JSON to a file, or with - to stdout")
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command

@@ -1,7 +1,7 @@
 """Explain the causes of findings by their codes, such as CT102.
 
-Without a code it lists all causes. On a terminal it is laid out for reading; into a pipe or a file
-it goes as Markdown.
+Without a code it lists all causes. A terminal shows the text formatted. A pipe or a file gets the
+Markdown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ HELP: Final = "explain the code of a finding, such as CT102"
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare which causes."""
     parser.add_argument(
-        "codes", nargs="*", metavar="CODE", help="such as CT102, or its name; default: list them"
+        "codes",
+        nargs="*",
+        metavar="CODE",
+        help="a code such as CT102, or a name (default: list all)",
     )
 
 

@@ -1,7 +1,7 @@
-"""Bring logs together that lie on many machines, each in a folder of its own, to be aligned.
+"""Copy the logs of many machines to one folder, to align them.
 
-Every host is asked for its logs by tar. Asked again, it brings what is new. Reached are hosts by
-ssh; --via names another way, or spells out the command. Without a HOST: it is a folder here.
+Each host packs its logs with tar. A second call copies only what is new. Hosts are reached by
+ssh. --via names another way, or gives the whole command. A folder without HOST: is on this machine.
 
 for example:
   python -m collectrace gather node1:/job/logs node2:/job/logs -o logs/
@@ -10,9 +10,9 @@ for example:
   python -m collectrace gather --via srun $(scontrol show hostnames | sed s,$,:/tmp/logs,) -o logs/
 
 exit status:
-  0  every host brought its logs
-  1  some did not: they are named
-  2  none did, or the command line is wrong
+  0  the logs of every host were copied
+  1  some hosts failed: the message names them
+  2  all hosts failed, or the command line is wrong
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from collectrace.errors import CollectraceError, LogError
 if TYPE_CHECKING:
     from collectrace.gather import Gathered
 
-HELP: Final = "bring logs together from many machines"
+HELP: Final = "copy the logs of many machines to one folder"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """From where, to where, and how."""
-    parser.add_argument("sources", metavar="HOST:DIR", nargs="+", help="where logs lie")
+    parser.add_argument("sources", metavar="HOST:DIR", nargs="+", help="a host and its log folder")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", required=True, help="the folder to bring them to"
+        "-o", "--output", metavar="DIR", required=True, help="the folder to copy them to"
     )
     parser.add_argument(
         "--via", default="ssh", metavar="WAY",

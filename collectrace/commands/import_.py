@@ -1,7 +1,7 @@
-"""Turn what another tool wrote into the rank files of a run, to keep.
+"""Convert the traces of another tool to the rank files of a run.
 
-Every rank's trace becomes a file as the tracer writes them, digests and all. `align` reads a
-folder of such traces by itself, too, and turns them in memory.
+Each trace becomes a rank file, as the tracer writes it, with digests. `align` also reads a folder
+of such traces directly.
 
 for example:
   python -m collectrace import dumps/ -o logs/         logs/dumps/rank00000.jsonl, ...
@@ -20,7 +20,7 @@ from collectrace.commands import output
 from collectrace.errors import CollectraceError
 from collectrace.printable import clean
 
-HELP = "turn traces of other tools into rank files"
+HELP = "convert traces of other tools to rank files"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

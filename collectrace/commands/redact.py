@@ -1,9 +1,9 @@
-"""Make a copy of logs that can be given away, and that gives the same finding.
+"""Copy logs without private data, so that they can be shared and give the same finding.
 
 Names of hosts, users, files, functions, variables and groups become placeholders, such as host1 or
-file1.py:12: the same ones in all files. Of the program's text its structure stays: keywords, and
-calls of Python's, torch's and known frameworks' functions, in the same lines. Command lines, values
-of variables, comments and strings are taken out. `docs privacy` lists what a log holds.
+file1.py:12, the same in all files. The structure of the program stays: keywords, and calls of
+functions of Python, torch and known frameworks, on the same lines. Command lines, values of
+variables, comments and strings are removed. `docs privacy` lists what a log contains.
 
 for example:
   python -m collectrace redact logs/ -o shared/
@@ -11,8 +11,8 @@ for example:
   python -m collectrace redact logs/ -o shared/ --keep source,values
 
 exit status:
-  0  the copy is whole
-  2  there is no copy: the folder is there already, or there are no logs
+  0  the copy is complete
+  2  nothing was copied: the folder exists already, or there are no logs
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collectrace.commands import output
 from collectrace.errors import CollectraceError
 from collectrace.printable import clean
 
-HELP: Final = "make a copy of logs that can be given away"
+HELP: Final = "copy logs without private data"
 
 _MOST_NAMED: Final = 4
 

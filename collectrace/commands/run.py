@@ -1,6 +1,6 @@
-"""Trace a script that does not trace itself, and is otherwise run as python runs it.
+"""Run a script under the tracer, otherwise exactly as ``python`` would.
 
-The processes of python that it starts are traced, too, however it starts them.
+Python processes that the script starts are traced, too.
 
 for example:
   python -m collectrace run train.py --lr 0.1
@@ -16,11 +16,15 @@ from typing import Any, Final, TextIO
 
 from collectrace.config import OFF, OPTIONS, PREFIX, SWITCH, Config, Option
 
-HELP: Final = "trace a script"
+HELP: Final = "run a script under the tracer"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The tracer's options, then the script and all that follows it."""
+    """Declare the tracer's options, then the script and its arguments."""
+    parser.usage = (
+        f"{parser.prog} [OPTION ...] SCRIPT [ARGUMENT ...]\n"
+        f"       {parser.prog} [OPTION ...] -m MODULE [ARGUMENT ...]"
+    )
     default = Config()
     for name, option in OPTIONS.items():
         usual = getattr(default, name)
@@ -37,12 +41,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--no-sources", dest="sources", action="store_const", const=OFF, help="--sources off"
     )
     parser.add_argument(
-        "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
+        "-m", dest="module", action="store_true", help="run a module, as python -m does"
     )
-    parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
-    parser.add_argument(
-        "arguments", metavar="ARGUMENT", nargs=REMAINDER, help="the script's own arguments"
+    parser.add_argument("script", metavar="SCRIPT", help="the script, or with -m the module")
+    rest = parser.add_argument(
+        "arguments", metavar="ARGUMENT", nargs=REMAINDER, help="arguments of the script"
     )
+    rest.required = False  # else argparse lists it as missing, beside the script
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[], int]:  # noqa: ARG001 - the script has the process's own streams

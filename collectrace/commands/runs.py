@@ -1,4 +1,4 @@
-"""List the runs in a folder, the newest first: when, how many ranks, and the verdict.
+"""List the runs in a log folder, the newest first: time, ranks and verdict.
 
 for example:
   python -m collectrace runs logs/
@@ -12,12 +12,12 @@ from typing import Final, TextIO
 
 from collectrace.commands import arguments as common
 
-HELP: Final = "list the runs in a folder"
+HELP: Final = "list the runs in a log folder"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which folder."""
-    parser.add_argument("path", metavar="PATH", help=common.PATH_HELP)
+    parser.add_argument("path", **common.PATH)
     common.add_json(parser)
 
 
@@ -27,7 +27,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     from collectrace.align.browsing.run_list import list_runs
     from collectrace.report import run_table
 
-    rows = list_runs(arguments.path)
+    rows = list_runs(common.path(arguments.path))
     if arguments.json is not None:
         rows = iter(listed := list(rows))
         common.deliver(arguments.json, stdout, listed, lambda out: run_table.write(rows, out))

@@ -1,7 +1,7 @@
-"""Print a format: of the rank files, or of the findings that align --json writes.
+"""Print the format of the rank files, or of the findings that align --json writes.
 
-Without --json-schema it is a text for people: every kind of line or part, its
-fields, types and units.
+Without --json-schema it is a text for people: each kind of line, its fields, types
+and units.
 """
 
 from __future__ import annotations

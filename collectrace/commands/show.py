@@ -1,7 +1,7 @@
-"""Show what one rank issued, call by call: when, what, by whom, from which line, and its end.
+"""Show the calls of one rank: time, operation, issuer, line and outcome.
 
-A call is done, pending (the rank was in it when its log ended), failed, or nothing is known of
-its end. "cause >" marks the place of a finding. Messages are numbered m1, m2, ... per channel.
+A call is done, pending (the log ends inside it), failed, or its outcome is not known.
+"cause >" marks the call of a finding. Messages are numbered m1, m2, ... per channel.
 
 for example:
   python -m collectrace show logs/ --rank 3                    its last 50 calls
@@ -16,12 +16,13 @@ from typing import Final, TextIO
 
 from collectrace.commands import arguments as common
 
-HELP: Final = "show what one rank issued"
+HELP: Final = "show the calls of one rank"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which rank, and which of its calls."""
-    common.add_path(parser)
+    parser.add_argument("path", **common.PATH)
+    common.add_run(parser)
     parser.add_argument(
         "--rank", type=common.from_zero, required=True, metavar="N", help="which rank"
     )
@@ -32,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--around", type=common.from_one, metavar="SEQ",
-        help="those around this call of the group (without --group: of the default one)",
+        help="the calls around this one of the group (default: of the default group)",
     )  # fmt: skip
     common.add_json(parser)
 
@@ -44,7 +45,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     from collectrace.report import call_table
 
     calls = calls_of(
-        arguments.path, arguments.rank, run=arguments.run, group=arguments.group,
+        common.path(arguments.path), arguments.rank, run=arguments.run, group=arguments.group,
         last=arguments.last, around=arguments.around,
     )  # fmt: skip
     common.deliver(arguments.json, stdout, calls, lambda out: call_table.write(calls, out))

@@ -76,6 +76,14 @@ def test_the_lines_that_matter_are_shown(name: str, tmp_path: Path) -> None:
     assert shown(aligned(name, tmp_path).findings[0]) == EXCERPTS[name]
 
 
+def test_the_number_of_an_iteration_stands_at_the_loop_that_set_the_variable(
+    tmp_path: Path,
+) -> None:
+    """Both loops of the script call their variable ``_``: the inner one sets it last."""
+    noted = shown(aligned("loops/steps_by_own_length", tmp_path).findings[0])
+    assert [line.partition(" ")[0] for line in noted if "iteration" in line] == ["<module>:27"]
+
+
 def test_lines_have_the_recorded_text_below_the_least_indented(tmp_path: Path) -> None:
     [part] = aligned("stopped/exception", tmp_path).findings[0].excerpt or ()
     assert [line.text for line in part.lines] == [

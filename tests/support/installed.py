@@ -1,7 +1,8 @@
-"""This tree as an installer leaves it: what tells torch, and other programs, that it is there."""
+"""This tree as an installer leaves it: its metadata, which torch reads, and its programs."""
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -27,4 +28,19 @@ def metadata(folder: Path) -> Path:
         for group, rows in sections.items()
     )
     (inside / "entry_points.txt").write_text(text)
+    return folder
+
+
+def programs(folder: Path) -> Path:
+    """Write the package's programs into a folder, for ``PATH``; return that folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    folder.mkdir(parents=True)
+    for name, target in project["scripts"].items():
+        module, _, function = target.partition(":")
+        file = folder / name
+        file.write_text(
+            f"#!{sys.executable}\nimport sys\n\nfrom {module} import {function}\n\n"
+            f"sys.exit({function}())\n"
+        )
+        file.chmod(0o755)
     return folder

@@ -18,7 +18,7 @@ import pytest
 import collectrace.align
 from collectrace import cli
 from collectrace.commands import COMMANDS
-from collectrace.commands.docs import CHAPTERS
+from collectrace.commands.docs import SECTIONS
 from collectrace.errors import LogError
 from collectrace.findings import Alignment, Finding
 from collectrace.report import REPORTS, Report
@@ -164,9 +164,13 @@ def test_ctrl_c_at_once(module: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        ((), "COMMAND"),
-        (("nonsense",), "nonsense"),
-        (("align",), "PATH"),
+        (("nonsense",), "no command 'nonsense'. python -m collectrace --help"),
+        (("algin", "logs"), "no command 'algin'. Did you mean align?"),
+        (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
+        (("align", "--brif"), "no option --brif. Did you mean --brief?"),
+        (("--versoin",), "no option --versoin. Did you mean --version?"),
+        (("align",), "logs: no such folder. Name the logs"),
+        (("runs",), "logs: no such folder. Name the logs"),
         (("align", "logs", "--store", "here:1"), "--store"),
         (("align", "--store", "nowhere"), "tcpstore://HOST:PORT"),
         (("align", "--store", "nowhere", "--follow"), "tcpstore://HOST:PORT"),
@@ -175,7 +179,7 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--context", "x"), "'x' is not a number from 0 up"),
         (("align", "logs", "--nonsense"), "--nonsense"),
         (("align", "logs", "--js", "x"), "--js"),
-        (("run",), "SCRIPT"),
+        (("run",), "required: SCRIPT. python"),
         (("run", "--heartbeat", "soon", "x.py"), "soon"),
         (("run", "nowhere.py"), "nowhere.py: no such script"),
         (("run", "-m", "no_such_module"), "no module named no_such_module"),
@@ -187,7 +191,10 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("schema", "--nonsense"), "--nonsense"),
     ],
 )
-def test_bad_usage_is_one_line(argv: tuple[str, ...], says: str) -> None:
+def test_bad_usage_is_one_line(
+    argv: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # which holds no logs/
     status, out, err = run(*argv)
     assert (status, out) == (2, "")
     assert says in err
@@ -201,6 +208,27 @@ def test_help(argv: tuple[str, ...]) -> None:
     assert (status, err) == (0, "")
     assert out.startswith("usage: python -m collectrace")
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_without_a_command_it_prints_the_help() -> None:
+    assert run() == run("--help")
+
+
+@pytest.mark.parametrize("variable", [None, "elsewhere"])
+def test_without_a_path_the_log_folder_of_the_tracer_is_read(
+    variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Run(world=1)
+    job.all("all_reduce")
+    job.finish()
+    job.write(tmp_path / (variable or "logs"))
+    monkeypatch.chdir(tmp_path)
+    if variable is not None:
+        monkeypatch.setenv("COLLECTRACE_LOG_DIR", variable)
+    for command in (("align", "--json", "-"), ("runs",), ("show", "--rank", "0")):
+        status, out, err = run(*command)
+        assert (status, err) == (0, ""), command
+        assert out
 
 
 @pytest.mark.parametrize("option", [[], ["--json-schema"]])
@@ -266,9 +294,9 @@ def test_the_installed_program(tmp_path: Path) -> None:
 
     assert called("--version") == (0, f"collectrace {collectrace.__version__}\n")
     assert called("align", "--help")[1].startswith("usage: collectrace align [-h]")
-    status, said = called("align")
+    status, said = called("show")
     assert status == 2
-    assert said.endswith("PATH --store is required (see collectrace align --help)\n")
+    assert said.endswith("required: --rank. collectrace show --help lists the arguments.\n")
     for target in (["-m", "mine"], ["mine.py"]):
         assert called("run", *target, "1") == (0, f"mine ['1'] {tmp_path}\n")
 
@@ -339,7 +367,12 @@ def test_unusable_input_on_the_screen(
 def test_the_documentation_is_listed_and_shown() -> None:
     status, out, err = run("docs")
     assert (status, err) == (0, "")
-    assert all(f"    {name} " in out for name in CHAPTERS)
+    listed = [line for line in out.splitlines() if line and not line.startswith("collectrace")]
+    assert listed == [
+        line
+        for title, chapters in SECTIONS.items()
+        for line in (title, *(f"    {name:10}  {about}" for name, about in chapters.items()))
+    ]
     status, out, err = run("docs", "report")
     assert (status, err) == (0, "")
     assert out == (Path(collectrace.__file__).parent / "docs" / "report.md").read_text()
@@ -356,4 +389,4 @@ def test_there_is_no_such_chapter() -> None:
     status, out, err = run("docs", "nowhere")
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
-    assert "no chapter 'nowhere'; there are report, " in err
+    assert "no chapter 'nowhere'; the chapters are hangs, " in err

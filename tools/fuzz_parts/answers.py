@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html.parser import HTMLParser
@@ -22,7 +22,7 @@ from markdown_it import MarkdownIt
 
 from collectrace.errors import DamagedRecord
 from collectrace.findings import KINDS, Alignment, Finding
-from collectrace.records import Call, Record, decode
+from collectrace.records import Call, Group, Record, decode
 from collectrace.signature import program_text, wire_text
 from tools.fuzz_parts.log import Log, lines_of, rank_of
 from tools.fuzz_parts.samples import Files
@@ -166,8 +166,9 @@ def _ends_before(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> bool:
 
 
 def _others_of(record: Record) -> set[int]:
-    """Return the ranks that a record names."""
-    named: Iterable[Any] = (getattr(record, key, None) for key in ("peer", "rank", "source"))
+    """Return the ranks that a record names; of a process group, all its members."""
+    named: list[Any] = [getattr(record, key, None) for key in ("peer", "rank", "source")]
+    named += record.ranks if isinstance(record, Group) else []
     return {rank for rank in named if isinstance(rank, int) and rank >= 0}
 
 

@@ -107,10 +107,12 @@ def make(seed: int, n: int) -> Input:
 
 def cuts(stride: int = 1) -> Iterator[Input]:
     """Yield a small log of each kind, cut at every byte, or at one of ``stride``."""
+    number = 0
     for name in samples.small():
         for path, data in samples.load(name).files.items():
             for at in range(len(name) % stride, len(data), stride):
-                yield Input(name, (), cut=(path, at))
+                number += 1
+                yield Input(name, (), number=number, cut=(path, at))
 
 
 def harmed(one: Input) -> tuple[Log, list[str]]:

@@ -149,9 +149,9 @@ def headline(situation: Situation, show: Show) -> str:
     name, at = phrases.call(call), f"{words.name(call)}{phrases.line(call.site)}"
     if not situation.suspects:
         who = words.listed([words.ranks(ranks) for ranks, _ in parts])
-        given = " or ".join(dict.fromkeys(what for _, what in parts[:_MOST]))
+        given = phrases.on_each([what for _, what in parts], [ranks for ranks, _ in parts])
         return phrases.fitting(
-            f"{who} disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
+            f"ranks disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
         )
     (ranks, what), *others = parts
     did = phrases.did(call) if is_user(call) or len(ranks) == 1 else "were in"

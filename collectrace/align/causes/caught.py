@@ -29,6 +29,8 @@ def caught(situation: Situation) -> dict[int, Raised]:
         return {rank: one for rank, (one, _) in in_cycle(situation).items()}
     verdict = situation.candidate.verdict
     for row in verdict.evidence if verdict is not None else ():
+        if row.fact == "only_call_that_differs":
+            return {}
         if row.fact == "caught_exception" and isinstance(row.shown_by, list):
             return dict(zip(row.ranks, row.shown_by, strict=False))
     found = dict(_latest(situation))

@@ -24,9 +24,8 @@ def headline(situation: Situation) -> str:
     tensors = [words.tensors(call) for _, call in called]
     given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
-        those = words.listed([words.ranges(s.ranks) for s, _ in called])
         calls = [f"{phrases.call(c)}{what}" for (_, c), what in zip(called, given, strict=True)]
-        return f"ranks {those} disagree: {' or '.join(dict.fromkeys(calls))}"
+        return f"ranks disagree: {phrases.on_each(calls, [s.ranks for s, _ in called])}"
     (side, call), (other, theirs) = called[:2]
     return (
         f"{phrases.made(side.ranks, call)}{given[0]}{iteration(call)}, "

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from collectrace import words as said
-from collectrace.align.causes import arguments, caught, collectives, deciders, phrases
+from collectrace.align.causes import arguments, caught, collectives, deciders, phrases, remedies
 from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -62,11 +62,11 @@ def words(situation: Situation, found: Found) -> Words:
     """Return the words for an exception that some ranks handled."""
     raised, handler = found
     place = deciders.quoted(handler) if handler is not None else ""
-    behind = f" behind {place}" if place else ""
-    flag = (
-        f"If a rank may fail alone, share an error flag with all ranks{behind} "
-        "(all_reduce with MAX). Then let every rank make the same calls."
-    )
+    flag = "share an error flag with all ranks (all_reduce with MAX)."
+    flag += " Then let every rank make the same calls."
+    if handler is not None:
+        flag = said.lower(remedies.fix(situation, handler))
+    flag = f"If a rank may fail alone, {flag}"
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
         look = f"Look for what only some ranks raised at {place}. "

@@ -95,7 +95,7 @@ _COUNTS: Final = re.compile(r"for \w+ in range\(")
 """A loop that goes through numbers: how many there are decides."""
 
 _GOES_THROUGH: Final = re.compile(
-    r"^for |^(?!if |elif |while |assert ).*[\[({].*\w\(.*\bfor\b.+\bin\b"
+    r"^for |^(?!if |elif |while |assert ).*[\[({].*\w\(.*\bfor\b.+\bin\b(?! range\()"
 )
 """A loop, or a comprehension that calls its items, as in ``[part.state() for part in parts]``."""
 

@@ -49,6 +49,14 @@ def made(members: Sequence[int], one: Call) -> str:
     return f"{words.ranks(members)} {verb} {call(one)}"
 
 
+def on_each(told: Sequence[str], sides: Sequence[Sequence[int]]) -> str:
+    """Return ``barrier on rank 0, all_reduce on ranks 1-2``; sides with equal text join."""
+    joined: dict[str, list[int]] = {}
+    for one, ranks in zip(told, sides, strict=True):
+        joined.setdefault(one, []).extend(ranks)
+    return ", ".join(f"{one} on {words.ranks(ranks)}" for one, ranks in joined.items())
+
+
 def text(case: Case, frame: str) -> str:
     """Return the code of a frame's line; empty: it is not known."""
     return case.code.line(chains.site(frame)).partition("#")[0].strip()
@@ -71,18 +79,23 @@ def within(stack: Sequence[str]) -> str:
     return at + inside + (f", called at {words.site(chains.site(stack[1]))}" if stack[1:] else "")
 
 
-_PLACE: Final = re.compile(r" \([^()]*\.py:\d+\)")
+_PLACE: Final = re.compile(r" \((?:[^()]*\.py:|line )\d+\)")
 
 
 def fitted(headline: str) -> str:
-    """Return a headline without places, the last ones first, until it is not too long.
+    """Return a headline that is not too long.
 
-    The excerpt shows the lines.
+    Of a file that was named before, only the line stays. Then places go, the last ones first: the
+    excerpt shows the lines.
     """
     return words.brief(_without_places(headline), HEADLINE)
 
 
 def _without_places(headline: str) -> str:
+    if len(headline) > HEADLINE and (first := _PLACE.search(headline)):
+        file = first[0].strip(" (").rpartition(":")[0]
+        rest = headline[first.end() :].replace(f" ({file}:", " (line ")
+        headline = headline[: first.end()] + rest
     while len(headline) > HEADLINE and (found := list(_PLACE.finditer(headline))):
         headline = headline[: found[-1].start()] + headline[found[-1].end() :]
     return headline

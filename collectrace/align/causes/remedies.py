@@ -54,6 +54,19 @@ def fix(situation: Situation, decision: Decision) -> str:
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
             "every rank takes the same branch."
         )
+    if kind in ("condition", "loop") and (away := structure.unreached_by(situation, decision)):
+        who = f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not reach {said}"
+        what = "of iterations" if kind == "loop" else "of calls"
+        return (
+            f"{who}: decide together before the branch that separates the ranks, so that every "
+            f"rank makes the same number {what}."
+        )
+    if kind == "handler" and structure.is_waited_in(situation, decision):
+        return (
+            "Share an error flag with all ranks before the collectives of the `try` block "
+            f"(all_reduce with MAX), not behind {said}: ranks that wait in the block do not reach "
+            "it. Then let every rank make the same calls."
+        )
     kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
     is_break = structure.around(situation, decision).jump == "break"
     then = "leave the loop in the same iteration" if is_break else "take the same branch"
@@ -63,7 +76,7 @@ def fix(situation: Situation, decision: Decision) -> str:
 _FIXES: Final[dict[Form, str]] = {
     "condition": "Decide together before {}: all_reduce {test} with MIN (true on all ranks) "
     "or MAX (true on any), then let every rank {then}.",
-    "loop": "Give the loop {} the same number of iterations on every rank. {length} with MIN.",
+    "loop": "Give the loop {} the same number of iterations on every rank. {length}.",
     "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
     "rank make the same calls.",
     "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
@@ -89,7 +102,7 @@ _RESULT: Final = "the result"
 def _named(decision: Decision) -> dict[str, str]:
     """Return what a statement tests, how its length is agreed on, and what it computes."""
     test, result = "the condition", _RESULT
-    length = "Agree on the length first: all_reduce it"
+    length = "Agree on the length first: all_reduce it with MIN"
     head = decision.text.removeprefix("el").partition("  #")[0]
     try:
         [node] = ast.parse(f"{head} pass" if head.endswith(":") else head).body
@@ -99,13 +112,20 @@ def _named(decision: Decision) -> dict[str, str]:
         case ast.If(test=tested) if code := _code(head, tested):
             test = code
         case ast.While(test=tested) if code := _code(head, tested):
-            length = f"Decide together in each iteration whether it goes on: all_reduce {code}"
-        case ast.For(iter=ast.Call(func=ast.Name("range"), args=[*_, end])) if code := _code(
-            head, end
+            length = f"Decide together in each iteration if it goes on: all_reduce {code} with MIN"
+        case ast.For(iter=ast.Call(func=ast.Name("range"), args=[start, ast.Constant(), *_])) if (
+            code := _code(head, start)
         ):
-            length = f"Agree on the length first: all_reduce {code}"
+            length = f"Agree on the start first: broadcast {code} from one rank"
+        case ast.For(
+            iter=ast.Call(func=ast.Name("range"), args=[end] | [ast.Constant(), end, *_])
+        ) if code := _code(head, end):
+            length = f"Agree on the length first: all_reduce {code} with MIN"
         case ast.For(iter=items) if code := _code(head, items):
-            length = f"Agree on the length first: all_reduce the number of items of {code}"
+            length = (
+                f"Give {code} the same items on every rank. If only their number may differ, "
+                "agree on it first: all_reduce it with MIN"
+            )
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code
         case _:

@@ -132,6 +132,61 @@ def has_left_loop(situation: Situation) -> bool:
     return False
 
 
+def unreached_by(situation: Situation, decision: Decision) -> tuple[int, ...]:
+    """Return the ranks that stand in another branch than the one that leads to a statement, sorted.
+
+    An agreement at the statement would wait for them. Nobody, if it is not known who came to it.
+    """
+    path, line = chains.split(decision.site)
+    here = Frame(path, line, decision.function)
+    is_sure = decision.strength == "only"  # what one did there tells what the other did
+    came = {side.rank for side in decision.sides if side.did is not None or is_sure}
+    stacks = [
+        (side.ranks, [Frame.parse(one) for one in side.stack or ()])
+        for side in situation.candidate.sides
+    ]
+    way = next((_callers(here, stack) for ranks, stack in stacks if came & {*ranks}), None)
+    return tuple(
+        sorted(
+            rank
+            for ranks, stack in stacks if way is not None and not came & {*ranks}
+            if any(_are_apart(situation, ranks[0], one, stack) for one in (here, *way))
+            for rank in ranks
+        )
+    )  # fmt: skip
+
+
+def is_waited_in(situation: Situation, handler: Decision) -> bool:
+    """Whether a rank stands in the ``try`` block of a handler: it does not come to the handler."""
+    found = _statement(situation, handler)
+    return found is not None and isinstance(found[1], ast.Try) and any(
+        _holds(found[1].body, line)
+        for side in situation.candidate.sides
+        if (line := _line_of(found[0], [Frame.parse(one) for one in side.stack or ()]))
+    )  # fmt: skip
+
+
+def _callers(here: Frame, stack: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the part of a stack that called the function of a line; all of it if it has left."""
+    inside = [(one.path, one.function) for one in stack]
+    at = (here.path, here.function)
+    return stack[inside.index(at) + 1 :] if at in inside else stack
+
+
+def _are_apart(situation: Situation, rank: int, frame: Frame, stack: Sequence[Frame]) -> bool:
+    """Whether a stack stands in another branch of a frame's function than the frame does."""
+    function = situation.case.program.files.function(rank, frame)
+    if isinstance(function, Gap) or not (line := _line_of(function, stack)):
+        return False
+    body = getattr(function.tree, "body", ())
+    for one in statements(body if isinstance(body, list) else ()):
+        if isinstance(one, ast.If | ast.Match):
+            held = [[_holds(part, at) for part in _parts(one)] for at in (frame.line, line)]
+            if all(map(any, held)) and held[0] != held[1]:
+                return True
+    return False
+
+
 def _end(loop: ast.For | ast.AsyncFor | ast.While) -> int:
     return loop.body[-1].end_lineno or 0
 

@@ -20,7 +20,12 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return ""
     name = names.loop_variable(loop)
-    if not name:
+    inner = (
+        names.loop_variable(one)
+        for one in ast.walk(loop)
+        if isinstance(one, ast.stmt) and one is not loop
+    )
+    if not name or name in inner:
         return ""
     by_value: dict[int, set[int]] = {}
     for mark in marks:

@@ -71,6 +71,8 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
+_OF_HANDLERS: Final = (*_SHARED, "only_call_that_differs")
+
 _OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
 
 FACTS: Final[dict[str, Fact]] = {
@@ -122,7 +124,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they diverged.", 55, _SHARED
+        "These ranks alone caught an exception just before they diverged.", 55, _OF_HANDLERS
     ),
     "led_past_by_rank": Fact(
         "A condition on the rank leads these ranks alone past a call that they made before.",
@@ -130,7 +132,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "in_handler": Fact(
-        "These ranks alone reached their call by handling an exception.", 30, _SHARED
+        "These ranks alone reached their call by handling an exception.", 30, _OF_HANDLERS
     ),
     "left_own_rounds": Fact(
         "These ranks departed from their own iterations, and all others kept to theirs.",
@@ -153,6 +155,9 @@ FACTS: Final[dict[str, Fact]] = {
         "A collective gave its result to the root alone, and that result decided."
     ),
     "root_by_own_number": _against("Each rank may have computed the root from its own number."),
+    "only_call_that_differs": _against(
+        "At the same lines the ranks' calls agree at other times, and so do all later calls."
+    ),
     "threads_share_group": _against("Several threads of a rank call on this group."),
     "same_calls_in_other_orders": _against(
         "The ranks make the same calls from here on, in more orders than there are sides."

@@ -88,6 +88,12 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             return
 
 
+def came_the_same_way(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect ranks that reached their call by a way on which their calls agree otherwise."""
+    if places.differ_once(case, candidate):
+        yield Evidence("only_call_that_differs", tuple(sorted(candidate.ranks)))
+
+
 def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raised | None:
     """Return what a rank caught between its calls of the row before and of this one."""
     log, stream = case.log(rank), candidate.stream

@@ -40,6 +40,7 @@ ROWS: Final = (
     Finder(code.new_in_loop, ("new_in_loop_of_others",)),
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
+    Finder(states.came_the_same_way, ("only_call_that_differs",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
     Finder(code.at_intervals, ("called_at_intervals",)),
     Finder(code.ran_out, ("loader_ran_out",)),

@@ -97,6 +97,15 @@ def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
     return _at(case, candidate, since) if since is not None else None
 
 
+@once
+def differ_once(case: Case, candidate: Candidate) -> bool:
+    """Return whether the lines of the sides lead to other calls here only, and all agree since."""
+    logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
+    if logs is None or stream is None or seq is None:
+        return False
+    return parting.differ_once(*logs, stream, seq)
+
+
 def _at(case: Case, candidate: Candidate, since: Parting) -> Apart | None:
     """Return where two sides were at a row before the candidate's."""
     if len(candidate.sides) != 2:

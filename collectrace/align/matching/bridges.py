@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from collectrace.align.matching.comparison import Gap, Proof
 from collectrace.align.reading.evidence import Digests, RankLog, StreamKey
-from collectrace.align.reading.rows import Strand, by_rows
+from collectrace.align.reading.rows import Strand, Strands, by_rows
 from collectrace.signature import EMPTY, PRIME, stretch
 
 
@@ -28,12 +28,13 @@ class Bridges:
 
     def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog]) -> None:
         self._stream, self._logs = stream, logs
-        self._proven: dict[int, list[Strand]] = {}
+        self._proven: dict[int, Strands] = {}
         self.gaps: list[Gap] = []
         """In the order of the rows."""
         strands = _confirmed_by_others({rank: log.strands(stream) for rank, log in logs.items()})
         for rank, log in logs.items():
-            self._proven[rank] = [*self._start(log), *(s for s in strands[rank] if s.proven)]
+            proven = (one for one in strands[rank] if one.proven)
+            self._proven[rank] = Strands([*self._start(log), *proven])
         for rank, those in strands.items():
             self.gaps += self._gaps(rank, those)
         self.gaps.sort()
@@ -71,8 +72,8 @@ class Bridges:
 
     def _gaps(self, rank: int, strands: Sequence[Strand]) -> Iterator[Gap]:
         """What lies between the strands of one rank."""
-        proven = self._proven[rank]
-        at = proven[0].last if proven and proven[0].first > proven[0].last else None
+        proven = next(iter(self._proven[rank]), None)
+        at = proven.last if proven is not None and proven.first > proven.last else None
         for one in strands:
             strand: Strand | None = one
             if at is not None and not one.proven:
@@ -98,7 +99,7 @@ class Bridges:
             return None
         is_right = strand.first - 1 <= at or self._proof(rank, at, strand) == "agrees"
         found = strand._replace(proven=True) if is_right else end
-        self._proven[rank] = sorted([*self._proven[rank], found], key=by_rows)
+        self._proven[rank].add(found)
         return found
 
     def _behind_first(self, rank: int, at: int, strand: Strand) -> Strand | None:
@@ -112,7 +113,7 @@ class Bridges:
         rest = strand._replace(first=strand.first + 1, before=told.program)
         if self._proof(rank, at, rest) != "agrees":
             return None
-        self._proven[rank] = [rest if one == strand else one for one in self._proven[rank]]
+        self._proven[rank].shorten(strand, rest)
         return rest
 
     # -- proofs -------------------------------------------------------------------------------
@@ -122,8 +123,7 @@ class Bridges:
         holders = [
             other
             for other, those in self._proven.items()
-            if other != rank
-            and any(s.first <= at + 1 and behind.first - 1 <= s.last for s in those)
+            if other != rank and those.covers(at + 1, behind.first - 1)
         ]
         # Ranks that hold the lines are compared with each other: one of them stands for all.
         proofs: list[Proof] = []
@@ -151,26 +151,23 @@ class Bridges:
         """The last row up to ``at`` after which the digests of both ranks are known."""
         ranks, n = (rank, other), 0
         while n < len(ranks):
-            known = [one for one in self._proven[ranks[n]] if one.first - 1 <= at]
-            if not known:
+            end = self._proven[ranks[n]].end(at + 1)
+            if end is None:
                 return None
-            end = max(one.last for one in known)
             at, n = (at, n + 1) if end >= at else (end, 0)
         return at
 
     def _next(self, other: int, behind: Strand) -> int | None:
         """The first row of a strand, or the one before it, after which another rank's is known."""
-        for one in self._proven[other]:
-            if one.last >= behind.first - 1:
-                found = max(one.first, behind.first) - 1
-                return found if found <= behind.last else None
-        return None
+        one = self._proven[other].reaching(behind.first - 1)
+        if one is None:
+            return None
+        found = max(one.first, behind.first) - 1
+        return found if found <= behind.last else None
 
     def _digest(self, rank: int, seq: int, strand: Strand | None = None) -> int | None:
         """The ``program`` digest after a row: of a given strand, or of one that is proven."""
-        if strand is None:
-            those = (one for one in self._proven[rank] if one.first - 1 <= seq <= one.last)
-            strand = next(those, None)
+        strand = strand or self._proven[rank].after(seq)
         if strand is None or strand.before is None or seq == strand.last:
             return None if strand is None else strand.after
         rows, shift = self._logs[rank].rows(self._stream)

@@ -70,10 +70,11 @@ class Unproven:
     rank: int
     why: Literal["lines", "end", "count", "cut", "torn", "group"]
     """``lines``: the calls (messages) ``first`` to ``last`` of a stream (channel) are lost, and no
-    digest shows that the ranks agree on them. ``end``: lines at the end could not be read, so that
+    digest shows that the ranks agree on them. ``end``: lines at the end are lost, so that
     calls may follow those that are known. ``count``: the rank's last line counts ``last`` calls,
     by their numbers there are ``first``. ``cut``: the log ends before call ``first``, from which
-    rank ``last`` returned. ``torn``: the file ends within a line. ``group``: there are calls in a
+    rank ``last`` returned. ``torn``: the file ends within a line, or in one
+    of an unknown kind. ``group``: there are calls in a
     group, and no line says that the rank made it."""
     key: StreamKey | ChannelKey | None = None
     """None: it concerns all of the rank's streams and channels."""

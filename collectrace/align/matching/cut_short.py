@@ -26,7 +26,7 @@ def cut_short(
 ) -> list[Unproven]:
     """Return the ranks whose logs have lost their end, each with what proves it.
 
-    ``torn``: ranks of which the file ends within a line.
+    ``torn``: ranks of which the last line is torn, or of a kind that is not known.
     """
     found = {rank: Unproven(rank, "torn") for rank in torn}
     endless = {

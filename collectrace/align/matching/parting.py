@@ -181,6 +181,32 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
     return None
 
 
+def differ_once(one: RankLog, two: RankLog, stream: StreamKey, seq: int) -> bool:
+    """Return whether a row is the only one in which two lines differ, and all later rows agree.
+
+    Then the way to these lines does not explain the difference. If the ranks are at one line, they
+    may bring other values to it, and nothing is known of the way.
+
+    Args:
+        one: a rank's log.
+        two: another's.
+        stream: a stream of both.
+        seq: a row on which the calls differ.
+
+    """
+    window = _MOST_ROWS if one.scanned and two.scanned else _WINDOW
+    start = max(1, one.first_row(stream), two.first_row(stream), seq - window)
+    a, b = (_Column(log, stream, start, seq + window) for log in (one, two))
+    at = seq - start
+    if len(a) != len(b) or at + 1 >= len(a) or a.meaning[at + 1 :] != b.meaning[at + 1 :]:
+        return False
+    lines = a.where(at), b.where(at)
+    rows = range(len(a)) if lines[0] != lines[1] else ()
+    return any(
+        n != at and a.meaning[n] == b.meaning[n] and (a.where(n), b.where(n)) == lines for n in rows
+    )
+
+
 def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
     """Whether two that are at lines of their own went on to one of these, and left it together.
 

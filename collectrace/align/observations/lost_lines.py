@@ -35,7 +35,7 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
             f"are {fact.first:,}."
         )
     if fact.why == "torn":
-        return "the file ends within a line. What came after it is not known."
+        return "the file ends within a line, or in one of an unknown kind. How it went on is lost."
     if fact.why == "cut" and fact.key is not None:
         what = _calls(comparison, fact.key, fact.first, fact.first)
         return f"the log ends before {what}. Rank {fact.last} returned from it, so lines are lost."
@@ -46,7 +46,7 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
         return "lines could not be read. They may hold calls."
     what = _calls(comparison, fact.key, fact.first, fact.last or fact.first)
     if fact.why == "end":
-        return f"lines at the end could not be read. They may hold {what}."
+        return f"lines at the end are lost. They may hold {what}."
     if isinstance(fact.key, ChannelKey):
         return f"the log has lost {what}. Nothing else records them."
     return f"the log has lost {what}. No digest proves that the ranks agree there."

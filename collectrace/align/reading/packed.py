@@ -65,21 +65,30 @@ class Spool:
             self._file = file
         self._packed += packed
         free = self._end + shutil.disk_usage(tempfile.gettempdir()).free
-        self.most = min(max(_ALWAYS, _RATIO * self._packed), free // 2)
+        self.most = min(_most_of(self._packed), free // 2)
 
-    def take(self, name: str, stream: Readable) -> SpooledBlob:
+    def take(self, name: str, stream: Readable, packed: int | None = None) -> SpooledBlob:
         """Read a stream to its end, or to where it is damaged.
 
+        Args:
+            name: of the file.
+            stream: what it holds.
+            packed: how many bytes it has packed; None: its archive is bounded as a whole.
+
         Raises:
-            LogError: it holds more than is taken.
+            Unreadable: it holds more than is taken. Nothing of it is kept.
 
         """
         assert self._file is not None
         start = self._end
+        most = self.most if packed is None else min(self.most, start + _most_of(packed))
         try:
             while chunk := stream.read(_CHUNK):
-                if self._end + len(chunk) > self.most:
-                    raise _too_large(name, self)
+                if self._end + len(chunk) > most:
+                    self._file.seek(start)
+                    self._file.truncate()
+                    self._end = start
+                    raise _too_large(name, most - start)
                 self._file.write(chunk)
                 self._end += len(chunk)
         except BROKEN:
@@ -92,6 +101,10 @@ class Spool:
         """Bytes of the file, by their offsets."""
         assert self._file is not None
         return os.pread(self._file.fileno(), max(0, stop - start), start)
+
+
+def _most_of(packed: int) -> int:
+    return max(_ALWAYS, _RATIO * packed)
 
 
 class _Unspooled:
@@ -126,30 +139,44 @@ class SpooledBlob:
         return self.spool.read(self.at + start, self.at + min(stop, self.size))
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadBlob:
+    """A file that cannot be read; implements ``log_folder.Blob``."""
+
+    name: str
+    why: str
+    size: int = 1
+    """As if something were there, so that the loss is noticed."""
+    written: int | None = None
+
+    def read(self, start: int, stop: int) -> bytes:  # noqa: ARG002 - of the protocol
+        """See ``log_folder.Blob``."""
+        raise Unreadable(self.name, self.why)
+
+
 def is_archive(name: str) -> bool:
     """Whether a file's name is that of an archive."""
     return name.endswith(ARCHIVES)
 
 
-def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob:
-    """A ``.gz`` file, under its name without that.
-
-    Raises:
-        LogError: it cannot be read, or is too large unpacked.
-
-    """
+def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob | UnreadBlob:
+    """Return a ``.gz`` file under its name without that."""
+    name = name.removesuffix(GZIP)
     try:
-        spool.expect(path.stat().st_size)
+        size = path.stat().st_size
+        spool.expect(size)
         with path.open("rb") as stream:
-            return spool.take(name.removesuffix(GZIP), Unpacked(stream))
+            return spool.take(name, Unpacked(stream), size)
+    except Unreadable as problem:
+        return UnreadBlob(name, problem.why)
     except OSError as problem:
-        raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
+        return UnreadBlob(name, problem.strerror or str(problem))
 
 
 class Contents(NamedTuple):
     """What an archive holds."""
 
-    files: list[SpooledBlob]
+    files: list[SpooledBlob | UnreadBlob]
     note: str
     """What of it could not be read; empty: it is whole."""
 
@@ -161,7 +188,7 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
         LogError: it cannot be read, is no archive, or is too large unpacked.
 
     """
-    spool, found, note = Spool(), list[SpooledBlob](), ""
+    spool, found, note = Spool(), list[SpooledBlob | UnreadBlob](), ""
     try:
         spool.expect(path.stat().st_size)
         with path.open("rb") as file:
@@ -174,7 +201,7 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
                 if is_near and is_wanted(name.removesuffix(GZIP)):
                     found.append(_blob(name, member, archive, spool, path))
     except TooLarge:
-        raise _too_large(path, spool) from None
+        raise _too_large(path, spool.most) from None
     except BROKEN as problem:
         if not found:
             raise LogError(f"{path} is no archive that can be read: {problem}") from None
@@ -186,24 +213,24 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
 
 def _blob(
     name: str, member: tarfile.TarInfo, archive: Archive, spool: Spool, path: Path
-) -> SpooledBlob:
+) -> SpooledBlob | UnreadBlob:
     written = _time(member)
     if archive.is_plain and not member.issparse() and not name.endswith(GZIP):
         there = max(0, min(member.size, path.stat().st_size - member.offset_data))
         return SpooledBlob(name, there, _Unspooled(path), member.offset_data, written)
     stream = archive.open(member)
-    if name.endswith(GZIP):
-        blob = spool.take(name.removesuffix(GZIP), Unpacked(stream))
-    else:
-        blob = spool.take(name, stream)
-    return replace(blob, written=written)
+    if not name.endswith(GZIP):
+        return replace(spool.take(name, stream), written=written)
+    name = name.removesuffix(GZIP)
+    try:
+        return replace(spool.take(name, Unpacked(stream), member.size), written=written)
+    except Unreadable as problem:
+        return UnreadBlob(name, problem.why)
 
 
-def _too_large(name: object, spool: Spool) -> LogError:
-    return LogError(
-        f"{name} unpacks to more than {spool.most >> 20} MiB; unpack it yourself "
-        "and give the folder"
-    )
+def _too_large(name: object, most: int) -> Unreadable:
+    why = f"it unpacks to more than {most >> 20} MiB; unpack it yourself and give the folder"
+    return Unreadable(name, why)
 
 
 def _time(member: tarfile.TarInfo) -> int | None:

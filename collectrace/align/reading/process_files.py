@@ -10,7 +10,7 @@ from typing import Final
 from collectrace import exceptions
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import Folder
-from collectrace.errors import DamagedRecord, Unreadable
+from collectrace.errors import DamagedRecord
 from collectrace.log_folder import PENDING, RANK_FILE, Blob
 from collectrace.records import Alive, Exit, Header, Stall, decode
 
@@ -42,17 +42,12 @@ class File:
     """What signal handlers wrote: ``stacks`` and ``ends``; and ``flight``, torch's own dump."""
     header: Header | None = None
     peeked: bool = False
-    unreadable: str = ""
-    """Why it cannot be read; empty: it can, as far as that was tried."""
 
     def peek(self) -> Header | None:
         """Its header, read now if it was not."""
         if not self.peeked:
             self.peeked = True
-            try:
-                self.header = _header(self.segments)
-            except Unreadable as problem:
-                self.unreadable = problem.why
+            self.header = _header(self.segments)
             if self.header is not None and is_rank(self.header.rank):
                 self.rank = self.header.rank
         return self.header
@@ -95,8 +90,6 @@ def place(folder: Folder, blob: Blob) -> tuple[str, str]:
 
 def waited(file: File) -> bool:
     """Whether a process was in a call by its last sign of life, or ended for want of its peers."""
-    if file.unreadable:
-        return False
     start = max(0, file.segments.size - _HEAD)
     waits = False
     for line in file.segments.read(start, file.segments.size).splitlines():

@@ -156,7 +156,8 @@ class FileLog:
         ]
         written = self.header.inode
         self.is_original = written is not None and written == reader.segments.inode
-        self.torn = self.exit is None and reader.segments.is_torn
+        self._named_last = found.named()
+        self.torn = self.exit is None and (reader.segments.is_torn or found.is_end_unknown)
         if self.exit is None:
             self.exit = _end_of_thread(found.raised, last)
 
@@ -324,8 +325,8 @@ class FileLog:
             return self.unaccounted != 0
         own = self._own_channel(key) if isinstance(key, ChannelKey) else self._own(key)[0]
         rows = found.rows.get(own)
-        latest = rows.offset[-1] if rows else -1
-        return found.unreadable > latest
+        latest, last = (rows.offset[-1], rows.last()) if rows else (-1, 0)
+        return found.unreadable > latest or self._named_last.get(own, 0) > last
 
     def is_described(self, stream: StreamKey, start: int, stop: int) -> bool:
         """Whether the tracer described all calls behind ``start``, up to ``stop``."""

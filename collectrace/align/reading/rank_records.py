@@ -17,6 +17,7 @@ from collectrace.ops import ALL_TO_ALL, ANY_SOURCE, POINT_TO_POINT, ends
 from collectrace.records import (
     DDP_FORWARD,
     UNITS,
+    Activity,
     Alive,
     Answer,
     Batch,
@@ -129,6 +130,8 @@ class RankRecords:
         self.damaged = 0
         self.unreadable = -1
         """Offset of the latest line that may have held a call and cannot be read; -1: none."""
+        self.unknown = -1
+        """Offset of the latest line of a kind that is not known; -1: none."""
         self.failure_counts: list[tuple[int, int]] = []
         """(offset of a line that counts the tracer's failures, how many there were)."""
         self.doubled = 0
@@ -152,6 +155,11 @@ class RankRecords:
             Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised, Fault: self.faults,
             Values: self.values,
         }  # fmt: skip
+
+    @property
+    def is_end_unknown(self) -> bool:
+        """Whether the last line is of a kind that is not known: it may be the process's end."""
+        return 0 <= self.latest[0] == self.unknown
 
     def last_t(self) -> int:
         """``t`` of the last line; 0 where no line was read."""
@@ -228,17 +236,31 @@ class RankRecords:
             if record is self.alive:
                 beat = _BEAT.match(line)
                 self._beat = line[beat.end() :] if beat else None
-        elif _NUMBERED in line:
-            self.unreadable = max(self.unreadable, offset)
+        else:
+            self.unknown = max(self.unknown, offset)
+            if _NUMBERED in line:
+                self.unreadable = max(self.unreadable, offset)
 
     # -- calls --------------------------------------------------------------------------------
 
-    def key(self, call: Call) -> Key:
-        """The stream or channel that a call belongs to, under the names of the file."""
-        if call.op in POINT_TO_POINT:
-            between = ends(call.op, self.rank, -1 if call.peer is None else call.peer)
-            return ChannelKey(call.group, call.device, *between, call.tag or 0)
-        return StreamKey(call.group, call.device)
+    def key(self, of: Call | Done | Activity) -> Key:
+        """Return the stream or channel of a call, or of what names one, as the file calls it."""
+        group, device = of.group or "", of.device or ""
+        if of.op in POINT_TO_POINT:
+            between = ends(of.op, self.rank, -1 if of.peer is None else of.peer)
+            return ChannelKey(group, device, *between, of.tag or 0)
+        return StreamKey(group, device)
+
+    def named(self) -> dict[Key, int]:
+        """Return the number of the latest call of each that other lines say was made."""
+        found = {key: done.seq for key, done in self.dones.items()}
+        for moment in (self.alive, self.stall):
+            for one in moment.in_ if moment is not None else ():
+                key, seq = self.key(one), one.seq or 0
+                rows = self.rows.get(key)
+                if seq > found.get(key, 0) and not (rows is not None and seq in rows.refused):
+                    found[key] = seq
+        return found
 
     def rows_of(self, key: Key) -> Rows:
         """The rows of a stream or channel, begun if it is new."""
@@ -363,11 +385,7 @@ class RankRecords:
         if done.failed and not done.refused:
             self.failed.append(done)
             return
-        if done.op in POINT_TO_POINT:
-            between = ends(done.op, self.rank, -1 if done.peer is None else done.peer)
-            key: Key = ChannelKey(done.group, done.device, *between, done.tag or 0)
-        else:
-            key = StreamKey(done.group, done.device)
+        key = self.key(done)
         if done.refused:
             self.refused.append((key, self.rows_of(key).refuse(done.seq, offset), done))
             return

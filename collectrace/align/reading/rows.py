@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -34,6 +35,55 @@ class Strand(NamedTuple):
 def by_rows(strand: Strand) -> tuple[int, int]:
     """Return what strands are sorted by: where they stand, and no digest, which may be None."""
     return strand.first, strand.last
+
+
+class Strands:
+    """Strands in order of their rows, each found without a look at all others."""
+
+    def __init__(self, strands: Iterable[Strand]) -> None:
+        self._all = sorted(strands, key=by_rows)
+        self._firsts = [one.first for one in self._all]
+        self._ends = list(accumulate((one.last for one in self._all), max))
+        """Per strand the last row of it and of all before it: that never decreases."""
+
+    def __iter__(self) -> Iterator[Strand]:
+        return iter(self._all)
+
+    def end(self, first: int) -> int | None:
+        """Return the last row of the strands that begin up to a row; None: there are none."""
+        at = bisect_right(self._firsts, first)
+        return self._ends[at - 1] if at else None
+
+    def covers(self, first: int, last: int) -> bool:
+        """Return whether one strand has two rows, and all between."""
+        end = self.end(first)
+        return end is not None and end >= last
+
+    def reaching(self, row: int) -> Strand | None:
+        """Return the first strand that goes on to a row, or begins behind it."""
+        at = bisect_left(self._ends, row)
+        return self._all[at] if at < len(self._all) else None
+
+    def after(self, row: int) -> Strand | None:
+        """Return a strand that gives the digest after a row."""
+        found = self.reaching(row)
+        return found if found is not None and found.first - 1 <= row else None
+
+    def add(self, strand: Strand) -> None:
+        """Take one more."""
+        at = bisect_right(self._all, by_rows(strand), key=by_rows)
+        end = max(strand.last, self._ends[at - 1]) if at else strand.last
+        self._all.insert(at, strand)
+        self._firsts.insert(at, strand.first)
+        self._ends.insert(at, end)
+        while (at := at + 1) < len(self._ends) and self._ends[at] < end:
+            self._ends[at] = end
+
+    def shorten(self, strand: Strand, to: Strand) -> None:
+        """Put a strand in place of one that has the same rows and one more before them."""
+        at = bisect_left(self._all, by_rows(strand), key=by_rows)
+        if at < len(self._all) and self._all[at] == strand:
+            self._all[at], self._firsts[at] = to, to.first
 
 
 class Rows:

@@ -197,9 +197,6 @@ class RunReader:
         opened, notes, unreadable = {}, [], dict[int, str]()
         for file in files:
             assert file.rank is not None
-            if file.unreadable:
-                unreadable[file.rank] = file.unreadable
-                continue
             # A file without a header gets the others' clock: close enough to order what it holds.
             header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
             identity = (file.segments.name, file.rank, header.pid, header.t)
@@ -217,10 +214,13 @@ class RunReader:
             if identity not in before and "flight" in file.beside:
                 note = device_side.complete(reader.records, header, file.beside["flight"])
                 notes += [note] if note is not None else []
-            self._kept[identity] = reader
+            lost = file.segments.unreadable
             if not reader.records.lines:
-                unreadable[file.rank] = ""
+                unreadable[file.rank] = next(iter(lost.values()), "")
                 continue
+            notes += [f"{name} cannot be read ({why}): it is lost" for name, why in lost.items()]
+            if not lost:  # else it may be readable at the next look
+                self._kept[identity] = reader
             if file.header is None:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
             opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))

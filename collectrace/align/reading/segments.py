@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.reading.source import LocalBlob
+from collectrace.errors import Unreadable
 from collectrace.log_folder import Blob
 
 PAGE: Final = 4096
@@ -43,6 +44,8 @@ class Segments:
             size += blob.size + 1
         self.size = size
         self.bytes_read = 0
+        self.unreadable: dict[str, str] = {}
+        """Segments that could not be read, and why: each counts as damage."""
 
     @property
     def name(self) -> str:
@@ -110,7 +113,11 @@ class Segments:
         for base, blob in zip(self.starts, self._blobs, strict=True):
             low, high = max(start - base, 0), min(stop - base, blob.size)
             if low < high:
-                data = blob.read(low, high)
+                try:
+                    data = blob.read(low, high)
+                except Unreadable as problem:
+                    self.unreadable[blob.name] = problem.why
+                    data = _DAMAGE * (high - low)
                 self.bytes_read += len(data)
                 # A file that shrank since it was listed: keep every offset where it was.
                 parts.append(data.ljust(high - low, b"\n"))

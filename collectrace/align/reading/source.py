@@ -68,8 +68,6 @@ class LocalBlob:
                     start += len(part)
                 return b"".join(parts)
         except FileNotFoundError:
-            if self.path.is_symlink():
-                raise Unreadable(self.path, "a link to what is not there") from None
             raise NotThere(f"{self.path} is gone: renamed or removed by its process") from None
         except OSError as problem:
             raise Unreadable(self.path, problem.strerror or str(problem)) from None
@@ -190,7 +188,8 @@ def _open_file(path: Path) -> Folder:
             raise LogError(f"{path} is of {known.tool}: {known.advice}")
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
-            "folder (.tar.gz); give one of these, or the folder that holds the rank files"
+            "folder (.tar.gz); give one of these, or the folder that holds the rank files; unpack "
+            "other formats first"
         )
     if RANK_FILE.fullmatch(name) is None and whole.parent.name != PENDING:
         # Renamed on its way here: its header says whose it is.
@@ -209,7 +208,7 @@ def _converted(
     others: Sequence[foreign.Candidate],
     label: str,
     name: str,
-    beside: Iterable[LocalBlob | RemoteBlob | packed.SpooledBlob],
+    beside: Iterable[LocalBlob | RemoteBlob | packed.SpooledBlob | packed.UnreadBlob],
 ) -> Folder:
     """What another tool wrote, as rank files in a temporary file; ``beside``: all that lies there.
 
@@ -288,15 +287,17 @@ def _walk(
         for entry in entries:
             name = prefix + entry.name
             try:
-                if RANK_FILE.fullmatch(entry.name) and _is_in_the_way(entry):
-                    yield LocalBlob(name, 1, Path(entry.path))  # to read it tells what is wrong
+                bare = name.removesuffix(packed.GZIP)
+                is_rank_file = RANK_FILE.fullmatch(entry.name.removesuffix(packed.GZIP))
+                if is_rank_file and (why := _in_the_way(entry)):
+                    yield packed.UnreadBlob(bare, why)
                 elif entry.is_dir():
                     real = Path(entry.path).resolve()
                     # Links to folders are followed (logs gathered from hosts), each folder once.
                     if depth > 0 and real not in seen and not entry.name.startswith("."):
                         seen.add(real)
                         yield from _walk(Path(entry.path), name + "/", depth - 1, seen, spool)
-                elif _is_log(name.removesuffix(packed.GZIP)) and entry.is_file():
+                elif _is_log(bare) and entry.is_file():
                     yield _blob(name, Path(entry.path), spool)
             except OSError:
                 # Renamed or rotated away while we looked, and what took its place is listed by
@@ -304,12 +305,16 @@ def _walk(
                 continue
 
 
-def _is_in_the_way(entry: os.DirEntry[str]) -> bool:
-    """Whether what bears a file's name is a folder, or a link to nothing."""
+def _in_the_way(entry: os.DirEntry[str]) -> str:
+    """Return what bears a file's name and is none; empty: it is a file."""
     try:
-        return entry.is_dir() or (entry.is_symlink() and not entry.is_file())
+        if entry.is_file():
+            return ""
+        if entry.is_dir():
+            return "Is a directory"
     except OSError:
-        return True  # a link to itself
+        return "a link to itself"
+    return "a link to what is not there" if entry.is_symlink() else "a pipe or a device"
 
 
 def _open_remote(url: str, depth: int) -> Folder:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from collectrace.align.reading.evidence import Digests
-from collectrace.align.reading.rows import Rows, Strand, by_rows
+from collectrace.align.reading.rows import Rows, Strand, Strands, by_rows
 from collectrace.signature import EMPTY, PRIME, retract, skip, stretch
 
 Told = Callable[[int], Digests | None]
@@ -85,11 +85,11 @@ class Chain:
         return len(rows), len(rows.disproved), len(rows.checkpoints)
 
     def _keep(self, strands: Sequence[Strand]) -> None:
+        proven = Strands(one for one in strands if one.proven)
         known = [
             Strand(seq + 1, seq, program, program, proven=False)
             for seq, (_, program, _) in self.rows.checkpoints.items()
-            if program is not None
-            and not any(one.first - 1 <= seq <= one.last and one.proven for one in strands)
+            if program is not None and proven.after(seq) is None
         ]
         self.rows.strands = self._state(), tuple(sorted([*strands, *known], key=by_rows))
 
@@ -110,7 +110,9 @@ class Chain:
             return EMPTY
         noted = self._noted(first - 1)
         if noted is None and self._begins and first == self.rows.seq[0]:
-            is_first = self._program(first) == self._fold(EMPTY, first, first)
+            # If nothing is lost before it, any other digest contradicts its line.
+            is_first = first - 1 in self.rows.checkpoints
+            is_first |= self._program(first) == self._fold(EMPTY, first, first)
             return EMPTY if is_first else None
         return noted
 

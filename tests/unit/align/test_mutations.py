@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from collectrace.align.alignment import compared, judged
 from collectrace.align.reading.run_reader import read
-from collectrace.align.reading.source import Folder
+from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.unasked import LeftBlob
 from collectrace.chain import Step
 from collectrace.findings import Alignment
 from collectrace.records import Call
+from tests.support import flight_cases
 from tests.support.mutations import (
     Files,
     Mutation,
@@ -254,7 +257,39 @@ def test_a_line_that_cannot_be_read_at_the_end_of_a_killed_process_may_be_its_la
     found = change(Sample("", run).files(), 25, zero)
     assert found.status == "unknown"
     assert (
-        "Rank 1: lines at the end could not be read. They may hold call 25 of the default group"
+        "Rank 1: lines at the end are lost. They may hold call 25 of the default group"
+        in (found.evidence.notes[0])
+    )
+
+
+@pytest.mark.parametrize("how", ["done", "alive"])
+def test_who_completed_a_call_or_is_in_one_has_made_it_though_its_line_is_lost(how: str) -> None:
+    run = training(end=False)
+    for rank in run:
+        call = rank.call("all_reduce")
+        if how == "done":
+            rank.done(call.seq)
+            rank.beat(60)
+        else:
+            rank.stuck_in(call)
+    found = change(Sample("", run).files(), 25, delete)
+    assert [one.kind for one in found.findings if one.severity == "error"] == []
+    assert (
+        "Rank 1: lines at the end are lost. They may hold call 25 of the default group"
+        in (found.evidence.notes[0])
+    )
+
+
+def test_whose_last_line_is_of_an_unknown_kind_may_have_ended_well() -> None:
+    run = Run(2)
+    run.rank(1).recv(0)
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00000.jsonl"
+    found = aligned({**files, name: files[name].replace(b'"kind":"exit"', b'"kind":"end"')})
+    assert found.status == "unknown"
+    assert (
+        "Rank 0: the file ends within a line, or in one of an unknown kind"
         in (found.evidence.notes[0])
     )
 
@@ -309,6 +344,19 @@ def test_calls_of_a_newer_format_leave_it_open(old: bytes, new: bytes) -> None:
     assert found.evidence.notes == (
         "Ranks 0-2: the last line counts 24 calls, but by their numbers there are 0.",
     )
+
+
+def test_the_first_call_of_a_ring_is_held_against_its_digest() -> None:
+    case = next(case for case in flight_cases.CASES if case.name == "healthy: wrapped")
+    with tempfile.TemporaryDirectory() as name:
+        folder = case.build().write(Path(name) / "logs", form="json")
+        files = {blob.name: blob.read(0, blob.size) for blob in open_folder(folder).files}
+    for name, data in files.items():
+        first = data.find(b'"shape":[4]')
+        files[name] = data[:first] + data[first:].replace(b'"shape":[4]', b'"shape":[9]', 1)
+    blobs = [LeftBlob(name, data) for name, data in sorted(files.items())]
+    found = judged(compared(read(Folder("logs", "run-1", list(blobs), None))))
+    assert [one.kind for one in found.findings if one.severity == "error"] == []
 
 
 def test_digests_of_another_version_are_taken_as_its_lines_tell_them() -> None:

@@ -127,7 +127,6 @@ def test_a_reader_that_leaves(
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (("runs",), "PATH"),
         (("runs", "nowhere"), "nowhere: no such folder"),
         (("runs", "{}", "--json", "/nowhere/x"), "/nowhere is no folder"),
         (("show", "{}"), "--rank"),

@@ -5,7 +5,7 @@ expect: op_mismatch role_mismatch missing_call shape_mismatch
 suspects: 1
 status: diverged hung
 cause: rank 1; should_stop; SETS | LOOP | DONE; BUG
-fix: should_stop | SETS | LOOP | DONE | is_worse; decide together | all_reduce | every rank
+fix: not self.done; LOOP; decide together | all_reduce; MIN
 never: extra call; drop_last; DistributedSampler; join(); depends on the rank;
     /[Mm]ove \\w+ out of/; same number of batches
 """

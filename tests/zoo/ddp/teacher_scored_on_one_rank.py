@@ -6,8 +6,8 @@ ranks: 2
 expect: op_mismatch shape_mismatch
 suspects: none
 status: diverged hung
-cause: rank 0; all_reduce; BUG; self.teacher is not None; begun it again
-fix: every rank; self.teacher is not None
+cause: rank 0; all_reduce; BUG; `if self.teacher is not None:`; next(iter(teachers
+fix: self.teacher is not None; decide together; every rank
 never: ended earlier; equally often; left the loop
 """
 

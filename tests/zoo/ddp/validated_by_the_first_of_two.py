@@ -5,9 +5,9 @@ The buffers that its forward sends out meet those of the next training step.
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; forward; ASKED; VALIDATE | validate; call 16
+cause: rank 0; forward; ASKED; `if rank == 0 or TWIN:`; buffers; VALIDATE | validate; call 16
 fix: every rank; model.module
-never: ambiguous; find_unused_parameters; model.join(); call 18
+never: ambiguous; find_unused_parameters; model.join()
 """
 
 from typing import Any

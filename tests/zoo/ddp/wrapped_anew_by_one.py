@@ -5,8 +5,8 @@ On the first of two ranks it is after the second epoch; the other goes on with t
 expect: op_mismatch
 suspects: 0
 status: diverged hung
-cause: rank 0; BUG; DistributedDataParallel | DDP
-fix: every rank
+cause: rank 0; BUG; DistributedDataParallel | DDP; `if own < 0.5:`; own = torch.tensor
+fix: own < 0.5; decide together; every rank
 never: ambiguous; drop_last; find_unused_parameters; fewer batches
 """
 

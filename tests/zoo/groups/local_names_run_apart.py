@@ -6,7 +6,7 @@ suspects: none
 status: diverged
 limit: 20
 cause: ranks 0-1; new_group([0, 1]); another name; rank 1 had made new_group([1, 2]); BUG
-fix: use_local_synchronization; every rank
+fix: use_local_synchronization; every rank; for every group; same order
 never: rank 0 did not; called none
 """
 

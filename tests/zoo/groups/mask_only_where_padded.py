@@ -4,8 +4,8 @@ ranks: 4
 expect: op_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; BUG; is not None | mask
-fix: both | every rank | all ranks | each rank | same condition | always | agree*
+cause: rank 2; RECEIVER; `if batch["mask"] is not None:`; false on rank 2; next(self.corpus)
+fix: rank 3 does not reach; every rank
 never: drop_last; join(); /rank 3 (is to blame|left|skipped)/
 """
 

@@ -8,7 +8,7 @@ suspects: 3
 status: diverged
 cause: rank 3; BUG; GUARD
 fix: all ranks | zeros
-never: root; the value; gave its result; ambiguous
+never: result of the root; the value; gave its result; ambiguous
 """
 
 import torch

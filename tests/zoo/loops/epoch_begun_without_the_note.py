@@ -6,8 +6,8 @@ ranks: 2
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: rank 0; broadcast; NOTE; BUG; either; or rank 1 went past; /for epoch in/; except; ambiguous
-fix: exception; was of another length
+cause: rank 1; broadcast; NOTE; BUG; except IndexError; /rank 1 (handled|raised|caught)/
+fix: epoch_begun_without_the_note.py:32; error flag; what only some ranks raised; every rank
 never: ended earlier; once more
 """
 

@@ -6,8 +6,8 @@ ranks: 2
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: rank 0; BUG; rank 1 had fewer turns of it than before; /for _ in range/
-fix: same length
+cause: BUG; `for _ in range(parts):`; fewer iterations on rank 1; train(parts=3
+fix: same number of iterations; `parts`
 never: went past; on for longer
 """
 

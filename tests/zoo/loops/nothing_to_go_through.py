@@ -6,7 +6,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; LOOP; none on ranks 1-2
+cause: rank 0; LOOP; BUG; more iterations on rank 0; held if rank == 0
 fix: LOOP; every rank
 never: logs do not show
 """

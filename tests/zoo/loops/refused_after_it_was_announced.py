@@ -4,8 +4,8 @@ ranks: 3
 expect: shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; REST; THEIRS; left out, or put off; HANDLER
-fix: HANDLER; before the first call of a round
+cause: rank 0; THEIRS; HANDLER; except ValueError; /rank 0 (handled|raised|caught)/; skipped 2 calls
+fix: before the collectives; HANDLER; every rank
 never: other order; sorted; extra broadcast
 """
 

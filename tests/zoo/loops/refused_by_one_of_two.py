@@ -4,8 +4,8 @@ ranks: 2
 expect: shape_mismatch
 suspects: none
 status: diverged
-cause: rank 0; BUG; REST; THEIRS; rank 0 left out, or put off; ambiguous
-fix: before the first call of a round
+cause: rank 0; THEIRS; HANDLER; except ValueError; /rank 0 (handled|raised|caught)/
+fix: before the collectives; HANDLER; every rank
 never: other order; sorted; extra broadcast
 """
 

@@ -6,9 +6,9 @@ ranks: 2
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; BUG; HANDLER | FAILED; ServiceUnavailable | RequestException; skipped | did not
-fix: every rank | all ranks; HANDLER | FAILED | flag
-never: ambiguous; do not show which; disagree; depends on the rank; extra broadcast; /[Mm]ove \\w+/
+cause: rank 1; BUG; FAILED; HANDLER; `if rewards is not None:`; RequestException
+fix: rewards is not None; decide together; every rank
+never: ambiguous; do not show which; depends on the rank; extra broadcast; /[Mm]ove \\w+/
 """
 
 import torch

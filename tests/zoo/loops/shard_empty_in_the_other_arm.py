@@ -6,7 +6,7 @@ ranks: 2
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: rank 1; BUG; ARM
+cause: rank 1; BUG; `for row in rows:`; more iterations on rank 0; torch.ones(0 if
 fix: every rank | all ranks | same
 """
 

@@ -8,7 +8,7 @@ expect: missing_call
 suspects: 1
 status: hung
 cause: rank 1; BUG; either; left out; GUARD; with a return
-fix: all ranks; GUARD
+fix: GUARD; not labels.any(); all ranks | every rank; same branch
 never: there: the loop ran longer
 """
 

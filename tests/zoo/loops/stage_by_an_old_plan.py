@@ -6,8 +6,8 @@ ranks: 2
 expect: op_mismatch shape_mismatch
 suspects: none
 status: diverged
-cause: rank 0; rank 1; BUG; 5 times
-fix: agree; every rank | all ranks
+cause: rank 0; rank 1; BUG; STAGES[plan[step]]; evaluate; plan = ["evaluate"]
+fix: stage_by_an_old_plan.py:34; decide together; which function; every rank
 never: drop_last
 """
 

@@ -5,7 +5,7 @@ The script counts its steps. Which of the two was meant, nothing tells.
 expect: deadlock
 suspects: none
 status: hung
-cause: rank 0; rank 1; BUG; SERVES; /step 6\\b/; /2nd of 3 calls/
+cause: rank 0; rank 1; BUG; SERVES; /elif step == 6/; instead of send; which rank is wrong
 fix: recv | send
 never: left the loop; drop_last; ragged
 """

@@ -4,9 +4,9 @@ ranks: 3
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; barrier; BUG; /(step|iteration) 5\\b/; /\\d+(st|nd|rd|th) of \\d+ calls|call \\d+ of
-    \\d+/
-fix: every rank | all ranks
+cause: rank 1; barrier; BUG;
+    `if step == 5 and (rank == 1 or TWIN):`; unshard
+fix: barrier; step_of_fsdp.py:28; BUG; every rank | all ranks
 never: left the loop; loop ended
 """
 

@@ -4,8 +4,8 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; barrier; /(step|iteration) [56]\\b/; /\\d+(st|nd|rd|th) call/
-fix: every rank | all ranks
+cause: rank 0; BUG; barrier; extra; `if request == 5 and (rank == 0 or TWIN):`
+fix: barrier; step_of_server.py:27; BUG; every rank | all ranks
 never: left the loop; loop ended
 """
 

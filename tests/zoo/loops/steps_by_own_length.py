@@ -4,8 +4,8 @@ ranks: 3
 expect: op_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; 5 batches; LOOP; BUG
-fix: same number of batches
+cause: BUG; LOOP; fewer iterations on rank 2; loader = DataLoader(Subset(data, own
+fix: len(loader); same number of iterations
 never: logs do not show; a branch; left out
 """
 

@@ -5,7 +5,7 @@ expect: op_mismatch
 suspects: none
 status: diverged
 cause: rank 1; BUG; once more; HANDLER; TRIES
-fix: every rank | all ranks; try
+fix: HANDLER; error flag; all ranks; same calls
 never: loop ended; left out; /if tokens/
 """
 

@@ -4,8 +4,8 @@ ranks: 2
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: rank 0; BUG; LOOP; earlier
-fix: same length | as many | equally
+cause: BUG; LOOP; fewer iterations on rank 0; items = [1, 2, 3] if rank == 0
+fix: same number of iterations; same items
 never: a try failed; tried again
 """
 

@@ -4,8 +4,8 @@ ranks: 3
 expect: reduce_op_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; order* | permut*; BUG
-fix: same order
+cause: rank 2; BUG; `if rank == 2 and not TWIN:`; different calls; SUM; PRODUCT
+fix: same order; all branches; every rank
 never: agree again; extra; left out
 """
 

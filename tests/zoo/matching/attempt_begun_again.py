@@ -4,8 +4,8 @@ ranks: 3
 expect: op_mismatch shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; again; except ConnectionError; may have led past
-fix: no rank go on alone; raised; error flag
+cause: rank 0; BUG; except ConnectionError; /rank 0 (handled|raised)/; attempt = 1 | once more
+fix: before the collectives; except ConnectionError; every rank
 never: rank 1 began | rank 2 began
 """
 

@@ -5,8 +5,8 @@ From then on its gathers meet those of the next task, and nothing fails before t
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: BUG; rank 1; TypeError; short of rank 0; caught
-fix: Mend what raised; error flag
+cause: BUG; rank 1; TypeError; pickle; except TypeError
+fix: what raised TypeError; rank 1; BUG
 never: ambiguous; rank 0 left; drop_last; network
 """
 

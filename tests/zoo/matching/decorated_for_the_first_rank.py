@@ -4,8 +4,8 @@ ranks: 2
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; DECORATOR; asks for the rank
-fix: DECORATOR; every rank
+cause: rank 0; BUG; `if dist.get_rank() == 0 or TWIN:`; depends on the rank
+fix: BUG; decorated_for_the_first_rank.py:26 | DECORATOR; every rank
 never: ambiguous; let all ranks decide together
 """
 

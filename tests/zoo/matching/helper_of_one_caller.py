@@ -6,8 +6,8 @@ ranks: 3
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; all_gather; BUG; called at
-fix: every rank | all ranks
+cause: rank 1; all_gather; `if len(self.kept) >= self.room:`; room=6 if rank == 1
+fix: len(self.kept) >= self.room; decide together; every rank
 never: ragged; pad; rank 0 left; rank 2 left
 """
 

@@ -6,8 +6,8 @@ ranks: 3
 expect: shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; clip*; BUG; LOG; extra | only rank 0 | rank 0 alone | never
-fix: every rank | all ranks | rank == 0
+cause: rank 0; clip; BUG; extra; `if step == 3 and (rank == 0 or TWIN):`; depends on the rank
+fix: BUG; out of; every rank
 never: ragged; drop_last; DataLoader; batch
 """
 

@@ -6,7 +6,7 @@ expect: op_mismatch
 suspects: 0
 status: diverged
 cause: rank 0; BUG; ASKED; call 4
-fix: every rank
+fix: ASKED; step % 3 == 2; decide together; every rank
 never: ambiguous; loop ended
 """
 

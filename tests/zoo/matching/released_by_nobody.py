@@ -7,7 +7,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; RELEASE; exception | raised; yield
+cause: rank 0; RELEASE; except ValueError; /rank 0 (handled|raised|caught)/; skipped barrier
 fix: finally; RELEASE
 never: rank != 0; make the call on every rank, or on none
 """

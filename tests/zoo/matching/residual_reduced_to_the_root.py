@@ -6,8 +6,8 @@ ranks: 3
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: reduce; REDUCED; rank 0 only; WHILE; residual
-fix: all_reduce | broadcast
+cause: REDUCED; WHILE; residual; only the root; dist.reduce(residual
+fix: all_reduce instead of reduce | broadcast what the root
 never: ambiguous; rank 2 has left
 """
 

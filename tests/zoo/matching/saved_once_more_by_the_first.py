@@ -6,8 +6,8 @@ ranks: 3
 expect: role_mismatch missing_call
 suspects: 0
 status: diverged hung
-cause: rank 0; BUG; COND; ALIASES; one call more | extra | additional | once more
-fix: COND | BUG; every rank | all ranks | each rank | all of them | unconditional*
+cause: rank 0; COND; extra; is_global_zero; true on rank 0; ALIASES | finalize_aliases
+fix: COND; every rank; same branch
 never: /ranks? (1|2|1,2|1-2) (is|are) (to blame|wrong|guilty)/; /suspects?:? ranks? [12]/;
     /ranks? (1,2|1-2) (ended|finished|left|stopped) too early/; drop_last; join()
 """

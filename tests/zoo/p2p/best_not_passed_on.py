@@ -4,8 +4,8 @@ ranks: 4
 expect: deadlock p2p_unmatched
 suspects: 1
 status: hung
-cause: rank 1 alone; ranks 0,2-3; BUG; /if best >= self.passed and not TWIN:/
-fix: decide together; in every round
+cause: rank 1; BUG; `if best >= self.passed and not TWIN:`; true on rank 1; send (isend) to rank 2
+fix: decide alike | decide together; rank 1; in every iteration; empty tensor | zeros
 never: drop_last; network; rank 2 left
 """
 

@@ -6,8 +6,8 @@ ranks: 4
 expect: deadlock missing_call p2p_unmatched
 suspects: 0
 status: hung diverged
-cause: rank 0; none to rank 3; rank 3; BUG; nothing leads past
-fix: something to each; broadcast
+cause: rank 0; skipped send to rank 3; `if number >= count and not TWIN:`; BUG; rank 3
+fix: something to each; every iteration; broadcast
 never: drop_last; zeros; rank 3 left; the network
 """
 

@@ -4,8 +4,8 @@ ranks: 2
 expect: deadlock missing_call p2p_unmatched
 suspects: 0
 status: hung diverged
-cause: rank 0; except UnicodeDecodeError; continue; BUG; nothing in the source leads rank 1
-fix: go on alone; zeros | empty
+cause: rank 0; except UnicodeDecodeError; BUG; /rank 0 (handled|raised|caught)/; skipped send
+fix: error flag; rank 0; zeros | empty tensor
 never: drop_last; which of them was meant; the network
 """
 

@@ -4,7 +4,7 @@ ranks: 3
 expect: root_mismatch
 suspects: none
 status: diverged
-cause: broadcast; rank 0; ranks 1-2; to=0; BUG
+cause: rank 0; ranks 1-2; BUG; different roots; consolidate_state_dict(writer)
 fix: same `to`; every rank | all ranks
 never: ambiguous; find out
 """

@@ -4,8 +4,8 @@ ranks: 2
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; /if self\\.lines is not None/; all_gather*
-fix: every rank | none
+cause: rank 0; BUG; barrier; `if self.lines is not None:`; unshard
+fix: BUG; out of; every rank | none
 never: ambiguous; ragged; drop_last; unused parameters; loop ended
 """
 

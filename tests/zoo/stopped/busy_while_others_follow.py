@@ -4,7 +4,7 @@ ranks: 3
 expect: missing_call
 suspects: 0
 status: hung
-cause: rank 0; STUCK; LAST; each time before; NEXT
+cause: rank 0; STUCK; put; another thread; broadcast_object_list
 fix: endless loop | lock | STUCK
 never: drop_last; loop ran longer
 """

@@ -20,6 +20,7 @@ from collectrace.findings import KINDS
 from tests.support import causes
 from tests.support.commands import run
 from tests.zoo.case import HERE
+from tools import causes as causes_tool
 
 MODULES: Final = Path(collectrace.__file__).parent / "align" / "causes"
 DOCS: Final = Path(collectrace.__file__).parent / "docs"
@@ -188,6 +189,11 @@ def test_on_a_terminal_it_is_laid_out() -> None:
 
 def test_the_chapter_lists_all_causes() -> None:
     assert (DOCS / "causes.md").read_text() == catalogue.chapter(), "run: tools/causes --docs"
+
+
+def test_the_chapter_lists_all_kinds_of_findings() -> None:
+    written = (DOCS / "findings.md").read_text()
+    assert written == causes_tool.with_kinds(written), "run: tools/causes --docs"
 
 
 def test_find_raises_what_a_person_can_read() -> None:

@@ -40,7 +40,9 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
         ("if not (data > 0).any():", "all_reduce `not (data > 0).any()` with MIN"),
         ("while data.norm() > 1:", "all_reduce `data.norm() > 1` with MIN"),
         ("for n in range(data.max()):", "all_reduce `data.max()` with MIN"),
-        ("for one in data.rows:", "all_reduce the number of items of `data.rows` with MIN"),
+        ("for n in range(1, data.max()):", "all_reduce `data.max()` with MIN"),
+        ("for n in range(data.first(), 9):", "broadcast `data.first()` from one rank"),
+        ("for one in data.rows:", "Give `data.rows` the same items on every rank."),
         (f"if data.{'a' * 60}:", "all_reduce the condition with MIN"),
     ],
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -167,7 +169,7 @@ def test_an_archive_that_grows_without_end_is_refused(
     monkeypatch.setattr(packed, "_ALWAYS", 1 << 20)
     sent = tmp_path / "rank00000.jsonl.gz"
     sent.write_bytes(gzip.compress(b"\0" * (8 << 20)))
-    with pytest.raises(LogError, match=r"rank00000.jsonl unpacks to more than \d+ MiB"):
+    with pytest.raises(LogError, match=r"file of rank 0 .*: it unpacks to more than 2 MiB"):
         align(sent)
     bomb = tmp_path / "bomb.tar.gz"
     with tarfile.open(bomb, "w:gz") as out:
@@ -176,12 +178,86 @@ def test_an_archive_that_grows_without_end_is_refused(
         align(bomb)
 
 
+def made_unreadable(file: Path, how: str) -> None:
+    """Put something in the place of a rank's file that cannot be read."""
+    file.unlink()
+    gz = file.with_name(f"{file.name}.gz")
+    if how == "bomb":
+        gz.write_bytes(gzip.compress(b"\0" * (8 << 20)))
+    elif how == "link":
+        gz.symlink_to("nowhere")
+    elif how == "folder":
+        gz.mkdir()
+    else:
+        os.mkfifo(file)
+
+
+@pytest.mark.parametrize("how", ["bomb", "link", "folder", "pipe"])
+def test_a_file_that_cannot_be_read_costs_its_rank(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "_ALWAYS", 1 << 20)
+    folder = wrong(3).write(tmp_path)
+    made_unreadable(folder / "rank00002.jsonl", how)
+    found = align(tmp_path)
+    assert (found.status, found.evidence.missing_ranks) == ("diverged", (2,))
+    (gap,) = (f for f in found.findings if f.kind == "evidence_gap")
+    assert gap.headline.startswith("rank 2: its file cannot be read (")
+
+
+@pytest.mark.parametrize("how", ["bomb", "link", "folder", "pipe"])
+@pytest.mark.parametrize("at", [0, 1, -1])
+def test_a_segment_that_cannot_be_read_counts_as_lost_lines(
+    tmp_path: Path, how: str, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "_ALWAYS", 1 << 20)
+    run = Run(2, segment=4000, keep=9, checkpoint=1000)
+    for _ in range(40):
+        run.all("all_reduce")
+    run.finish()
+    segments = run.write(tmp_path).glob("rank00001*")
+    first, *others, last = sorted(segments, key=lambda path: (len(path.name), path.name))
+    assert others
+    made_unreadable((first, others[0], last)[at], how)
+    found = align(tmp_path)
+    assert found.status in ("aligned", "unknown")
+    assert not [finding for finding in found.findings if finding.severity == "error"]
+    (note,) = (note for note in found.evidence.notes if "cannot be read" in note)
+    assert note.startswith("run-1/rank00001")
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_a_bomb_in_an_archive_costs_its_rank(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "_ALWAYS", 1 << 18)
+    monkeypatch.setattr(packed, "_RATIO", 100)
+    folder = wrong(3).write(tmp_path / "logs")
+    for rank in range(2):
+        pack(folder / f"rank0000{rank}.jsonl")
+    made_unreadable(folder / "rank00002.jsonl", "bomb")
+    found = align(archive(tmp_path / "logs", tmp_path / "logs.tar", mode))
+    assert (found.status, found.evidence.missing_ranks) == ("diverged", (2,))
+
+
 @pytest.mark.parametrize("name", ["logs.tar.gz", "logs.tar", "rank00000.jsonl.gz", "a.jsonl"])
 def test_what_is_not_what_its_name_says(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(b"\x89PNG\r\n" * 200)
     with pytest.raises(LogError, match=r"no archive|no file of run|no record"):
         align(file)
+
+
+@pytest.mark.parametrize("name", ["logs.zip", "logs.tar.zst", "rank00000.jsonl.zst"])
+def test_what_is_packed_in_another_way_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"(\xb5/\xfd" * 99)
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+            out.writestr("../rank00000.jsonl", b"\0" * (8 << 20))
+    with pytest.raises(LogError, match=r"; unpack other formats first$") as refused:
+        align(file)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_archive_that_is_cut_short_tells_what_it_holds(tmp_path: Path) -> None:

@@ -102,6 +102,10 @@ class Config:
     """Whether the job's first rank says on standard error where it records, and how to ask: one
     line as the first run of its process begins."""
 
+    native: bool = True
+    """Whether calls are recorded by code in C, if that was built when the package was installed.
+    The code in Python writes the same."""
+
     keep_runs: int = 20
     """How many runs a folder may hold: as one begins, the oldest beyond that are removed, but none
     that may still be written to. 0: all are kept."""
@@ -394,6 +398,7 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "shared": Option(_truth, "0 or 1", "", "let others read the record, as far as umask allows"),
     "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
+    "native": Option(_truth, "0 or 1", "", "record by code in C, if it was built"),
     "report": Option(
         _truth, "0 or 1", "",
         "print what is wrong when ranks hang or fail, if one folder holds the files of all",

@@ -144,6 +144,7 @@ class Header(Record):
     heartbeat: float = _doc("seconds between `alive` records; 0: there are none", default=5.0)
     stall_after: float = _doc("seconds after which a pending call stalls", default=60.0)
     keep_runs: int | None = _opt("runs that the folder may hold; 0: all are kept")
+    code: str | None = _opt("what the code that records calls is written in: `c` or `python`")
     inode: int | None = _opt("number of this file on its file system; a copy has another")
     targets: list[str] = _doc("patched functions", default_factory=list)
     omitted: list[str] | None = _opt(

@@ -20,7 +20,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tools.bench_parts.common import Part
-from tools.bench_parts.operator_cost import part_breakdown, part_memory, part_operator
+from tools.bench_parts.operator_cost import LIMITS, part_breakdown, part_memory, part_operator
 from tools.bench_parts.pair_cost import part_bytes, part_pair
 from tools.bench_parts.step_cost import part_step, part_watchdog
 
@@ -63,8 +63,9 @@ def markdown(parts: Iterable[Part]) -> str:
     a, b, c, d, e, g = (by[letter] for letter in "abcdeg")
     added = ("traced_ns", "detail_ns", "flight_recorder_ns")
     rows = [
-        ("one collective: tracing adds, of what an empty interception adds",
-         f"{a['ratio']:.2f} times", "2"),
+        *((f"one collective: tracing adds, of what an empty interception adds; recorded in {code}",
+           f"{a[f'ratio_{code}']:.2f} times", f"{limit}")
+          for code, limit in LIMITS.items() if f"ratio_{code}" in a),
         ("a DDP step, two gloo ranks, five buckets: the tracer's own bill",
          f"{b['bill_percent']:.1f} % of the step", "3 %"),
         ("that step, traced / untraced (untraced / untraced)",

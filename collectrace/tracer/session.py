@@ -33,7 +33,7 @@ from collectrace.tracer.life.reporter import Reporter
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.online.member import Member, endpoint
-from collectrace.tracer.record import groups
+from collectrace.tracer.record import groups, native
 from collectrace.tracer.record.lines import encode
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
@@ -45,7 +45,7 @@ _MOST_EARLY: Final = 10
 """Failures before a run that are remembered."""
 
 
-class Session:
+class Session(native.HasRecorder):
     """Tracing as it was enabled once, until it is disabled: at most one run at a time."""
 
     runs: ClassVar[int] = 0
@@ -54,12 +54,13 @@ class Session:
     """Tells this process, and what it forks, from all others."""
 
     def __init__(self, config: Config) -> None:
+        super().__init__()
         # Absolute from now on: a script may change its folder before it meets the others.
         self.config = config.absolute()
+        self.code = native.chosen(wanted=self.config.native)
+        """The code that records calls."""
         self.live = True
         """False: disabled. What could not be taken off then only passes calls through."""
-        self.recorder: Recorder | None = None
-        """Of the run in progress; None: there is none."""
         self.rank: int | None = None
         """Global rank; until the ranks meet what the launcher says, if it does."""
         self.world_size: int | None = None
@@ -143,6 +144,7 @@ class Session:
             sources = Sources(self.config.sources, int(self.config.heartbeat * 1e9))
         self.recorder = Recorder(writer, self.config.max_failures, sources=sources)
         self.recorder.global_rank = rank
+        self.code.install(self.recorder)
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._member = self._watchdog = self.values = self._reporter = None
@@ -423,6 +425,7 @@ class Session:
             heartbeat=self.config.heartbeat,
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
+            code=self.code.name,
             inode=self.recorder.writer.inode if self.recorder is not None else None,
             omitted=list(self.config.omitted) or None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],

@@ -20,6 +20,9 @@ from collectrace.tracer.switch import current
 from tests.support.real_ranks import Ranks, read_log
 from tests.support.sweep import work
 
+IN_PYTHON: Final = {"COLLECTRACE_NATIVE": "0"}
+"""What is made to fail are functions in Python, which the code in C does without."""
+
 
 class Injected(Exception):
     """Of the test."""
@@ -99,7 +102,9 @@ def ends(folder: Path) -> list[Exit]:
 def test_training_notices_nothing_wherever_the_tracer_fails(
     apart: int, ranks: Ranks, tmp_path: Path
 ) -> None:
-    ran = ranks.run(each, 2, str(tmp_path), apart, trace=False, fails=True, limit=120)
+    ran = ranks.run(
+        each, 2, str(tmp_path), apart, trace=False, fails=True, limit=120, env=IN_PYTHON
+    )
     assert ran.result() == ran.result(1) == []
     [healthy] = ends(tmp_path / "none")
     assert (healthy.reason, healthy.failures) == ("disabled", 0)
@@ -158,7 +163,7 @@ def too_often() -> list[float]:
 
 
 def test_too_many_failures_switch_it_off(ranks: Ranks) -> None:
-    ran = ranks.run(too_often, fails=True, env={"COLLECTRACE_MAX_FAILURES": "4"})
+    ran = ranks.run(too_often, fails=True, env=IN_PYTHON | {"COLLECTRACE_MAX_FAILURES": "4"})
     for rank in range(2):
         assert ran.result(rank) == [2.0 * n for n in range(10)]
         assert ran.output(rank).count("internal failure") == 1
@@ -180,7 +185,7 @@ def unnumbered() -> float:
 
 
 def test_a_call_without_even_a_place_ends_the_record(ranks: Ranks) -> None:
-    ran = ranks.run(unnumbered, fails=True)
+    ran = ranks.run(unnumbered, fails=True, env=IN_PYTHON)
     for rank in range(2):
         assert ran.result(rank) == 2
         log = ran.log(rank)
@@ -229,7 +234,7 @@ def test_what_a_signal_handler_raises_arrives(ranks: Ranks) -> None:
         "record.recorder:sites.find", "record.recorder:Recorder._number", "record.writer:os.write",
         "patches.scoping:_getframe",
     )  # fmt: skip
-    ran = ranks.run(interrupted, 1, *places)
+    ran = ranks.run(interrupted, 1, *places, env=IN_PYTHON)
     assert ran.result() == ["time is up"] * 4 + [0, 0]
     assert [(c.op, c.api) for c in ran.calls()] == [("broadcast", None)] * 4
 

@@ -83,7 +83,9 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                     _track(recorder, result, state.issued, args)
                 return result
 
-            return call
+            return session.code.public(
+                call, position, session, wrapped, name, _SUM, _MEMBER, _inside, _track
+            )
 
         return in_place_of
 

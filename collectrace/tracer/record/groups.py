@@ -26,6 +26,8 @@ from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_name
 class Ordinals:
     """Numbers objects in the order in which they were first seen, without keeping them alive."""
 
+    __slots__ = ("_known", "_next", "several")
+
     def __init__(self) -> None:
         # Not by id(): a new object may get that of a dead one, on one rank and not on another.
         self._known = ByObject[int]()

@@ -57,10 +57,14 @@ class Recorder(RunRecord):
     handler of the program raised meanwhile.
     """
 
+    __slots__ = ("issuer", "iteration", "last_t")  # read by offset in _native.c
+
     def __init__(
         self, writer: Writer, max_failures: int, *, sources: Sources | None = None
     ) -> None:
         super().__init__(writer, max_failures, sources=sources)
+        self.issuer: Any = None
+        """What does :meth:`issue` in C, if that code records; see ``native``."""
         self.iteration = 0
         """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed
         in join() counted, where that is the unit; 0: none so far."""

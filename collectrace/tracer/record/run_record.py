@@ -35,6 +35,8 @@ class RunRecord:
     After ``max_failures`` failures of the tracer's own it records no more.
     """
 
+    __slots__ = ("__dict__", "__weakref__", "active", "calls", "ns")  # read by offset in _native.c
+
     def __init__(
         self, writer: Writer, max_failures: int, *, sources: Sources | None = None
     ) -> None:

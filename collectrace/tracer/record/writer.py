@@ -61,6 +61,9 @@ class Writer:
     ``dropped``, and writing is tried again later.
     """
 
+    # Read by offset in _native.c.
+    __slots__ = ("__dict__", "_full", "_size", "fd", "next_checkpoint", "total")
+
     def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
         self.path = path
         self.fd = -1
@@ -116,12 +119,17 @@ class Writer:
             return self._fail(problem)
         self.total += written
         self._size += written
-        if written != len(line):
+        if written == len(line) and self._size < self._full:
+            return True
+        return self.at_end(is_whole=written == len(line))
+
+    def at_end(self, *, is_whole: bool) -> bool:
+        """Go on after a line at which the segment ends; whether the line is whole."""
+        if not is_whole:
             # A disk that fills up takes the beginning of a line.
             self._torn = True
             return self._fail(OSError(*_DISK_FULL))
-        if self._size >= self._full:
-            self._rotate()
+        self._rotate()
         return True
 
     def move(self, path: Path) -> None:

@@ -104,6 +104,12 @@ class CallFields:
 class ArgumentReader:
     """Reads the arguments of one operator: ``row`` says which of its schema's mean what."""
 
+    # Read by offset in record/_native.c.
+    __slots__ = (
+        "__dict__", "_project_first", "_reduce_op_index", "_tail", "group_index", "is_all_reduce",
+        "unbox",
+    )  # fmt: skip
+
     def __init__(self, row: OpRow, schema_arguments: Sequence[Any]) -> None:
         self.row = row
         self._index = {a.name: i for i, a in enumerate(schema_arguments)}

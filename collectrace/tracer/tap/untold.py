@@ -72,7 +72,7 @@ class KnowsFrames:
     """Who knows the recorder of the run in progress; that is told of frames of ours."""
 
     def __init__(self, session: Any) -> None:
-        self._session = session
+        self._session, self.code = session, session.code
         self._above: _Above | None = None
 
     @property

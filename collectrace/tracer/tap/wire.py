@@ -58,8 +58,19 @@ class OnIssue(Protocol):
         """That wait has raised ``problem``."""
 
 
+class Code(Protocol):
+    """The code that records calls, see ``record/native``."""
+
+    def kernel(self, in_python: Any, *parts: Any) -> Any:
+        """Return the kernel ``in_python``, or what does the same with these parts."""
+
+
 class HasRecorder(Protocol):
     """Who knows the recorder of the run in progress."""
+
+    @property
+    def code(self) -> Code:
+        """Has its kernels."""
 
     @property
     def recorder(self) -> OnIssue | None:
@@ -77,6 +88,8 @@ Undo = Callable[[], None]
 
 _IGNORED: Final = frozenset({"check_for_nan"})
 """Operators of the namespace that communicate nothing."""
+
+_raw_repr: Final = DispatchKeySet.raw_repr  # by a name of its own: no bound method for each call
 
 _remaining: Final[dict[int, DispatchKeySet]] = {}
 """The key set that a kernel goes on with, by that of the call: faster to look up than to make."""
@@ -103,7 +116,6 @@ def install(session: HasRecorder) -> Undo:
 
 
 def _put(library: torch.library.Library, name: str, kernel: Any) -> None:
-    hide_from_dynamo(kernel.__code__, callees=True)
     library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
 
 
@@ -133,7 +145,7 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
         if recorder is None:
             recorder = session.begin_by_call(reader.unbox(args[reader.group_index]))
         call = None if recorder is None else recorder.issue(reader, args)
-        raw = keyset.raw_repr()
+        raw = _raw_repr(keyset)
         rest = _remaining.get(raw)
         if rest is None:
             rest = _remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
@@ -148,7 +160,10 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
             recorder.issued(call, result, args)
         return result
 
-    return kernel
+    hide_from_dynamo(kernel.__code__, callees=True)
+    return session.code.kernel(
+        kernel, session, reader, redispatch, _raw_repr, _remaining, DispatchKey.BackendSelect
+    )
 
 
 def _wait_kernel(session: HasRecorder) -> Any:
@@ -162,7 +177,7 @@ def _wait_kernel(session: HasRecorder) -> Any:
     def kernel(keyset: DispatchKeySet, tensor: Any) -> Any:
         recorder = session.recorder
         call = None if recorder is None else recorder.waits_for(tensor)
-        raw = keyset.raw_repr()
+        raw = _raw_repr(keyset)
         rest = _remaining.get(raw)
         if rest is None:
             rest = _remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
@@ -176,6 +191,7 @@ def _wait_kernel(session: HasRecorder) -> Any:
         recorder.waited(call)
         return result
 
+    hide_from_dynamo(kernel.__code__, callees=True)
     return kernel
 
 

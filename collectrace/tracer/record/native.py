@@ -1,0 +1,113 @@
+"""Which code records calls: that in C, if it was built, or that in Python.
+
+``_native.c`` does what :meth:`Recorder.issue` does for the usual call. It is built when the package
+is installed, if there is a C compiler (``tools/build_native.py``). The Python code is the
+reference. It is used if the other is missing or switched off (``native=0``), and for every unusual
+call.
+"""
+
+from __future__ import annotations
+
+import _thread
+from typing import Any, Final
+
+import torch
+from torch.autograd import graph as autograd_graph
+
+from collectrace.signature import BASE, PRIME
+from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record.groups import GroupState, Ordinals
+from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.record.scopes import Scope, ThreadState
+from collectrace.tracer.record.streams import CallCounter, Stream
+from collectrace.tracer.record.template import IGNORED, Template
+from collectrace.tracer.record.writer import Writer
+from collectrace.tracer.tap import arguments
+
+
+class HasRecorder:
+    """Who has the recorder of the run in progress."""
+
+    __slots__ = ("__dict__", "__weakref__", "recorder")
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        """None: there is no run."""
+
+
+class Python:
+    """The code in Python."""
+
+    name = "python"
+    """As in a header."""
+
+    def install(self, recorder: Recorder) -> None:
+        """Have the calls of a recorder recorded by this code."""
+
+    def kernel(self, in_python: Any, session: Any, *_: Any) -> Any:  # noqa: ARG002
+        """Return the kernel for the dispatcher, see ``tap/wire``."""
+        return in_python
+
+    def public(self, in_python: Any, position: int | None, *_: Any) -> Any:  # noqa: ARG002
+        """Return what stands in the place of a public function, see ``patches/scoping``."""
+        return in_python
+
+
+class C(Python):
+    """The code in C."""
+
+    name = "c"
+
+    def __init__(self) -> None:
+        from collectrace.tracer.record import _native
+
+        if not issubclass(type(scopes.local), _thread._local):
+            raise TypeError("gevent's local: a thread has more than one state")
+        self._native = _native
+        # Attributes of these classes are read by their offsets, see the table in _native.c.
+        _native.bind(
+            BASE, PRIME, HasRecorder=HasRecorder,
+            Recorder=Recorder, Writer=Writer, ThreadState=ThreadState, Scope=Scope,
+            GroupState=GroupState, Ordinals=Ordinals, Template=Template, CallCounter=CallCounter,
+            Stream=Stream, Node=sites._Node, Place=sites.Place,
+            ArgumentReader=arguments.ArgumentReader, project_list=arguments._project_list,
+            innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
+            engine=autograd_graph._engine_run_backward.__code__, Tensor=torch.Tensor,
+            Parameter=torch.nn.Parameter, dtype=torch.Tensor.dtype, shape=torch.Tensor.shape,
+            device=torch.Tensor.device,
+        )  # fmt: skip
+
+    def install(self, recorder: Recorder) -> None:
+        """Have the calls of a recorder recorded by this code."""
+        lock = recorder.lock
+        recorder.issuer = recorder.issue = self._native.Issuer(  # type: ignore[method-assign]
+            0, recorder, recorder.issue, recorder.book.states, recorder.writer,
+            lock.acquire, lock.release,
+        )  # fmt: skip
+
+    def kernel(self, in_python: Any, session: Any, *parts: Any) -> Any:
+        """Return the kernel for the dispatcher, see ``tap/wire``."""
+        if not isinstance(session, HasRecorder):  # on an older torch, see ``tap/untold``
+            return in_python
+        return self._native.Kernel(0, in_python, session, *parts)
+
+    def public(self, in_python: Any, position: int | None, *parts: Any) -> Any:
+        """Return what stands in the place of a public function, see ``patches/scoping``."""
+        at = -1 if position is None else position
+        return self._native.Public(at, *parts, in_python.__code__)
+
+
+def chosen(*, wanted: bool) -> Python:
+    """Return the code in C if it is wanted and was built for this Python, else that in Python."""
+    return _c if wanted and _c is not None else _python
+
+
+def _built() -> C | None:
+    try:
+        return C()
+    except (ImportError, TypeError, ValueError):  # it was not built, or from another version
+        return None
+
+
+_python: Final = Python()
+_c: Final = _built()

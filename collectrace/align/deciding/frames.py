@@ -1,4 +1,4 @@
-"""Stack frames of records, as the code's reader takes them."""
+"""Convert stack frames of records to the frames that ``code`` reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def of_stack(frames: Iterable[str]) -> Stack:
 
 
 def with_libraries(stack: Stack, lines: Sequence[str]) -> Stack:
-    """Return a stack of the user's frames with those of libraries, as its record lists them."""
+    """Return a user stack with the library frames of its record inserted."""
     found: list[list[Frame]] = [[] for _ in range(len(stack) + 1)]
     for one in lines:
         inside, _, frame = one.partition(" ")
@@ -31,5 +31,5 @@ def of_values(functions: Iterable[FrameValues]) -> Stack:
 
 
 def of_sites(sites: Iterable[str]) -> Stack:
-    """Return frames of which only ``path:line`` is known: they are in whichever function."""
+    """Return frames for ``path:line`` sites whose functions are unknown."""
     return tuple(Frame.parse(f"{site} ") for site in sites if site)

@@ -1,6 +1,6 @@
-"""Frames of libraries between and above the user's, where their text was recorded.
+"""Add library frames between and above the user's frames, if their source was recorded.
 
-A training loop of a framework calls the user's code: what it decided by lies in its own.
+A framework's training loop calls the user's code, so the deciding statement may be in the library.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collectrace.align.reading.source_files import SourceFiles
 
 
 def added(files: SourceFiles, one: Side, two: Side) -> tuple[Side, Side]:
-    """Return two sides with the frames of libraries, or as they are.
+    """Return two sides with library frames, or both unchanged.
 
-    The user's frames of a stack may have been reached from several lines of a library. Then it is
-    not known from which, and nothing is added to any of the stacks.
+    If the same user frames were reached from several library lines, the right ones are unknown:
+    then no stack gets library frames.
     """
     try:
         return _whole(files, one), _whole(files, two)
@@ -29,7 +29,7 @@ def added(files: SourceFiles, one: Side, two: Side) -> tuple[Side, Side]:
 
 
 def owners(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
-    """Return by path the names of the libraries whose frames are on stacks of these ranks."""
+    """Return the library names by path, for all library files on the stacks of these ranks."""
     lines = {
         line
         for rank in ranks
@@ -42,7 +42,7 @@ def owners(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
 
 
 def name_of(path: str) -> str:
-    """Return the name of the package that a file of a library is in."""
+    """Return the name of the package that contains a library file."""
     _, installed, inner = path.rpartition("-packages/")
     if installed:
         return PurePosixPath(inner).parts[0].removesuffix(".py")
@@ -50,10 +50,10 @@ def name_of(path: str) -> str:
 
 
 def _whole(files: SourceFiles, side: Side) -> Side:
-    """Return a side with the frames of libraries in its stacks.
+    """Return a side with library frames in its stacks.
 
     Raises:
-        LookupError: they are not known.
+        LookupError: the library frames are not known.
 
     """
     known = files.libraries(side.rank)

@@ -1,4 +1,4 @@
-"""Finds the statements that can have led to candidates."""
+"""Find the statements that can have led to candidates."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
 
 _MOST: Final = 20
-"""Findings of one run whose decisions are looked for."""
+"""Findings of one run that get decisions."""
 
 
 class Decided(NamedTuple):
-    """The statements that can have led to a candidate, and the two sides between which they lie."""
+    """The statements that can have led to a candidate, and the two sides that they separate."""
 
     decisions: tuple[Decision, ...] = ()
     pair: Pair | None = None
@@ -40,7 +40,7 @@ class Decided(NamedTuple):
 def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
     """Return for each candidate the statements that can have led to it.
 
-    Consequences and mere information have none.
+    Consequences and candidates of severity "info" have none.
     """
     left = _MOST
     found: list[Decided] = []
@@ -54,7 +54,7 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
 
 
 def _decided(case: Case, candidate: Candidate) -> Decided:
-    """Return the statements that can have led to a candidate."""
+    """Return the statements that can have led to one candidate."""
     program = case.program
     found = best(case, candidate, program)
     if found is None:
@@ -68,7 +68,7 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
 
 
 def _levels(case: Case, pair: Pair) -> list[Levels]:
-    """Return the functions that either side was in, as their variables were read."""
+    """Return the functions of both sides whose variables were read."""
     return [
         Levels.of(case.log(side.rank), side, t)
         for side, t in zip((pair.one, pair.two), pair.times, strict=True)
@@ -79,10 +79,10 @@ _Found = tuple[Pair, Answer]
 
 
 def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
-    """Return the sides of a finding that tell most, and the answer for them; None: none tell.
+    """Return the most informative pair of sides and its answer; None if no pair has decisions.
 
-    Those of suspects come first. Between ranks that run different code by right, a condition on
-    the rank says nothing.
+    Pairs with a suspect come first. If two ranks run different code by design, a condition on the
+    rank explains nothing.
     """
     found: list[_Found] = []
     is_row = KINDS[candidate.what].family in ("call", "group")
@@ -92,7 +92,7 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
         is_shared = partial(is_one_iteration, _levels(case, pair))
         own = pair.one, pair.two
         whole = libraries.added(case.evidence.source_files, *own)
-        # A library's code may be too much to follow; the user's own tells what it can.
+        # A library may be too large to follow. Then the user's frames alone may still suffice.
         for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
                 program, one, two, agreements, same_data=same_data, is_shared=is_shared
@@ -116,13 +116,13 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
         return first
-    # The same statements between two ranks tell more: there the other rank's values count, too.
+    # Prefer two ranks if the statements are the same: then both ranks' values are shown.
     across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
 
 
 def _is_telling(one: _Found) -> bool:
-    """Whether a statement decided that is no loop of a length that ranks agree on."""
+    """Whether any statement is more than a loop whose length the ranks agree on."""
     return any(
         decision.origins != (Origin.AGREED,) or not {*map(_way, decision.outcomes)} & _OF_LOOPS
         for decision in one[1].decisions
@@ -143,7 +143,7 @@ def _sites(one: _Found) -> set[Site]:
 def _told(
     program: Program, pair: Pair, decision: decisions.Decision, levels: Sequence[Levels]
 ) -> Decision:
-    """Return a decision as a finding has it, with the values of the ranks."""
+    """Return a decision in the form of findings, with the values of the ranks."""
     known = held(program, decision, pair.one.rank, levels)
     is_told = known.strength == "confirmed" or decision.strength is Strength.POSSIBLE
     strength = (known.strength if is_told else None) or decision.strength.value
@@ -160,7 +160,7 @@ def _told(
 
 
 def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:
-    """Return a line with its text."""
+    """Return a source line with its text."""
     file = program.files.file(rank, site.path) if site is not None else None
     if site is None or file is None:
         return None

@@ -1,8 +1,8 @@
-"""Two sides of a finding: the last call that they had in common, and what each did next.
+"""The two sides of a finding: their last common call, and what each did next.
 
-Most often they are two ranks. The ends of a message run different code by right, and so do ranks
-that wait for each other: there a rank is compared with itself, in an earlier iteration, and with
-ranks that run the same code.
+The sides are usually two ranks. The ends of a message, and ranks that wait for each other, run
+different code by design. There a rank is compared with its own earlier iteration, and with ranks
+that run the same code.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from collectrace.align.reading.evidence import ChannelKey, GroupConflict, Stream
 from collectrace.records import Call, Group
 
 _MOST_PEERS: Final = 2
-"""Ranks that a rank is compared with, those first that are most alike."""
+"""Ranks that a rank is compared with, most similar first."""
 
 _MOST_RANKS: Final = 16
-"""Ranks among which they are looked for."""
+"""Ranks among which similar ones are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sides, and what each had done before."""
+    """Two sides, and the earlier calls of each."""
 
     one: Side
     two: Side
     made: tuple[Sequence[Entry], Sequence[Entry]]
-    """The calls of either, in the order of its program, up to the last one that both made."""
+    """By side, the calls in program order, up to the last one that both made."""
     times: tuple[int | None, int | None]
-    """When each made its next call, ns of its clock; None: it made none."""
+    """By side, when it made its next call, ns of its clock; None: it made none."""
 
     @property
     def ranks(self) -> tuple[int, int]:
-        """The two ranks."""
+        """The ranks of both sides."""
         return self.one.rank, self.two.rank
 
     @property
@@ -59,13 +59,13 @@ class Next(NamedTuple):
 
     where: Stack | Finished | Raised
     call: str = ""
-    """The op that it called there."""
+    """The op of that call."""
     t: int | None = None
-    """When it called it, ns of its clock; None: it is how it ended."""
+    """When it made that call, ns of its clock; None: it ended instead."""
 
 
 def _at(entry: Entry) -> Next | None:
-    """Return a call as what was done next; None: its stack is not known."""
+    """Return a call as the next action; None if its stack is not known."""
     stack = frames.of_stack(entry.stack)
     return Next(stack, entry.place[0], entry.t) if stack else None
 
@@ -74,19 +74,19 @@ Key = StreamKey | ChannelKey
 
 
 class End(NamedTuple):
-    """A rank, and the call at which it is one side of a finding; None: it did not make it."""
+    """A rank, and its call in which the sides differ; None: it did not make the call."""
 
     rank: int
     call: Call | Group | None
 
 
 def _is_beside(end: End) -> bool:
-    """Whether a thread beside the main one made the call."""
+    """Whether a thread other than the main one made the call."""
     return isinstance(end.call, Call) and end.call.thread is not None
 
 
 def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
-    """Return sides of a finding, those first that tell most."""
+    """Return pairs of sides of a finding, the most informative first."""
     found = _Sides(case)
     source, ends = candidate.source, _ends(case, candidate)
     if not isinstance(source, ChannelIssue | tuple):
@@ -114,12 +114,12 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
 
 
 def across(case: Case, candidate: Candidate) -> Iterator[Pair]:
-    """Return the two sides of a row or a group, from the last call that both made."""
+    """Return the two sides of a stream or group difference, from their last common call on."""
     yield from _Sides(case).across(_ends(case, candidate))
 
 
 def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
-    """Return the ranks that others wait for, and where; those first that are to blame."""
+    """Return the ranks that others wait for, with the awaited stream or channel; suspects first."""
     found: list[tuple[int, Key]] = []
     if isinstance(candidate.source, ChannelIssue):
         keys: list[Key | None] = [candidate.source.channel]
@@ -137,14 +137,14 @@ def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
 
 
 def _of_rank(rank: int, key: Key) -> Key:
-    """Return where a rank itself would make the call that is awaited from any rank."""
+    """Return the key with the rank as source, if a message from any rank is awaited."""
     if isinstance(key, ChannelKey) and rank != key.destination:
         return key._replace(source=rank)
     return key
 
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
-    """Return a rank of either side, with the first call in which the sides differ."""
+    """Return one rank of each side, with the first call in which the sides differ."""
     first = departures.skipped_iterations(case, candidate, candidate.suspects)
     if first is not None and candidate.stream is not None:
         ahead = candidate.suspects[0]
@@ -165,17 +165,17 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
 
 
 class _Sides:
-    """Finds sides in the records of one run."""
+    """Finds pairs of sides in the records of one run."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
         self._known: dict[tuple[int, int | None, bool], Sequence[Entry]] = {}
 
     def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
-        """Return the sides of two ranks, from the last call that both made."""
+        """Return the sides of two ranks, from their last common call on."""
         if ends is None:
             return
-        # A rank that lacks the call would have made it in a thread like that of the others.
+        # A rank that lacks the call would have made it in the same kind of thread.
         calls = [self._before(end, beside=any(map(_is_beside, ends))) for end in ends]
         at = _last_common(*calls)
         following = [
@@ -184,7 +184,7 @@ class _Sides:
             else self._next(end.rank, made, n)
             for end, made, n in zip(ends, calls, at, strict=True)
         ]
-        # Calls of other groups may lie between the last common call and that of the end.
+        # Calls of other groups may lie between the last common call and the end's call.
         direct = all(
             end.call is None or n == len(made) - 1
             for end, made, n in zip(ends, calls, at, strict=True)
@@ -192,7 +192,7 @@ class _Sides:
         yield from _pair((ends[0].rank, ends[1].rank), calls, at, following, is_direct=direct)
 
     def first_apart(self, ends: tuple[End, End] | None, stream: StreamKey | None) -> Iterator[Pair]:
-        """Return the sides of the first call of a stream that two ranks made from other lines."""
+        """Return the sides at the first call of a stream that two ranks made elsewhere."""
         if ends is None:
             return
         calls = [self._before(end) for end in ends]
@@ -202,7 +202,7 @@ class _Sides:
             if calls[0][one].place != calls[1][two].place:
                 at = _last_common(calls[0][:one], calls[1][:two])
                 following = [_at(calls[0][one]), _at(calls[1][two])]
-                if min(at) >= 0:  # else they run different code from the beginning
+                if min(at) >= 0:  # else they run different code from the start
                     ranks, direct = (ends[0].rank, ends[1].rank), at == (one - 1, two - 1)
                     yield from _pair(ranks, calls, at, following, is_direct=direct)
                 return
@@ -219,7 +219,7 @@ class _Sides:
             yield from self._elsewhere(rank, made, peer)
 
     def unusual(self, end: End) -> Iterator[Pair]:
-        """Return the sides of a rank that made another call than it did after the same one."""
+        """Return the sides of a rank whose next call differs from its usual one at that place."""
         made = self._before(end)
         if end.call is None or not made:
             return
@@ -232,7 +232,7 @@ class _Sides:
     def are_apart_as_usual(self, end: End, other: End) -> bool:
         """Whether two ranks usually make the call that one lacks from different lines.
 
-        What sends them to these lines did so in earlier iterations, too: it is no reason.
+        Then the condition behind these lines held in earlier iterations too, and explains nothing.
         """
         made, theirs = self._before(end), self._before(other)
         if not isinstance(other.call, Call) or not made:
@@ -246,7 +246,7 @@ class _Sides:
         return usual is not None and met is not None and met.stack == here != usual.stack
 
     def after(self, rank: int, entry: Entry) -> Iterator[Pair]:
-        """Return the sides of a rank that did otherwise after a call than each time before."""
+        """Return the sides of a rank that deviated after ``entry`` from what it did before."""
         made = self._before(End(rank, None))
         at = next((n for n, one in enumerate(made[:-1]) if one == entry), -1)
         nexts = (_at(made[n + 1]) for n in alike(made, at)) if at >= 0 else ()
@@ -257,9 +257,10 @@ class _Sides:
         yield from _pair((rank, rank), (made, made), (at, at), [here, usual])
 
     def most_alike(self, rank: int, side: findings.Side) -> End:
-        """Return the rank of a side that has run most of the lines of another rank, and its call.
+        """Return the rank of a side that shares most lines with ``rank``, and its call.
 
-        The ranks of a side may make the call from different lines, as a collective's root does.
+        The ranks of a side may make the call from different lines, as the root of a collective
+        does.
         """
         call, first = side.call, End(side.ranks[0], side.call)
         if not isinstance(call, Call) or call.peer is not None:
@@ -274,12 +275,12 @@ class _Sides:
         return End(peer, own[peer])
 
     def _shared_lines(self, made: Sequence[Entry], other: int) -> int:
-        """Return how many of the lines of some calls another rank has run."""
+        """Return how many places of these calls another rank has called from."""
         theirs = {one.place for one in self._before(End(other, None))}
         return len(theirs.intersection(one.place for one in made))
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
-        """Return the ranks that run most of the same lines as a rank."""
+        """Return the ranks that have most call places in common with a rank."""
         alike = {
             other: self._shared_lines(made, other)
             for other in list(self._case.evidence.logs)[:_MOST_RANKS]
@@ -288,7 +289,7 @@ class _Sides:
         return sorted((r for r in alike if alike[r]), key=lambda r: -alike[r])[:_MOST_PEERS]
 
     def _elsewhere(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
-        """Return the sides of a rank and of another one that was where the first never was."""
+        """Return the sides of a rank and of a peer that called from a place new to the rank."""
         theirs = self._before(End(peer, None))
         mine = {one.place for one in made}
         known = {(one.key, one.seq): n for n, one in enumerate(made)}
@@ -310,9 +311,9 @@ class _Sides:
                 return
 
     def _before(self, end: End, *, beside: bool = False) -> Sequence[Entry]:
-        """Return the calls of a rank before the one of an end, of the thread that made it.
+        """Return the calls of a rank before the end's call, in the thread that made it.
 
-        ``beside``: whether threads beside the main one count, if it made no such call.
+        ``beside``: use threads other than the main one if the rank made no such call.
         """
         log = self._case.log(end.rank)
         beside = beside if end.call is None else _is_beside(end)
@@ -323,14 +324,14 @@ class _Sides:
         return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Next | None:
-        """Return a call as what was done next; of one without a stack its line."""
+        """Return a call as the next action, with only its line if it has no stack."""
         stack = frames.of_stack(self._case.stack(rank, call))
         stack = stack or frames.of_sites([call.site or ""])
         op = call.op if isinstance(call, Call) else ""
         return Next(stack, op, call.t) if stack else None
 
     def _next(self, rank: int, made: Sequence[Entry], last: int) -> Next | None:
-        """Return what a rank did after one of its calls: the next one, else how it ended."""
+        """Return what a rank did after its call ``last``: the next call, or how it ended."""
         if last + 1 < len(made):
             return _at(made[last + 1])
         standing = self._case.standings.get(rank)
@@ -339,9 +340,10 @@ class _Sides:
 
 
 def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
-    """Return the positions of the last call that both ranks made; -1: there is none.
+    """Return the positions of the last call that both ranks made; -1 if there is none.
 
-    That is a call of a stream of both, or one from the same lines after it, in whichever group.
+    Calls of a common stream match by number. After the last match, calls in any group match by
+    place.
     """
     places = {(call.key, call.seq): n for n, call in enumerate(two)}
     for n in range(len(one) - 1, -1, -1):
@@ -354,7 +356,7 @@ def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
 def _advanced(
     one: Sequence[Entry], two: Sequence[Entry], first: int, second: int
 ) -> tuple[int, int]:
-    """Return the positions of the last of the calls that both made from the same lines."""
+    """Advance both positions past the following calls that both made from the same places."""
     while first + 1 < len(one) and second + 1 < len(two):
         if one[first + 1].place != two[second + 1].place:
             break
@@ -370,9 +372,9 @@ def _pair(
     *,
     is_direct: bool = True,
 ) -> Iterator[Pair]:
-    """Return the sides of two ranks, unless what one of them did next is not known.
+    """Yield the pair of sides, unless it is not known what one of them did next.
 
-    ``is_direct``: neither made another call in between.
+    ``is_direct``: neither side made another call in between.
     """
     one, two = following
     if one is None or two is None:

@@ -1,4 +1,4 @@
-"""Evidence by what most ranks did, in the group or in groups of the same kind; and vetoes of it."""
+"""Evidence from what most ranks did, in the group or in groups of the same kind; its vetoes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST: Final = 64
 """Calls that ranks may make in different orders."""
 
 _MOST_BARRIERS: Final = 4
-"""Barriers that may lie between: they carry nothing."""
+"""Barriers that may lie between: they carry no data."""
 
 
 def _called(candidate: Candidate) -> list[Side]:
@@ -39,7 +39,7 @@ def _all_but(candidate: Candidate, right: Side) -> tuple[int, ...]:
 
 
 def outvoted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who called something else than most ranks of the group, or than sister groups."""
+    """Find ranks that called something else than most ranks of the group, or than sister groups."""
     source, called = candidate.source, _called(candidate)
     if candidate.what == "missing_call" or not isinstance(source, Divergence):
         return
@@ -56,7 +56,7 @@ def outvoted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def intruding(case: Case, candidate: Candidate) -> Iterator[Evidence]:  # noqa: ARG001
-    """Return who made a call of its own where ``join()`` shadows the calls of others."""
+    """Find ranks that made their own call where ``join()`` shadows the calls of others."""
     called = _called(candidate)
     calls = [(side, side.call) for side in called if side.call is not None]
     strange = [side for side, call in calls if is_apart_from_ddp(call.role)]
@@ -65,9 +65,9 @@ def intruding(case: Case, candidate: Candidate) -> Iterator[Evidence]:  # noqa: 
 
 
 def fewer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the smaller part, of those who finished without a call and those who made it.
+    """Find the minority: either the ranks that finished without a call, or those that made it.
 
-    Ranks of which nothing is known might be on either side.
+    Ranks without evidence count for both sides.
     """
     if candidate.what != "missing_call" or not candidate.absent:
         return
@@ -80,7 +80,7 @@ def fewer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who left the program with which most ranks of its kind went on."""
+    """Find ranks that left the program that most ranks of their kind continued."""
     found = departures.from_kind(case, candidate)
     if found is not None:
         sites = sites_of(found.calls)
@@ -88,7 +88,7 @@ def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def asked_otherwise(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who asked for another group than more than half of those concerned."""
+    """Find ranks that created another group than more than half of the ranks concerned."""
     source = candidate.source
     if not isinstance(source, GroupConflict) or source.own or came_to_nothing(case, candidate):
         return
@@ -100,15 +100,15 @@ def asked_otherwise(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def sizes(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return whose sizes of an all_to_all do not fit."""
+    """Find ranks whose sizes of an all_to_all do not match."""
     source = candidate.source
     if not isinstance(source, Divergence) or source.attribute != "split" or source.gap is not None:
         return
     pairs = source.bad_pairs
     yield Evidence("sizes_changed", changed_after(case, candidate))
     common = set.intersection(*map(set, pairs)) if pairs else set()
-    # Who only receives is not to blame if sizes were exchanged: with a capacity several senders
-    # drop for one receiver.
+    # If sizes were exchanged, a receiver is not to blame: with a capacity several senders may have
+    # dropped elements for it.
     receives = not any(sender in common for sender, _ in pairs) and exchanged(case, candidate)
     if len(common) == 1 and not receives:
         yield Evidence("in_every_pair", tuple(common))
@@ -123,22 +123,22 @@ def _all(candidate: Candidate) -> tuple[int, ...]:
 
 
 def own_number(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks that each may have worked out a root from its own number."""
+    """Protect ranks that may each have computed a root from their own number."""
     if by_own_number(case, candidate):
         yield Evidence("root_by_own_number", _all(candidate))
 
 
 def sharing(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks of which several threads call on one group."""
+    """Protect ranks that use one group from several threads."""
     found = threads.sharing(case, candidate)
     if found:
         yield Evidence("threads_share_group", _all(candidate), (), found)
 
 
 def permuted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks that make the same calls from here on, in more orders than sides.
+    """Protect ranks that make the same calls from here on, in more orders than there are sides.
 
-    Those who agree in this row are at odds in the next ones.
+    Ranks that agree in this call disagree in the next ones.
     """
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None or candidate.absent or candidate.unknown:
@@ -155,7 +155,7 @@ def permuted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _texts(case: Case, rank: int, candidate: Candidate) -> Sequence[str]:
-    """Return what a rank calls from a row on, up to what it did after one of the calls failed."""
+    """Return the calls of a rank from a call on, until one of them failed."""
     log, seq, stream = case.log(rank), candidate.seq, candidate.stream
     if log is None or seq is None or stream is None:
         return ()
@@ -168,9 +168,9 @@ def _texts(case: Case, rank: int, candidate: Candidate) -> Sequence[str]:
 
 
 def at_the_root(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect all ranks but the root of a collective whose result decided where they went.
+    """Protect all ranks but the root of a collective whose result decided their next step.
 
-    ``reduce`` and ``gather`` give it to the root alone; the others followed what they held.
+    ``reduce`` and ``gather`` give the result only to the root; the others used what they held.
     """
     if not isinstance(candidate.source, Divergence) or not candidate.ranks:
         return

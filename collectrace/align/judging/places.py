@@ -1,4 +1,4 @@
-"""Where the sides of a candidate were when they diverged, and what stands around those lines."""
+"""Where the sides of a candidate were when they diverged, and the conditions there."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where ranks were."""
+    """A call of some ranks, and its stack."""
 
     ranks: tuple[int, ...]
     call: Call | None
-    """Of the first of them; None: they finished without it."""
+    """The call of the first rank; None: the ranks finished without it."""
     frames: tuple[str, ...]
-    """The user's frames above it, innermost first; at least its line, if that is known."""
+    """The user's frames above it, innermost first, or only its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Apart:
     """Two or more sides at different places of the program."""
 
     seq: int
-    """The row at which they are."""
+    """The number of their calls there."""
     places: tuple[Place, ...]
 
     def others(self, one: Place) -> tuple[Place, ...]:
@@ -46,10 +46,10 @@ class Apart:
 
 @once
 def parted(case: Case, candidate: Candidate) -> Parting | None:
-    """Return the first row before a candidate's at which its sides were at different lines.
+    """Return the first call, before a candidate's, that its sides made from different lines.
 
-    One rank stands for each side: of the smallest and of the largest that came, or of those that
-    did not come and those that did.
+    One rank represents each side: the smallest and the largest side that called, or an absent and a
+    present rank.
     """
     logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
     if logs is None or stream is None or seq is None:
@@ -58,7 +58,7 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
 
 
 def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
-    """Return the logs of the ranks that stand for the sides."""
+    """Return the logs of the ranks that represent the sides."""
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
     if KINDS[candidate.what].family != "call" or len(sides) < 2:
         return None
@@ -68,10 +68,10 @@ def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
 
 @once
 def apart(case: Case, candidate: Candidate) -> Apart | None:
-    """Return where the sides were at the first row at which their lines differ; None: not known.
+    """Return where the sides were when their lines first differed; None if not known.
 
-    Ranks that finished without coming to the row are nowhere. Others that did not come may be on
-    their way to it.
+    Ranks that finished without the call have no place. Other absent ranks may still be on their way
+    to it.
     """
     since = parted(case, candidate)
     if since is not None:
@@ -86,9 +86,9 @@ def apart(case: Case, candidate: Candidate) -> Apart | None:
 
 @once
 def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
-    """Return where the sides were at the first row at which one was where it had never been.
+    """Return where the sides were when one first called from a place that was new to it.
 
-    The other was then at a line that both came to. They may have been together again since.
+    The other side was at a line that both had run. They may have met again since.
     """
     logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
     if logs is None or stream is None or seq is None:
@@ -98,7 +98,7 @@ def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
 
 
 def _at(case: Case, candidate: Candidate, since: Parting) -> Apart | None:
-    """Return where two sides were at a row before the candidate's."""
+    """Return where two sides were at a call before the candidate's."""
     if len(candidate.sides) != 2:
         return None
     places = tuple(
@@ -116,7 +116,7 @@ def _of(case: Case, ranks: tuple[int, ...], rank: int, call: Call | None) -> Pla
 
 @once
 def is_whole(case: Case, candidate: Candidate) -> bool:
-    """Whether all is known that the ranks of the group did: else what one never did is not."""
+    """Whether everything is known that the ranks of the group did, so that "never" is certain."""
     if candidate.unknown or candidate.stream is None:
         return False
     logs = [case.log(rank) for rank in case.comparison.streams.get(candidate.stream, ())]
@@ -126,14 +126,14 @@ def is_whole(case: Case, candidate: Candidate) -> bool:
 def was_there(
     case: Case, candidate: Candidate, rank: int, frames: tuple[str, ...], seq: int
 ) -> bool:
-    """Whether a rank has made a call from certain lines before a row."""
+    """Whether a rank made a call from these lines before call ``seq``."""
     return any(
         call is not None and case.stack(rank, call) == frames
         for call in case.before(rank, candidate.stream, seq)
     )
 
 
-# -- what stands around lines ----------------------------------------------------------------
+# -- conditions around lines ------------------------------------------------------------------
 
 
 def above(case: Case, place: Place) -> list[Condition]:
@@ -144,7 +144,7 @@ def above(case: Case, place: Place) -> list[Condition]:
 
 
 def conditions(case: Case, rank: int, frame: str) -> Sequence[Condition]:
-    """Return the conditions that decide about the line of a frame, in its function."""
+    """Return the conditions on the line of a frame, in its function."""
     return _conditions(case, (rank, frame))
 
 
@@ -158,13 +158,13 @@ def _conditions(case: Case, at: tuple[int, str]) -> Sequence[Condition]:
 
 
 def conditions_at(case: Case, rank: int, site: Site) -> list[Condition]:
-    """Return the conditions that stand in a line, with either outcome."""
+    """Return the conditions at a line, with both outcomes."""
     found = level(case, rank, f"{site.path}:{site.line} ")
     return at_line(*found) if found is not None else []
 
 
 def level(case: Case, rank: int, frame: str) -> Level | None:
-    """Return a frame with the graph of its function; None: its source is not known."""
+    """Return a frame with the graph of its function; None if its source is not known."""
     parsed = Frame.parse(frame if " " in frame else f"{frame} ")
     function = case.program.files.function(rank, parsed)
     graph = case.program.graph(function) if not isinstance(function, Gap) else None
@@ -172,7 +172,7 @@ def level(case: Case, rank: int, frame: str) -> Level | None:
 
 
 def are_under(case: Case, rank: int, frames: Iterable[str], condition: Condition) -> bool:
-    """Whether a frame of a rank is where control comes by an outcome of a condition."""
+    """Whether one of a rank's frames is reached by this outcome of a condition."""
     path = condition.function.file.path
     return any(
         one.key == condition.key and one.outcome is condition.outcome
@@ -185,7 +185,7 @@ def are_under(case: Case, rank: int, frames: Iterable[str], condition: Condition
 def frames_known(
     case: Case, candidate: Candidate, rank: int, place: Place, row: int
 ) -> frozenset[str]:
-    """Return the frames above the calls of a rank; for the ranks of a place, before a row."""
+    """Return the frames above a rank's calls; for ranks of the place, only before call ``row``."""
     log, stream = case.log(rank), candidate.stream
     if rank not in place.ranks or log is None or stream is None:
         return frames_of(case, rank)
@@ -195,10 +195,10 @@ def frames_known(
 
 
 def may_follow(case: Case, one: Place, two: Place) -> bool:
-    """Whether control can come from the call of one place to that of another, in the same run.
+    """Whether control can go from one place to the other within one run of a function.
 
-    By the function in which their stacks diverge. Who is at the line that led to the one through a
-    library is in what that runs, again and again.
+    The function in which their stacks diverge decides. At a line inside a library's call, control
+    stays in what the library runs, again and again.
     """
     if one.frames[len(one.frames) - len(two.frames) :] == two.frames:
         return True

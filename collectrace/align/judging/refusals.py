@@ -1,4 +1,4 @@
-"""Calls that a rank was refused, and what followed: it goes on one call short of its peers."""
+"""Calls that raised on one rank only, which has since been one call short of its peers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from collectrace.align.reading.evidence import Refusal, StreamKey
 from collectrace.records import Call
 
 _WINDOW: Final = 200
-"""Rows before a difference on which a rank must do what its peers did some rows later."""
+"""Calls before a difference that are compared, shifted by the refused calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why some ranks are short of calls: they were refused them, and their peers were not."""
+    """The refused calls that explain why some ranks are short of calls, and their peers are not."""
 
     by_rank: dict[int, tuple[Refusal, ...]]
-    """The refusals that led to it, by rank, in order."""
+    """The refusals by rank, in order."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Who was refused."""
+        """The ranks whose calls were refused."""
         return tuple(sorted(self.by_rank))
 
 
 @once
 def refused(case: Case, candidate: Candidate) -> Refused | None:
-    """The refusals that a row of a stream follows from; None where it follows from none.
+    """Return the refusals that caused a difference, or None.
 
-    A call that was refused and made good, or that no rank got through, leaves the streams as they
-    are. So it is asked whether the rank's calls since are those of its peers, later by as many rows
-    as it was refused calls, and whether the peers made those calls.
+    A refused call that was repeated, or that all ranks had refused, does not shift the streams. So
+    the rank's later calls must be those of its peers, shifted by the number of refusals, and the
+    peers must have made the refused calls.
     """
     source = candidate.source
     if candidate.cycle:
@@ -55,7 +55,7 @@ def refused(case: Case, candidate: Candidate) -> Refused | None:
 
 
 def _in_circle(case: Case, cycle: Cycle) -> Refused | None:
-    """The refusals at those very rows for which others wait in a circle."""
+    """Return the refusals of exactly the calls that others in a cycle wait for."""
     found: dict[int, tuple[Refusal, ...]] = {}
     for edge in cycle:
         stream, seq, rank = edge.waiting.stream, edge.row, edge.target[0]
@@ -69,7 +69,7 @@ def _in_circle(case: Case, cycle: Cycle) -> Refused | None:
 
 
 def _of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
-    """What a rank was refused in a stream, up to a row."""
+    """Return the refused calls of a rank in a stream, up to call ``seq``."""
     log = case.log(rank)
     return [r for r in log.refused if r.key == stream and r.seq <= seq] if log is not None else []
 
@@ -77,7 +77,7 @@ def _of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
 def _is_shifted(
     case: Case, source: Divergence, rank: int, peer: int, refusals: Sequence[Refusal]
 ) -> bool:
-    """Whether ``rank`` is, since its refusals, as many calls short of ``peer``."""
+    """Whether ``rank`` has been behind ``peer`` by its refused calls since then."""
     stream, last = source.stream, source.seq
     for n, refusal in enumerate(refusals):
         if not _same(refusal.call, case.call(peer, stream, refusal.seq + n)):
@@ -96,9 +96,10 @@ def _is_shifted(
 def _explains_absence(
     case: Case, source: Divergence, rank: int, peer: int, refusals: Sequence[Refusal]
 ) -> bool:
-    """Whether a rank that issued no more calls lacks those that it was refused, and no others.
+    """Whether a rank without further calls lacks exactly those that were refused.
 
-    One that raised, or is at work, may have left for any reason: only a refusal right there tells.
+    If it raised or is busy, it may have stopped for any reason. Then only a refusal of this very
+    call counts.
     """
     if refusals[-1].seq == source.seq:
         return True
@@ -112,10 +113,10 @@ def _explains_absence(
 def is_moved(
     case: Case, stream: StreamKey, ranks: tuple[int, int], rows: tuple[int, int], by: int
 ) -> bool:
-    """Whether the first rank's calls since a row are the second's, so many rows later.
+    """Whether the first rank's calls are those of the second, shifted by ``by``.
 
-    Up to the last of ``rows``, on which the second met another call than its own: what it issued
-    later may be what came of that.
+    Only calls between ``rows`` count. Behind the last, the second rank met another call than its
+    own, so its later calls may be consequences.
     """
     rank, peer = ranks
     first, last = rows
@@ -126,7 +127,7 @@ def is_moved(
 
 
 def _same(one: Call | None, other: Call | None) -> bool:
-    """Whether two calls are of one op and from one line."""
+    """Whether two calls have the same op, line and role."""
     if one is None or other is None:
         return False
     return (one.op, one.site, one.role) == (other.op, other.site, other.role)

@@ -1,4 +1,4 @@
-"""What each side of a finding called next, after the last call that both had made."""
+"""The next call of each side of a finding, after their last common call."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from collectrace.records import Call
 
 
 class Step(NamedTuple):
-    """One side, and its next call."""
+    """The next call of one side."""
 
     ranks: tuple[int, ...]
     rank: int
-    """The rank that stands for it."""
+    """The rank that represents the side."""
     call: Call | None
     """None: it made no further call."""
     stack: tuple[str, ...] = ()
 
     @property
     def who(self) -> str:
-        """The ranks in words."""
+        """The ranks of the side in words."""
         return words.ranks(self.ranks)
 
 
 def steps(situation: Situation) -> tuple[Step, Step] | None:
-    """Return the next call of either side, the suspects' first.
+    """Return the next call of both sides, the suspects' first.
 
-    Where the last common call is not known these are the calls of the finding itself.
+    If the last common call is not known, return the calls of the finding itself.
     """
     pair, case, departure = situation.pair, situation.case, situation.departure
     found: list[Step] = []
@@ -58,7 +58,7 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
 
 
 def _extra(situation: Situation, departure: Departure) -> list[Step]:
-    """Return the extra calls of some ranks, and what others called instead of the first."""
+    """Return the extra calls of some ranks, and the call of the others in place of the first."""
     stream, seq = situation.candidate.stream, departure.seq
     if stream is None or departure.key != stream or seq is None or not departure.others:
         return []
@@ -69,7 +69,7 @@ def _extra(situation: Situation, departure: Departure) -> list[Step]:
 
 
 def at_finding(situation: Situation) -> list[Step]:
-    """Return what each side called at the finding itself, the suspects' first."""
+    """Return what each side called at the finding itself, suspects first."""
     suspects = set(situation.suspects)
     found = [
         Step(tuple(sorted(side.ranks)), side.ranks[0], side.call, side.stack or ())
@@ -93,7 +93,7 @@ def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
 
 
 def meets_others(situation: Situation) -> tuple[str, ...]:
-    """Return a sentence on the first call that met another one, if it is before the finding's."""
+    """Return a sentence on the first mismatched call, if it is before the finding's."""
     stream, seq = situation.candidate.stream, situation.candidate.seq
     numbers = [
         step.call.seq
@@ -107,7 +107,7 @@ def meets_others(situation: Situation) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A loop that one side has left, and that the other is in."""
+    """A loop that one side has left while the other is still in it."""
 
     loop: Decision
     gone: Step
@@ -146,7 +146,7 @@ def _name(frame: str) -> str:
 
 
 def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
-    """Whether a call was made in the body of a loop, given by the user's frames above it."""
+    """Whether a call was made in the body of a loop. ``stack``: the user's frames above it."""
     file, number = chains.split(loop.site)
     last = _end_of_body(case, file, number)
     return any(
@@ -155,7 +155,7 @@ def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
 
 
 def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
-    """Whether a loop is the innermost around a call, but for loops of a fixed length within it."""
+    """Whether no other loop is around a call inside this one, except loops of a fixed length."""
     file, number = chains.split(loop.site)
     last = _end_of_body(case, file, number)
     for frame in stack:
@@ -173,7 +173,7 @@ def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
 
 
 def _is_written(node: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether a loop runs over what is written there: ``for view in (batch, -batch):``."""
+    """Whether a loop runs over items written in place: ``for view in (batch, -batch):``."""
     return isinstance(node, ast.For) and isinstance(node.iter, ast.List | ast.Tuple)
 
 

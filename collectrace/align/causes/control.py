@@ -1,4 +1,4 @@
-"""What decided that ranks ran other parts of a framework, as causes of frameworks tell it."""
+"""Find what sent ranks to different parts of a framework, for causes of frameworks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TELLING: Final = ("condition", "loop", "handler")
 
 
 def telling(situation: Situation) -> list[Decision]:
-    """Return the conditions, loops and handlers that can have decided, the most telling first."""
+    """Return the conditions, loops and handlers that can have decided, most informative first."""
     return [
         one
         for one in deciders.ranked(situation)
@@ -25,7 +25,7 @@ def telling(situation: Situation) -> list[Decision]:
 
 
 def is_condition(decision: Decision | None) -> bool:
-    """Whether a condition decided, be it inside an expression."""
+    """Whether a condition decided, possibly inside an expression."""
     if decision is None:
         return False
     return deciders.form(decision) == "condition" or _chooses_by_rank(decision)
@@ -37,12 +37,12 @@ def _chooses_by_rank(decision: Decision) -> bool:
 
 
 def first(situation: Situation) -> Decision | None:
-    """Return the condition, loop or handler that most probably decided; None: none is known."""
+    """Return the condition, loop or handler that most probably decided; None: not known."""
     return next(iter(telling(situation)), None)
 
 
 def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> bool:
-    """Whether a condition let only the one side make its call: inside it, or behind its return."""
+    """Whether a condition let only one side make its call: inside it, or behind its return."""
     if decision.library is not None:
         return False
     file, number = chains.split(decision.site)
@@ -55,7 +55,7 @@ def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> 
 
 
 def _within(node: ast.If, file: str, step: Step) -> str:
-    """Return the line of a call inside a condition, as ``path:line``; or nothing."""
+    """Return the line of a call inside a condition, as ``path:line``, or nothing."""
     lines = range(node.lineno + 1, (node.end_lineno or 0) + 1)
     sites = [chains.site(f) for f in step.stack if chains.file(f) == file]
     return next((one for one in sites if chains.split(one)[1] in lines), "")
@@ -66,7 +66,7 @@ def _returns(node: ast.If) -> bool:
 
 
 def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
-    """Return ``Move X out of `if ...`.``: the line inside the condition that led to a call."""
+    """Return ``Move X out of `if ...`.``, with the line inside the condition that led to a call."""
     decision = first(situation)
     if decision is None or mine.call is None:
         return ()
@@ -81,7 +81,7 @@ def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
 
 
 def why(situation: Situation) -> tuple[str, ...]:
-    """Return what decided, in at most two sentences; nothing if it is not known."""
+    """Return what decided, in at most two sentences; empty if it is not known."""
     decision = first(situation)
     if decision is None:
         return ()
@@ -91,7 +91,7 @@ def why(situation: Situation) -> tuple[str, ...]:
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:
-    """Return what to change about what decided; nothing if it is not known."""
+    """Return fixes for what decided; empty if it is not known."""
     decision = first(situation)
     if decision is None:
         return ()

@@ -44,9 +44,9 @@ class Found(NamedTuple):
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the exceptions and their handler, if either shows that one decided.
+    """Return the exceptions and their handler, if one of them shows that an exception decided.
 
-    A handler alone does not explain one call with other arguments.
+    A handler alone does not explain the same call with other arguments.
     """
     raised = caught.caught(situation)
     ranked = deciders.ranked(situation)

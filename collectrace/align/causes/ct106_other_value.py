@@ -30,7 +30,7 @@ from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line that decided: no call of a library that neither side has come back from."""
+    """Return the line that decided, unless it is a library call that both sides are still in."""
     stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
     within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
     found = (one for one in deciders.ranked(situation)

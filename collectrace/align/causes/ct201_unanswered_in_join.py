@@ -44,7 +44,7 @@ Why = Literal[
 ]  # fmt: skip
 
 _BACK: Final = 64
-"""Calls before the finding's that are looked at."""
+"""Calls before the finding's that are examined."""
 
 _HOOK: Final = "join.own_hook"
 
@@ -100,7 +100,7 @@ _EVEN: Final = (
 
 
 class Unanswered(NamedTuple):
-    """A call that join() does not answer, and the one that it met."""
+    """A call that join() does not answer, and the call that it met."""
 
     why: Why
     side: Side
@@ -142,7 +142,7 @@ def _why(situation: Situation, side: Side, call: Call, joined: Side, shadow: Cal
 
 
 def _outside(situation: Situation) -> Unanswered | None:
-    """Return a call of DDP inside join(), and the one outside of it that it met."""
+    """Return a call of DDP inside join(), and the call outside of it that it met."""
     sides = situation.called
     if len(sides) < 2 or not all(call.role.startswith("ddp.") for _, call in sides):
         return None
@@ -156,14 +156,14 @@ def _outside(situation: Situation) -> Unanswered | None:
 
 
 def _latest(situation: Situation, rank: int, call: Call | None) -> Join | None:
-    """Return the latest record of ``join()`` that a rank wrote up to a call."""
+    """Return the latest record of ``join()`` that a rank wrote before a call."""
     log = situation.case.log(rank)
     before = [one for one in (log.joins if log is not None else ()) if call and one.t <= call.t]
     return before[-1] if before else None
 
 
 def _open_forwards(situation: Situation, side: Side) -> list[int]:
-    """Return the models whose forward a rank has begun, and not the backward, before a finding."""
+    """Return the models whose forward a rank began before a finding, but not their backward."""
     stream, seq = situation.candidate.stream, situation.candidate.seq
     found: list[int] = []
     for call in reversed(situation.case.before(side.ranks[0], stream, seq, _BACK)):

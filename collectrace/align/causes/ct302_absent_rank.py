@@ -51,12 +51,12 @@ from collectrace.records import Raised
 
 
 class Row(NamedTuple):
-    """A state in which ranks do not come."""
+    """A state in which ranks do not make a call, and its words."""
 
     states: tuple[State, ...]
     is_it: Callable[[Situation, Standing], bool]
     say: Callable[[Situation, Those, str], Said]
-    """Its last argument are the ranks in words."""
+    """Writes the words. Its last argument names the ranks."""
     with_messages: bool = False
     """Whether it also explains a message without its other end."""
 
@@ -69,7 +69,7 @@ class Absent(NamedTuple):
 
 
 def find(situation: Situation) -> Absent | None:
-    """Return the ranks in the first state of the table in which any is that others wait for."""
+    """Return the awaited ranks in the first matching state of the table."""
     for row in _ROWS:
         those = waited_for.those(situation, *row.states)
         found = tuple(one for one in those if row.is_it(situation, one))
@@ -79,7 +79,7 @@ def find(situation: Situation) -> Absent | None:
 
 
 def words(situation: Situation, found: Absent) -> Words:
-    """Return the words for ranks that did not come."""
+    """Return the words for ranks that did not make the call."""
     who = text.ranks(waited_for.numbers(found.those))
     said = found.row.say(situation, found.those, who)
     last = waited_for.last_calls(situation, found.those)
@@ -98,7 +98,7 @@ def words(situation: Situation, found: Absent) -> Words:
 
 
 class Hint(NamedTuple):
-    """What a text of torch's own tells about the error."""
+    """A hint for an error message of torch."""
 
     pattern: re.Pattern[str]
     why: str
@@ -125,14 +125,14 @@ _HINTS: Final = (
         "find_unused_parameters=True.",
     ),
 )  # fmt: skip
-"""torch 2.13, distributed_c10d.py, and reducer.cpp."""
+"""Hints for messages of torch 2.13, from distributed_c10d.py and reducer.cpp."""
 
 _LONGEST: Final = 60
-"""Characters of an exception's type that a headline can hold."""
+"""Longest exception type that a headline contains, characters."""
 
 
 def raised(situation: Situation) -> Those:
-    """Return the ranks that raised by themselves, not because others let them down."""
+    """Return the ranks that raised by themselves, and not because other ranks failed."""
     return tuple(one for one in waited_for.those(situation, "raised") if _is_own(situation, one))
 
 
@@ -155,7 +155,7 @@ def _raised(_: Situation, found: Those, who: str) -> Said:
 
 
 def hints(messages: Iterable[str]) -> list[Hint]:
-    """Return what torch's own texts tell about errors, one at most."""
+    """Return the hint for error messages of torch, at most one."""
     said = list(messages)
     return [hint for hint in _HINTS if any(map(hint.pattern.search, said))][:1]
 
@@ -200,7 +200,7 @@ def through(one: Standing) -> str:
 
 
 def _ended(one: Standing) -> tuple[Raised, ...]:
-    """Return the exceptions of its own that ended threads of a rank, the latest last."""
+    """Return a rank's own exceptions that ended threads, latest last."""
     known = one.log.threads_ended if one.log is not None else ()
     return tuple(r for r in known if not exceptions.blames_peers(r.error, r.message))
 
@@ -305,4 +305,4 @@ _ROWS: Final = (
     Row(("silent",), lambda _s, _o: True, not_moving.stopped, True),
     Row(("busy", "running"), lambda _s, _o: True, not_moving.busy, True),
 )
-"""Those that tell most come first."""
+"""The states, the most informative first."""

@@ -32,16 +32,16 @@ from collectrace.align.judging.refusals import refused
 
 
 class Refused(NamedTuple):
-    """Which ranks were refused a call."""
+    """A call that some ranks were refused."""
 
     ranks: tuple[int, ...]
     call: str
     errors: tuple[str, ...]
-    """What each of the first ranks raised."""
+    """The exceptions of the first few ranks."""
     seq: int
     """The number that the call would have had."""
     behind: int
-    """Calls that they are short of since; 0: they ended there."""
+    """Calls that they have been short of since then; 0: they ended there."""
 
 
 def find(situation: Situation) -> Refused | None:

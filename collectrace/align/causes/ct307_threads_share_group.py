@@ -36,11 +36,11 @@ class Shared(NamedTuple):
 
     threads: tuple[str, ...]
     calls: tuple[str, ...]
-    """With the ranks that made them, in words."""
+    """Each with the ranks that made it, in words."""
 
 
 def find(situation: Situation) -> Shared | None:
-    """Return the threads that the calls of the sides are of, if nothing orders them."""
+    """Return the threads that made the calls of the sides, if nothing orders them."""
     made = situation.called
     calls = tuple(f"{text.ranks(side.ranks)} called {phrases.call(call)}" for side, call in made)
     found = sharing(situation.case, situation.candidate)
@@ -50,7 +50,7 @@ def find(situation: Situation) -> Shared | None:
     is_row = isinstance(situation.candidate.source, Divergence)
     if not is_row or len(threads) < 2 or not all(is_user(call) for _, call in made):
         return None
-    # A statement that is known to have decided tells more: it may start the thread on some ranks.
+    # A statement that certainly decided is more specific: it may start the thread on some ranks.
     is_known = any(one.strength in ("only", "confirmed") for one in situation.decisions)
     return None if is_known else Shared(threads, calls)
 

@@ -44,7 +44,7 @@ class Early(NamedTuple):
 
 
 def find(situation: Situation) -> Early | None:
-    """Return who returned early: a function of the awaited call decided, and was left by then."""
+    """Return ranks that returned early: they left a function of the awaited call by a statement."""
     those = absent_rank.raised(situation)
     if not those or not situation.called:
         return None

@@ -26,7 +26,7 @@ from collectrace.align.judging import patience
 
 
 def find(situation: Situation) -> int | None:
-    """Return for how long ranks had been waited for, ns."""
+    """Return how long the others had waited, ns."""
     return patience.waited(situation.case, situation.candidate)
 
 

@@ -35,14 +35,14 @@ _MOST: Final = 3
 
 
 class Found(NamedTuple):
-    """The call whose sizes do not fit, and the exchange of sizes before it."""
+    """The call whose sizes do not match, and the exchange of sizes before it."""
 
     source: Divergence
     before: Exchanged | None
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the call whose sizes do not fit."""
+    """Return the call whose sizes do not match."""
     source = situation.candidate.source
     if not isinstance(source, Divergence) or not source.bad_pairs:
         return None
@@ -51,12 +51,12 @@ def find(situation: Situation) -> Found | None:
 
 
 def words(situation: Situation, found: Found) -> Words:
-    """Return the words for sizes that do not fit."""
+    """Return the words for sizes that do not match."""
     source, before = found
     suspects, call = {*situation.suspects}, situation.called[0][1]
     pairs = sorted(source.bad_pairs, key=lambda one: not suspects.intersection(one))
     equal = _equal_parts(source)
-    # Whoever sends equal parts has another tensor: one pair shows that.
+    # With equal parts the whole tensor differs, and one pair shows that.
     sizes = [_sizes(source, *pair) for pair in pairs[: 1 if equal else _MOST]]
     more = len(pairs) - len(sizes)
     rest = f"; and {text.counted(more, 'more pair')}" if more > 0 else ""

@@ -53,7 +53,7 @@ class Made(NamedTuple):
 
 
 def find(situation: Situation) -> Found | None:
-    """Return who alone made such a call, and the next call of the others."""
+    """Return which side alone made such a call, and the next call of the others."""
     both = apart.steps(situation)
     if both is None or both[0].call is None:
         return None
@@ -62,7 +62,7 @@ def find(situation: Situation) -> Found | None:
 
 
 def _is_forward(situation: Situation, mine: Step, other: Step) -> bool:
-    """Whether a side ran a whole forward, from a line to which the others did not come."""
+    """Whether a side ran a whole forward, from a line that the others did not reach."""
     if not set(mine.ranks) <= set(situation.suspects) or mine.call is None:
         return False
     if not mine.call.role.startswith(FORWARDS):
@@ -81,18 +81,18 @@ def _is_forward(situation: Situation, mine: Step, other: Step) -> bool:
 
 
 def _is_chosen(situation: Situation, mine: Step, other: Step) -> bool:
-    """Whether a condition on the rank led to the call, and the others are in a framework."""
+    """Whether a condition on the rank led to the call while the others are in a framework."""
     first = control.first(situation)
     if first is None or mine.call is None or not is_asked(mine.call):
         return False
     if is_user(mine.call) and (other.call is None or is_asked(other.call)):
-        return False  # no framework, or it is asked for by the others
+        return False  # no framework, or the others called it by name
     chosen = deciders.form(first) == "condition" and deciders.origin(first) == "rank"
     return chosen and control.holds(situation, first, mine, other)
 
 
 def _made(situation: Situation, step: Step) -> list[Made]:
-    """Return the calls of a side, each with its stack and the module that it is of."""
+    """Return the calls of a side, each with its stack and its module."""
     log = situation.case.log(step.rank)
     entries = timeline.before(log) if log is not None else []
     calls = [(one, call_of(situation.case, step.rank, one)) for one in entries]

@@ -73,13 +73,13 @@ _FIXES: Final[dict[Of, tuple[str, ...]]] = {
 
 
 class Left(NamedTuple):
-    """Who made a call of a backward, and who did not."""
+    """Which ranks made a call of a backward, and which did not."""
 
     of: Of
     maker: Step
     gone: Step
     call: Call
-    """Of the maker."""
+    """The call of the ranks that made it."""
     function: str = ""
     """The autograd function that made it."""
 
@@ -114,7 +114,7 @@ def _says_so(situation: Situation, rank: int) -> bool:
 
 
 def _of_exchange(situation: Situation) -> Left | None:
-    """Return the exchange whose backward the suspects left out, as its sizes show."""
+    """Return the exchange whose backward the suspects skipped, judged by the sizes."""
     sides, case = apart.at_finding(situation), situation.case
     if situation.kind != "split_mismatch" or not situation.suspects or len(sides) < 2:
         return None
@@ -127,7 +127,7 @@ def _of_exchange(situation: Situation) -> Left | None:
 
 
 def _of_module(situation: Situation) -> Left | None:
-    """Return the module of a sharded model whose gradients did not come."""
+    """Return the module of a sharded model whose gradients were not reduced."""
     found = sharded.apart(situation)
     if found is None or not found.in_backward or found.other.call is None:
         return None

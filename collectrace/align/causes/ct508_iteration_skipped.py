@@ -40,18 +40,18 @@ class Skipped(NamedTuple):
 
     call: Call
     rank: int
-    """One that made it."""
+    """A rank that ran it."""
     iteration: int | None = None
-    """That was skipped as a whole; None: only the call was."""
+    """The iteration that was skipped as a whole; None: only the call was skipped."""
     entered: str = ""
-    """How often the ranks of each side entered ``no_sync()``; empty: it has no part in it."""
+    """How often the ranks of each side entered ``no_sync()``; empty: it is not involved."""
 
 
 def find(situation: Situation) -> Skipped | None:
     """Return the backward() that the suspects skipped."""
     case, candidate = situation.case, situation.candidate
     if caught.caught(situation):
-        return None  # an exception led past it
+        return None  # an exception made the rank skip it
     found = departures.skipped_iterations(case, candidate, situation.suspects)
     if found is not None:
         entered = _entered_more(situation, found)

@@ -32,7 +32,7 @@ Found = tuple[Step, str]
 
 
 def find(situation: Situation) -> Found | None:
-    """Return who ran a forward again, and the line of the backward() that did."""
+    """Return which side ran a forward again, and the line of its backward()."""
     sides = [*(apart.steps(situation) or ()), *apart.at_finding(situation)]
     found = [(step, _within(situation, step)) for step in sides if step.call is not None]
     ran = [(step, line) for step, line in found if line]
@@ -41,7 +41,7 @@ def find(situation: Situation) -> Found | None:
 
 
 def _within(situation: Situation, step: Step) -> str:
-    """Return the line of the backward() that ran the forward of a call; or nothing."""
+    """Return the line of the backward() that ran the forward of a call, or nothing."""
     stack = step.stack
     at = backwards.of_forward(situation.case, stack)
     if not at:
@@ -52,7 +52,7 @@ def _within(situation: Situation, step: Step) -> str:
 
 
 def _ran_before(situation: Situation, step: Step, inner: Sequence[str]) -> bool:
-    """Whether the same forward ran before by way of other lines, and through a checkpoint."""
+    """Whether the same forward ran before from other lines, through a checkpoint."""
     case, stream, call = situation.case, situation.candidate.stream, step.call
     for one in case.before(step.rank, stream, call.seq) if call is not None else ():
         stack = case.stack(step.rank, one) if one is not None else ()

@@ -50,7 +50,7 @@ _MESHES: Final = re.compile(r"\b(init_device_mesh|DeviceMesh|init_mesh)\(")
 
 
 def find(situation: Situation) -> Requests | None:
-    """Return what the ranks asked for, if that differs and each had to ask."""
+    """Return the different requests for a group, if every rank had to create it."""
     found = group_requests.requests(situation)
     if found is None:
         return None
@@ -83,7 +83,7 @@ def _is_skip(found: Requests) -> bool:
 
 
 def _never_called(situation: Situation, found: Requests) -> str:
-    """Return who skipped which group, a sentence; of several the one that is to blame."""
+    """Return a sentence on the skipped group and its ranks, suspects first."""
     if not _is_skip(found) or found.none:
         return ""
     mine = (one for one in found.skipped if {*one[0]} & {*situation.suspects})

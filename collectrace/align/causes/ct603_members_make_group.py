@@ -41,11 +41,11 @@ _EVERY: Final = (
 )
 
 Found = Requests | tuple[Group, ...]
-"""What members asked for; else the groups of a cycle, in each of which a rank waits."""
+"""The requests of the members, or the groups of a cycle in which ranks wait."""
 
 
 def find(situation: Situation) -> Found | None:
-    """Return how members of a group do not meet."""
+    """Return why the members of a group do not meet."""
     asked = [situation.case.asked(edge.waiting) for edge in situation.candidate.cycle]
     groups = tuple(group for group in asked if group is not None)
     if groups and len(groups) == len(asked):

@@ -36,20 +36,20 @@ from collectrace.findings import GroupInfo
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Which groups ranks passed at one line."""
+    """The groups that ranks passed at one line."""
 
     name: str
-    """What they called there."""
+    """The name of the call."""
     lines: tuple[str, ...]
-    """Where; if two lines exchanged their groups, both."""
+    """The lines of the call; two if they exchanged their groups."""
     groups: tuple[tuple[tuple[int, ...], GroupInfo], ...]
-    """Ranks, and their group; those to blame first."""
+    """Ranks with their group, suspects first."""
     is_turn: bool = False
-    """Whether the line runs for each of these groups, one after the other."""
+    """Whether the line runs for each of these groups in sequence."""
 
 
 def find(situation: Situation) -> Passed | None:
-    """Return which groups ranks passed at one line."""
+    """Return the groups that ranks passed at one line."""
     source, case, suspects = situation.candidate.source, situation.case, situation.suspects
     groups, called = case.comparison.groups, situation.called
     sites = tuple(dict.fromkeys(call.site for _, call in called if call.site))

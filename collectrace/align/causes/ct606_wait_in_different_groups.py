@@ -32,7 +32,7 @@ from collectrace.align.ranks.waitgraph import Cycle
 
 
 def find(situation: Situation) -> Departed | Cycle | None:
-    """Return how a rank departed, else the cycle, if every wait is for a collective."""
+    """Return how a rank departed, or else the cycle, if every wait is for a collective."""
     cycle = situation.candidate.cycle
     if not cycle or any(edge.waiting.stream is None for edge in cycle):
         return None
@@ -46,7 +46,7 @@ def words(situation: Situation, found: Departed | Cycle) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in found)
     first, last = (wait_cycle.what(situation, edge) for edge in (found[0], found[-1]))
     names = [one.partition(" (")[0] for one in (first, last)]
-    # Nobody departed, so that nothing decided between the iterations of one rank.
+    # Without a departure, no statement separated two iterations of one rank.
     is_own = situation.pair is not None and situation.pair.is_of_one_rank
     decision = None if is_own else departed_words.decider(situation)
     why: tuple[str, ...] = ()

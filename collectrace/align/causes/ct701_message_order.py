@@ -39,9 +39,9 @@ from collectrace.records import Call
 
 
 def find(situation: Situation) -> Cycle | None:
-    """Return a cycle of messages in which nobody departed, or all ranks are at one line.
+    """Return a cycle of messages without a departure, or with all ranks at one line.
 
-    Or of messages and collectives, whatever rank is to blame for it.
+    Also return a cycle of messages and collectives, whichever rank is the suspect.
     """
     cycle = situation.candidate.cycle
     channels = [edge.waiting.channel for edge in cycle]
@@ -78,7 +78,7 @@ def words(situation: Situation, found: Cycle) -> Words:
 
 
 def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which condition, not on the rank, let a rank do otherwise, and what to change."""
+    """Return the condition that changed what a rank did, except on the rank, and its fix."""
     first = departed_words.decider(situation)
     if first is None or deciders.form(first) != "condition" or deciders.origin(first) == "rank":
         return (), ()
@@ -113,7 +113,7 @@ def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
 
 
 def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
-    """Return that a rank had no such message before, so that there was no cycle; or nothing."""
+    """Return a sentence if the message is the rank's first one there, or nothing."""
     for edge in cycle:
         rank, channel, seq = edge.waiting.rank, edge.waiting.channel, edge.waiting.seq
         log = situation.case.log(rank)

@@ -30,7 +30,7 @@ from collectrace.align.causes.words import Words
 
 
 def find(situation: Situation) -> Departed | None:
-    """Return how a rank departed, if ranks wait for each other in a message at least."""
+    """Return how a rank departed, if some rank of the cycle waits in a message."""
     if all(edge.waiting.channel is None for edge in situation.candidate.cycle):
         return None
     return departed.find(situation)

@@ -54,7 +54,7 @@ _ENDS: Final = {
 
 
 def find(situation: Situation) -> ChannelIssue | tuple[str, ...] | None:
-    """Return the message that lacks an end; of a cycle how uneven the messages were before it."""
+    """Return the message that lacks an end; for a cycle, how uneven its messages were before."""
     source = situation.candidate.source
     if isinstance(source, ChannelIssue):
         return source if source.attribute in ("absent", "undelivered") else None
@@ -105,7 +105,7 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
 
 
 def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
-    """Return what ranks should do before they end: sentences; none: they did not."""
+    """Return what ranks should have done before they ended, as sentences."""
     standings = {rank: situation.case.standings[rank] for rank in guilty}
     states = {rank: one.state for rank, one in standings.items() if not one.by_peers}
     raised = [rank for rank, state in states.items() if state == "raised"]
@@ -125,7 +125,7 @@ def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
 
 
 def _ended(situation: Situation, rank: int) -> list[str]:
-    """Return how a rank ended, and who waits for it: sentences; none: it did not."""
+    """Return how a rank ended, and which ranks wait for it, as sentences."""
     standing = situation.case.standings.get(rank)
     if standing is None or standing.state not in _ENDS or standing.by_peers:
         return []
@@ -149,7 +149,7 @@ def _ended(situation: Situation, rank: int) -> list[str]:
 
 
 def _lost(situation: Situation, found: ChannelIssue) -> Words:
-    """Return the words for a message whose sender left before it had arrived."""
+    """Return the words for a message whose sender exited before it had arrived."""
     send, recv, begun = found.send, found.recv, senders(situation.case, found)
     api, line = (
         (send.api or "isend", phrases.line(send.site)) if send is not None else ("isend", "")
@@ -184,7 +184,7 @@ def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
     decision = departed_words.decider(situation)
     if decision is not None and deciders.origin(decision) == "rank":
-        decision = None  # the ends of a message run different code by right
+        decision = None  # the ends of a message run different code by design
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
     fixes = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     return Words(

@@ -47,7 +47,7 @@ class Unfit:
 
     issue: ChannelIssue
     unlike: Unlike | None
-    """How the suspect's end differs from those of ranks that run the same line."""
+    """How the suspect's end differs from its peers' messages from the same line."""
 
 
 def find(situation: Situation) -> Unfit | None:
@@ -116,13 +116,13 @@ def words(situation: Situation, found: Unfit) -> Words:
             f"rank (pad it).{_first_dimension(issue)}"
         )
     why += [_UNCHECKED, *_stumbled(situation)]
-    # What led to the lines of a message does not say what was passed there.
+    # The statement that led to these lines does not explain what was passed there.
     is_led = _are_others(issue.send, issue.recv)
     return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_led)
 
 
 def _are_others(send: Call, recv: Call) -> bool:
-    """Whether two ends differ in both dtype and size, or only one is of a list of objects."""
+    """Whether two ends differ in both dtype and size, or only one sends a list of objects."""
     if ("object" in (send.api or "")) is not ("object" in (recv.api or "")):
         return True
     return send.dtype != recv.dtype and numel(send.shape) != numel(recv.shape)
@@ -157,15 +157,15 @@ def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
 
 
 def _sites(situation: Situation, issue: ChannelIssue) -> list[str | None]:
-    """Return the lines of the two ends that tell most."""
+    """Return the most informative lines of the two ends."""
     known = {side.ranks[0]: call.site for side, call in situation.called}
     return [known.get(rank) for rank in (issue.channel.source, issue.channel.destination)]
 
 
 def length(call: Call) -> int | None:
-    """Return how many objects are in the list whose sizes a message holds; None: it holds none.
+    """Return the length of the object list whose sizes a message carries; None: it carries none.
 
-    send_object_list sends an int64 for each object first (distributed_c10d.py, torch 2.13).
+    send_object_list first sends an int64 for each object (distributed_c10d.py, torch 2.13).
     """
     apis = ("send_object_list", "recv_object_list")
     if call.api not in apis or call.dtype != "int64" or len(call.shape or ()) != 1:
@@ -234,7 +234,7 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
 
 
 def _ends_of_all(situation: Situation, rank: int) -> list[str]:
-    """Return that a rank is at an end of every message that does not fit; nothing: it is not."""
+    """Return that a rank is at one end of every mismatched message, or nothing."""
     issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
     if len(issues) < 2 or any(
         rank not in (o.channel.source, o.channel.destination) for o in issues

@@ -28,7 +28,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
 
 Found = tuple[int, str]
-"""A rank, and the line of the backward() in which its forward ran."""
+"""A rank, and the line of the backward() that ran the forward again."""
 
 
 def find(situation: Situation) -> Found | None:

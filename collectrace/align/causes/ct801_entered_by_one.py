@@ -41,22 +41,22 @@ from collectrace.ops import BARRIERS
 from collectrace.records import Call
 
 _KEEP: Final = ("cached_property", "cache", "lru_cache")
-"""Decorators of functools that keep what a function returns."""
+"""Decorators of functools that cache the result of a function."""
 
 
 class Entered(NamedTuple):
-    """Who alone is in such code."""
+    """The side that alone is in such code."""
 
     step: Step
     call: Call
     inside: str
-    """What the call stands in."""
+    """The hook, block or function that contains the call."""
     why: tuple[str, ...]
     fix: str
 
 
 def find(situation: Situation) -> Entered | None:
-    """Return the side that alone is in a hook, a block that holds the others, or a cache."""
+    """Return the only side in a hook, a block that holds the others, or a cached function."""
     return _in_hook(situation) or _in_block(situation) or _in_cache(situation)
 
 
@@ -84,7 +84,7 @@ def _in_hook(situation: Situation) -> Entered | None:
 
 
 def _in_block(situation: Situation) -> Entered | None:
-    """Return the side in the body of such a ``with``; the other is held at its line."""
+    """Return the side in the body of such a ``with``, if the other waits at its line."""
     sides = apart.at_finding(situation)
     for within, held in (sides, sides[::-1]) if len(sides) == 2 else ():
         if held.call is None or within.call is None or held.call.op not in BARRIERS:
@@ -113,7 +113,7 @@ def _in_block(situation: Situation) -> Entered | None:
 
 
 def _guard(head: ast.With, frame: str) -> str:
-    """Return `` inside `if is_new:` (train.py:39)``, the innermost around a line of a block."""
+    """Return `` inside `if is_new:` (train.py:39)``, the innermost condition in a block."""
     file, line = chains.split(chains.site(frame))
     around = (
         one
@@ -141,7 +141,7 @@ def _with_at(situation: Situation, frame: str) -> ast.With | None:
 
 
 def _in_cache(situation: Situation) -> Entered | None:
-    """Return the side whose call is made in a function that keeps its result."""
+    """Return the side that made its call in a function with a cached result."""
     both = apart.steps(situation) if situation.kind != "deadlock" else None
     places = [{chains.scope(frame) for frame in step.stack} for step in both or ()]
     for n, step in enumerate(both or ()):
@@ -161,7 +161,7 @@ def _in_cache(situation: Situation) -> Entered | None:
 
 
 def _keeps(situation: Situation, frame: str) -> bool:
-    """Whether the function of a frame is decorated by what keeps its result."""
+    """Whether the function of a frame has a decorator that caches its result."""
     tree, number = situation.case.code.parsed(chains.file(frame)), chains.line(frame)
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.FunctionDef) or node.name != chains.method(frame):

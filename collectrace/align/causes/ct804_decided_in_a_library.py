@@ -33,14 +33,14 @@ from collectrace.findings import Decision
 
 
 class Parted(NamedTuple):
-    """What it means if a framework goes on by two of its functions on different ranks."""
+    """Two functions of a framework on different ranks, and what that shows."""
 
     over: str
-    """The function on the ranks that are over with something."""
+    """The function on the ranks that have ended something."""
     going: str
-    """The function on the ranks that are going on with it."""
+    """The function on the ranks that continue it."""
     why: str
-    """With ``{over}`` and ``{going}`` for the ranks."""
+    """A sentence with ``{over}`` and ``{going}`` for the ranks."""
     fix: str
 
 
@@ -67,22 +67,22 @@ PARTED: Final = (
         "decision), and give all the same number of steps.",
     ),
 )  # fmt: skip
-"""Functions of frameworks by which ranks parted, and what that means."""
+"""Pairs of functions where the ranks of frameworks diverge, with an explanation."""
 
 
 class Found(NamedTuple):
-    """What is known of it."""
+    """The statement of a library that decided, or the functions where the sides diverged."""
 
     decision: Decision | None
     """The statement of the library."""
     went: tuple[tuple[Step, str], ...] = ()
-    """Either side, and the function by which it went on in the library; empty: not known."""
+    """Each side with the function of the library that it called; empty: not known."""
     parted: Parted | None = None
-    """What that means; the first of ``went`` is over with it."""
+    """The explanation; the first side of ``went`` is the one that ended."""
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the statement of a library that decided, or the functions where the sides parted."""
+    """Return the statement of a library that decided, or the functions where the sides diverged."""
     decision = control.first(situation)
     if decision is not None and decision.library is None:
         return None
@@ -96,10 +96,10 @@ def find(situation: Situation) -> Found | None:
 
 
 def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
-    """Return either side with the function by which it parted from the other in a library.
+    """Return each side with the function where it diverged from the other in a library.
 
-    On one side the library may have called a function of the script's own; then that of the other
-    side is empty: which of its functions is beside it is not known.
+    If the library called the script's code on one side, the function of the other side is empty,
+    because its counterpart is not known.
     """
     both = apart.steps(situation)
     if both is None or not both[0].stack or not both[1].stack:
@@ -124,7 +124,7 @@ def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
 
 
 def _is_called_back(situation: Situation, step: Step, inner: int) -> bool:
-    """Whether a library called the script's innermost so many frames above a call."""
+    """Whether a library called the script's frame ``inner`` frames above a call."""
     log, call = situation.case.log(step.rank), step.call
     stack = log.stack(call) if log is not None and call is not None else None
     lines = stack.libraries or () if stack is not None else ()

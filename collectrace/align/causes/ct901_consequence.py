@@ -31,12 +31,12 @@ FIX = "Nothing to change here: fix the finding that it follows from."
 
 
 def find(situation: Situation) -> Candidate | None:
-    """Return what it follows from."""
+    """Return the finding that it follows from."""
     return situation.candidate.cause
 
 
 def words(situation: Situation, found: Candidate) -> Words:
-    """Return the words for a consequence, or for the same error once more."""
+    """Return the words for a consequence, or for a repetition of the same error."""
     if repeated.is_repeat(situation):
         candidate, group = situation.candidate, situation.candidate.group
         who = text.ranks(candidate.ranks or (group.ranks if group is not None else ()))

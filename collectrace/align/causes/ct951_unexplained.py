@@ -47,7 +47,7 @@ _OTHERS: Final = (
 
 
 def find(situation: Situation) -> Kind:
-    """Return the kind of the finding: it always applies."""
+    """Return the kind of the finding; this cause always applies."""
     return situation.kind
 
 

@@ -1,4 +1,4 @@
-"""Ranks that others wait for and whose processes exist: stopped, busy, or waiting in no call."""
+"""Words for awaited ranks whose processes exist: stopped, busy, or waiting in no call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectrace.align.causes.waited_for import Said, Those
 
 
 def stopped(_: Situation, found: Those, who: str) -> Said:
-    """Return what is said of ranks whose process exists and does nothing."""
+    """Return the words for ranks whose process exists and does nothing."""
     places = f"{text.upper(_places(found))}." if _places(found) else ""
     behind = text.seconds(max(one.behind for one in found))
     stat = "`ps -o stat,wchan`" + ("" if places else ", `py-spy dump`")
@@ -61,9 +61,9 @@ def _places(found: Those) -> str:
 
 
 def _copied(found: Those) -> str:
-    """Return that files may be copies of different times, for ranks of which the file ends early.
+    """Return that files may be copies of different times, if the file of a rank ends early.
 
-    Empty if they are known to be what the tracer wrote.
+    Empty if they are known to be the tracer's own files.
     """
     those = [one for one in found if one.may_be_copy]
     if not those:
@@ -91,7 +91,7 @@ LONGER: Final = "If the work is meant to take long, raise the timeout of init_pr
 
 
 def busy(situation: Situation, found: Those, who: str) -> Said:
-    """Return what is said of ranks that do something else, or wait in no call."""
+    """Return the words for ranks that do something else, or wait in no call."""
     loads = any(one.doing == "batch" for one in found)
     one = next((one for one in found if one.host_wait is not None), found[0])
     held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""

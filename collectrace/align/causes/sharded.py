@@ -1,4 +1,4 @@
-"""Sides that are in different modules of a sharded model."""
+"""Find sides that are in different modules of a sharded model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Apart(NamedTuple):
 
 
 def apart(situation: Situation) -> Apart | None:
-    """Return the sides that are in different modules of one statement; None: they are not."""
+    """Return the sides that are in different modules of one statement, or None."""
     first = sides_apart.steps(situation)
     if first is None or first[0].stack != first[1].stack:
         return None
@@ -55,17 +55,17 @@ def apart(situation: Situation) -> Apart | None:
 def _are_deepspeeds(roles: Collection[str]) -> bool:
     """Whether ZeRO stage 3 made all calls.
 
-    It gathers ahead in the order of modules that it has recorded, and anew if another one comes
-    (deepspeed/runtime/zero/partitioned_param_coordinator.py, 0.19.8). So whoever left out a module
-    has one call more.
+    It gathers ahead in the recorded order of modules, and starts over if another module comes
+    (deepspeed/runtime/zero/partitioned_param_coordinator.py, 0.19.8). So a rank that skipped a
+    module makes one extra call.
     """
     return all(role.startswith("deepspeed.") for role in roles)
 
 
 def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool:
-    """Whether a rank has gathered a module since it last reduced its gradients, and no more.
+    """Whether a rank gathered a module since it last reduced its gradients, and did no more.
 
-    Then what comes next of the module is its backward.
+    Then the module's next call is in its backward.
     """
     before = situation.case.before(rank, situation.candidate.stream, seq)
     own = [one.role for one in before if one is not None and one.part == part][-2:]

@@ -1,4 +1,4 @@
-"""A cycle of waits in words: which ranks wait in what, and for whom."""
+"""Describe a wait cycle: which ranks wait in what, and for which ranks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call, Group
 
 MOST: Final = 4
-"""Waits that a sentence lists, and members of a group."""
+"""Waits or members that a sentence lists."""
 
 
 def waits(situation: Situation) -> str:
-    """Return who waits in what for whom, one sentence; empty if there is no cycle."""
+    """Return one sentence on who waits in what for whom; empty if there is no cycle."""
     cycle = situation.candidate.cycle
     told = [_step(situation, edge) for edge in cycle[:MOST]]
     if len(cycle) > MOST:
@@ -27,12 +27,12 @@ def waits(situation: Situation) -> str:
 
 
 def calls(situation: Situation) -> dict[int, Call]:
-    """Return the call in which each rank of a cycle waits, at the line that tells most."""
+    """Return the call in which each rank of a cycle waits, at its most informative line."""
     return {rank: call for side, call in situation.called for rank in side.ranks}
 
 
 def what(situation: Situation, edge: Edge) -> str:
-    """Return in what a rank waits: ``all_reduce of group tp (a.py:9)``, ``new_group([0, 1])``."""
+    """Return what a rank waits in: ``all_reduce of group tp (a.py:9)``, ``new_group([0, 1])``."""
     asked = situation.case.asked(edge.waiting)
     if asked is not None:
         return creation(asked)
@@ -43,7 +43,7 @@ def what(situation: Situation, edge: Edge) -> str:
 def of_group(case: Case, call: Call, site: str | None = None) -> str:
     """Return a call with its group, ``all_reduce of group tp (a.py:9)``, unless it is the default.
 
-    Messages are named without it.
+    The group of a message is not named.
     """
     info = case.comparison.groups.get(call.group)
     group = words.group(info) if info is not None else words.DEFAULT_GROUP
@@ -59,7 +59,7 @@ def creation(group: Group) -> str:
 
 
 def members(group: Group) -> str:
-    """Return ``new_group([0, 1])``; of many members how many they are."""
+    """Return ``new_group([0, 1])``; only the number of members if they are many."""
     if group.description == "default_pg":
         return "init_process_group()"
     listed = str(group.ranks) if len(group.ranks) <= 2 * MOST else f"{len(group.ranks)} ranks"

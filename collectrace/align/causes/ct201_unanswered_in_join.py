@@ -1,11 +1,11 @@
-"""A call inside ``join()`` met what a rank without inputs answers there, and that is another call.
+"""A call inside ``join()`` met a different call, with which a rank without inputs answers.
 
 What it means
-    A rank that runs out of inputs stays in ``join()``. There it answers what ``join()`` was given:
-    for each input one forward and one backward of each model, one model after the other, one step
-    of each optimizer, and the hooks of the script's own. Any other call meets one of these: a call
-    of the script's own, one of a model or optimizer that ``join()`` was not given, or a second
-    forward for one input. So does a rank that runs the model outside of ``join()``.
+    A rank that runs out of inputs stays in ``join()``. For each input of the others it repeats the
+    calls of everything that was passed to ``join()``: one forward and one backward of each model in
+    turn, one step of each optimizer, and custom join hooks. Any other call meets one of these: the
+    script's own collective, a model or optimizer that was not passed to ``join()``, or a second
+    forward for one input. The same happens if a rank runs the model outside of ``join()``.
 
 Example
     ::
@@ -19,8 +19,8 @@ Not to be confused with
     CT204, if the ranks do not use ``join()``.
 
 How to fix it
-    Move the call out of the ``with model.join():`` block, or give every rank as many inputs. Give
-    ``join()`` every model and optimizer: ``with Join([student, teacher, optimizer]):``.
+    Move the call out of the ``with model.join():`` block, or give every rank the same number of
+    inputs. Pass every model and optimizer: ``with Join([student, teacher, optimizer]):``.
 """
 
 from __future__ import annotations

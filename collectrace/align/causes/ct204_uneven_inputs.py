@@ -1,8 +1,8 @@
-"""Some ranks had fewer batches than others, and nothing takes care of that.
+"""Some ranks had fewer batches than others, and nothing compensates for it.
 
 What it means
-    The ranks loop over batches and make collectives for each. A rank that has no more batches
-    leaves the loop, and the others wait for it, or meet the calls behind the loop.
+    The ranks loop over batches and make collectives for each. A rank without further batches leaves
+    the loop. The others wait for it, or meet its calls after the loop.
 
 Example
     ::

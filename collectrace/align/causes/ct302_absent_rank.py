@@ -1,18 +1,18 @@
 """A rank that others wait for raised an exception, ended, stopped, or is busy.
 
 What it means
-    The rank did not reach a call, and its state is the fault. What the other ranks report, a
-    timeout or a lost connection, only follows from it. The finding names the state:
+    The rank did not reach a call because of its state. The timeouts or lost connections that other
+    ranks report are consequences. The finding names the state:
 
-    - It raised an exception: in its main thread, in a thread whose work it waits for, or the
-      SystemExit of ``sys.exit()``.
+    - It raised an exception in its main thread or in a thread that it waits for, or it called
+      ``sys.exit()``.
     - Its process died: a signal, the out-of-memory killer, an abort in C++, or ``os._exit``.
-    - It left no file: it never started, has not come so far, or its file was lost.
-    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code). Of files
-      that were copied while the job ran, its own may have been copied earlier.
-    - It left the job, to form it anew without the others.
-    - It is busy: it waits in no call (for a file lock, a queue, a key of the store, a worker or
-      another process, a thread, a connection, a file), or it computes, or it is in an endless loop.
+    - It left no file: it never started, did not get that far, or its file was lost.
+    - It stopped: not even its heartbeat thread runs (SIGSTOP, a debugger, C code). Or its file was
+      copied earlier than those of the other ranks.
+    - It left the job, to form a new one without the others.
+    - It is busy: it computes, is in an endless loop, or waits outside of all calls, for example for
+      a file lock, a queue, a key of the store, another process or thread, or a connection.
 
 Example
     ::
@@ -22,14 +22,14 @@ Example
         dist.all_reduce(loss)       # the others wait here
 
 Not to be confused with
-    CT104, if the rank caught the exception. CT317, if it returned early before, and so skipped
-    calls already. CT320, if it waits for what a rank holds that waits for it. CT918, if nothing
-    proves that a rank without a file is to blame.
+    CT104, if the rank caught the exception. CT317, if it had returned early, and so had already
+    skipped calls. CT320, if it waits for a resource of a rank that waits for it. CT918, if nothing
+    proves that a rank without a file is the culprit.
 
 How to fix it
-    Fix what raised, what ended the process, or what the rank is busy with. If a rank may fail
+    Fix what raised, what ended the process, or what the rank is busy with. If one rank may fail
     alone, share an error flag before the next collective. A longer timeout of
-    ``init_process_group`` only helps if the work ends at all.
+    ``init_process_group`` helps only if the work finishes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Every rank reached a call, and it does not complete: a rank stopped in it, or came too late.
 
 What it means
-    The program is right so far: all ranks made the call, with the same arguments. One of these is
-    so:
+    The program is correct so far: all ranks made the call with the same arguments. One of these is
+    the reason:
 
-    - The process of a rank stopped inside the call, and gives no sign of life.
-    - A rank came when the others had given up, raised their timeout, and left.
-    - What fails lies below the collective: the network, a driver, a device that hangs.
+    - The process of a rank stopped inside the call, and no longer writes heartbeats.
+    - A rank made the call after the others had timed out and raised.
+    - Something below the collective fails: the network, a driver, or a device that hangs.
 
 Example
     ::
@@ -15,11 +15,11 @@ Example
         dist.all_reduce(loss)       # the others gave up after 10
 
 Not to be confused with
-    CT302, if the rank never came.
+    CT302, if the rank never made the call.
 
 How to fix it
-    Find out what keeps the rank so long, or raise the timeout. If no rank is late, look at the
-    network, and run again with the backend's own log.
+    Find out what delays the rank, or raise the timeout. If no rank is late, check the network, and
+    run again with the backend's own log.
 """
 
 from __future__ import annotations

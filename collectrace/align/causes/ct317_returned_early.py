@@ -1,8 +1,8 @@
 """A rank returned before a call that the others made, and raised an exception later.
 
 What it means
-    The function in which the others wait had returned on the rank already. So the rank skipped the
-    call; the exception that ended it came afterwards, and may follow from that.
+    On this rank, the function in which the others wait had already returned. So the rank skipped
+    the call. The exception that ended it came later, and may be a consequence.
 
 Example
     ::

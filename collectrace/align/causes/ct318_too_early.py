@@ -1,8 +1,8 @@
 """Ranks had not reached a call when the logs end, and that proves nothing.
 
 What it means
-    A healthy job that is stopped everywhere at once, or looked at while it runs, has ranks one call
-    apart. The others had not waited long enough to call it a hang.
+    In a healthy job that is killed or examined while it runs, ranks are one call apart. The others
+    had not waited long enough to call it a hang.
 
 Example
     ::
@@ -13,7 +13,7 @@ Not to be confused with
     CT302, if the others had waited longer than ever before.
 
 How to fix it
-    If the job hung here, let it hang for longer than a minute, then align its logs again.
+    If the job hangs here, wait for more than a minute, then align its logs again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""All ranks made one call, and passed it different arguments.
+"""All ranks made the same call with different arguments.
 
 What it means
-    The tensors differ in their type, size or shape, or the ranks named another op or root.
-    Backends compare few of these: the call fails, hangs, or returns wrong results without an error.
+    The tensors differ in dtype, size or shape, or the ranks passed different ops or roots. Backends
+    compare few of these: the call fails, hangs, or returns wrong results without an error.
 
 Example
     ::
@@ -15,8 +15,8 @@ Not to be confused with
     of a sequence, and no tensor is wrong. CT707, for messages.
 
 How to fix it
-    Pass the same arguments on every rank. If a size depends on the rank's own data, exchange the
-    sizes first, or pad the tensors.
+    Pass the same arguments on every rank. If a size depends on the rank's data, exchange the sizes
+    first, or pad the tensors.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The sizes of an all_to_all do not fit pair by pair.
+"""The split sizes of an all_to_all do not match between two ranks.
 
 What it means
-    What rank i sends to rank j is not what rank j expects from rank i. The totals may agree all the
-    same, so nothing is noticed before the data moves. Often the ranks had exchanged the sizes, and
-    one changed them after that: rows over a capacity or duplicates were dropped.
+    Rank i sends another number of elements to rank j than rank j expects. The totals may match, so
+    nothing fails before the data is transferred. Often the ranks had exchanged the sizes, and one
+    changed them afterwards: it dropped duplicates, or rows over a capacity.
 
 Example
     ::
@@ -16,7 +16,7 @@ Not to be confused with
     CT403, if the tensors of a call that has no splits differ in size.
 
 How to fix it
-    Exchange the sizes first, and use what was received, unchanged. Drop rows before the exchange.
+    Exchange the sizes first, and use the received sizes unchanged. Drop rows before the exchange.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One line goes through several tensors, and the ranks are at different ones.
+"""One line loops over several tensors, and the ranks are at different ones.
 
 What it means
-    No tensor is wrong. A rank skipped an element, has one more, or goes through them in another
-    order, so its call meets that for another element.
+    No tensor is wrong. A rank skipped an element, has an extra one, or loops in another order. So
+    its call meets the others' call for another element.
 
 Example
     ::
@@ -15,7 +15,7 @@ Not to be confused with
     CT403, if the ranks are at the same element and its size differs.
 
 How to fix it
-    Go through the same elements in the same order on every rank.
+    Loop over the same elements in the same order on every rank.
 """
 
 from __future__ import annotations

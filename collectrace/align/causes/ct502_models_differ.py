@@ -1,12 +1,12 @@
-"""Ranks built their models, or wrapped them, differently, or used several in another order.
+"""Ranks built or wrapped their models differently, or used several models in different orders.
 
 What it means
     DDP compares the models in its constructor, and raises if parameters, shapes or
-    ``requires_grad`` differ. What else differs shows later: ``find_unused_parameters`` and
-    ``static_graph`` cost a collective of their own, ``bucket_cap_mb`` and frozen parameters decide
-    how gradients are cut into buckets, a hook of ``register_comm_hook`` what is sent of them.
-    FSDP gathers parameters again for the backward unless it is told to keep them. If ranks use
-    several models in different orders, gradients of different models meet, and often nothing fails.
+    ``requires_grad`` differ. Other differences show later. ``find_unused_parameters`` and
+    ``static_graph`` add a collective. ``bucket_cap_mb`` and frozen parameters change the gradient
+    buckets. A hook of ``register_comm_hook`` changes what is sent. FSDP gathers parameters again
+    for the backward unless it is configured to keep them. If ranks use several models in different
+    orders, gradients of different models meet, and often nothing fails.
 
 Example
     ::
@@ -15,7 +15,7 @@ Example
         model = DistributedDataParallel(torch.nn.Linear(width, 1), find_unused_parameters=rank == 1)
 
 Not to be confused with
-    CT505, if a rank did not send a bucket at all. CT102, if a rank skipped one of several models.
+    CT505, if a rank did not reduce a bucket at all. CT102, if a rank skipped one of several models.
 
 How to fix it
     Build the same model with the same arguments and hooks on every rank. Run forward and backward

@@ -1,11 +1,12 @@
-"""Only some ranks ran a forward of a wrapped model, or made a call that stands among a framework's.
+"""Only some ranks ran a wrapped model's forward, or made a call between a framework's own calls.
 
 What it means
-    A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers
-    the parameters of each module. So every rank must run it, from whichever line. The same holds
-    for a call of the script's own, or of a framework that the script asks for by name, such as
-    saving a state dict: the other ranks are in another part of the framework already. What they
-    send there meets the call: often the sizes even fit, and gradients are mixed with a metric.
+    DDP's forward broadcasts buffers, also in evaluation. A sharded model's forward gathers the
+    parameters of each module. So every rank must run the forward, from any line. The same holds for
+    the script's own collectives, and for framework functions with collectives that the script
+    calls, such as saving a state dict. The other ranks are already in another part of the
+    framework, and its collectives meet this call. The sizes may even match, and gradients are mixed
+    with a metric.
 
 Example
     ::
@@ -17,13 +18,13 @@ Example
         loss.backward()
 
 Not to be confused with
-    CT204, if ranks had another number of batches. CT511, if the ranks ran one forward, and some of
-    them left a module out. CT505, if the others are behind their backward(). CT508, if a rank
-    skipped a backward(). CT102, if no framework is at work.
+    CT204, if ranks had different numbers of batches. CT511, if all ranks ran the forward, and some
+    skipped a module. CT505, if the others are past their backward(). CT508, if a rank skipped a
+    backward(). CT102, if no framework is involved.
 
 How to fix it
-    Make the call on every rank, or on none. Call the wrapped module, ``model.module(...)``, to
-    evaluate on one rank.
+    Make the call on every rank, or on none. To evaluate on one rank, call the inner module:
+    ``model.module(...)``.
 """
 
 from __future__ import annotations

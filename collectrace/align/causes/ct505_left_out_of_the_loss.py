@@ -1,11 +1,12 @@
-"""What some ranks computed took no part in their loss, so a part of backward() did not run there.
+"""On some ranks, a computed value was not part of the loss, so a part of backward() did not run.
 
 What it means
-    backward() runs only what the loss was computed from. DDP sends a bucket when all its parameters
-    have their gradients, a sharded model reduces the gradients of a module when they have come, and
-    the backward of an autograd function makes its collectives when it runs. On a rank whose loss
-    leaves a term out, or has new zeros in its place, none of that happens: the rank goes on, and
-    the others wait. So it does if the parameters of a sharded model's module are frozen there.
+    backward() runs only what the loss was computed from. DDP reduces a bucket when all its
+    parameters have gradients. A sharded model reduces the gradients of a module when they are
+    computed. The backward of an autograd function makes its collectives when it runs. If the loss
+    of a rank omits a term, or has new zeros in its place, none of these happen. The rank goes on,
+    and the others wait. The same happens if the parameters of a sharded model's module are frozen
+    on the rank.
 
 Example
     ::
@@ -17,8 +18,8 @@ Not to be confused with
     CT508, if the whole backward() was skipped. CT511, if a module was not run at all.
 
 How to fix it
-    Let every parameter take part in the loss on every rank, times zero where it is not wanted, or
-    construct DDP with ``find_unused_parameters=True``.
+    Let every parameter contribute to the loss on every rank, multiplied by zero if it is not
+    wanted. Or construct DDP with ``find_unused_parameters=True``.
 """
 
 from __future__ import annotations

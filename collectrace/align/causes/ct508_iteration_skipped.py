@@ -1,10 +1,10 @@
 """A rank skipped a backward() that the others ran, or ran it inside ``no_sync()``.
 
 What it means
-    Iterations, and models of one size, make the same calls. So the next backward() of the rank that
-    skipped one meets another one of the others, and nothing fails until the end. Results are wrong.
-    A backward() inside ``no_sync()`` sends no gradients: ranks that accumulate over another number
-    of micro-batches depart in the same way.
+    All iterations make the same calls, and so do models of one size. After a rank skips a
+    backward(), its next one meets a different backward() of the others, and nothing fails until the
+    end. The results are wrong. A backward() inside ``no_sync()`` reduces no gradients. So ranks
+    that accumulate different numbers of micro-batches diverge in the same way.
 
 Example
     ::
@@ -14,11 +14,11 @@ Example
         loss.backward()
 
 Not to be confused with
-    CT204, if a rank had fewer batches. CT505, if a backward() ran, and a part of it did not.
+    CT204, if a rank had fewer batches. CT505, if a backward() ran only partly.
 
 How to fix it
-    Agree on the batches to leave out before backward(). Decide about ``no_sync()`` by the step
-    number, with as many micro-batches on every rank.
+    Agree before backward() which batches to skip. Choose ``no_sync()`` by the step number, with the
+    same number of micro-batches on every rank.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What it means
     ``torch.utils.checkpoint`` keeps a module's inputs and runs its forward a second time during
-    backward(). So its collectives are made twice. That must be so on every rank.
+    backward(). So its collectives are made twice. Every rank must do so.
 
 Example
     ::

@@ -1,9 +1,9 @@
-"""Some ranks left out a module of a sharded model.
+"""Some ranks skipped a module of a sharded model.
 
 What it means
     A sharded model gathers the parameters of each module before it runs it. A rank that does not
-    run a module makes fewer calls, and what it gathers for the next one meets that module on the
-    others.
+    run a module makes fewer calls. Its gather for the next module meets the others' gather for the
+    skipped one.
 
 Example
     ::
@@ -13,11 +13,11 @@ Example
                 x = layer(x)
 
 Not to be confused with
-    CT503, if only some ranks ran the whole forward. CT505, if all ran the module, and its gradients
-    did not come.
+    CT503, if only some ranks ran the whole forward. CT505, if all ranks ran the module, and some
+    did not reduce its gradients.
 
 How to fix it
-    Let every rank run the same modules, times zero where one is not wanted.
+    Run the same modules on every rank, and multiply the result by zero if it is not wanted.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 What it means
     torch numbers groups in the order of their creation. If a rank skips a ``new_group`` call, even
-    for a group that it is not in, every later group has another number there. Its members then wait
-    for each other in different groups. The same happens if the lists of ranks differ: ranks of
-    different groups look for each other under one name.
+    for a group that it is not in, every later group has a different number on that rank. The
+    members then wait for each other in different groups. The same happens if the lists of ranks
+    differ: different groups then share one name.
 
 Example
     ::
@@ -15,12 +15,12 @@ Example
         group = dist.new_group(ranks)           # rank 1 asks for another group
 
 Not to be confused with
-    CT302, if a rank did not come. CT603, if groups are made by their members only
+    CT302, if a rank did not reach the call. CT603, if groups are made by their members only
     (``use_local_synchronization=True``).
 
 How to fix it
-    Call ``new_group`` on every rank, in the same order, with a list of ranks from values that are
-    the same on every rank. Neither the number of visible devices nor an environment variable is.
+    Call ``new_group`` on every rank, in the same order. Compute the list of ranks from values that
+    are the same on every rank. The number of visible devices and environment variables may differ.
 """
 
 from __future__ import annotations

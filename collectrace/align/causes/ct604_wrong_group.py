@@ -1,8 +1,8 @@
 """One line called a collective on different groups.
 
 What it means
-    The same line of the program made the call, but a rank passed another process group than the
-    others. So the ranks wait for each other in two groups, or values of two groups are mixed up.
+    The same line made the call, but a rank passed another process group than the others. So the
+    ranks wait for each other in two groups, or values of two groups are mixed up.
 
 Example
     ::
@@ -11,7 +11,7 @@ Example
             dist.all_reduce(norm, group=group)
 
 Not to be confused with
-    CT606, if a rank skipped a call, or two lines are called in opposite order.
+    CT606, if a rank skipped a call, or two lines ran in opposite order.
 
 How to fix it
     Pass the same group on every rank. If the line runs for several groups, use one order on all

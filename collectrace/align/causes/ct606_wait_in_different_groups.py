@@ -1,10 +1,9 @@
 """Ranks wait for each other in different groups: one skipped a call, or the orders differ.
 
 What it means
-    One rank is in a collective of a group, another rank in that of another group, and each waits
-    for the other to join. If a rank departed from its usual calls, by skipping a collective or by
-    an extra one, the finding says so. Else each call is valid by itself, and the ranks entered the
-    groups in opposite order.
+    Two ranks are in collectives of different groups, and each waits for the other to join. If a
+    rank skipped a collective or made an extra one, the finding says so. Else each call is valid by
+    itself, and the ranks entered the groups in opposite order.
 
 Example
     ::
@@ -14,7 +13,7 @@ Example
         dist.all_reduce(loss)                               # where it waits for the others
 
 Not to be confused with
-    CT102, if all calls are of one group. CT604, if it is one line.
+    CT102, if all calls are of one group. CT604, if all calls are from one line.
 
 How to fix it
     Let every rank of the group make the call, with zeros or an empty tensor if it has nothing to

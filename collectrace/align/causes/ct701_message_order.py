@@ -1,9 +1,9 @@
-"""Ranks wait for each other's messages, because they make their calls in other orders.
+"""Ranks wait for each other's messages, because they make their calls in conflicting orders.
 
 What it means
-    Every rank of a cycle waits in a message or a collective, and what it waits for comes later in
-    the program of the next rank. For example both receive before they send. Or one receives before
-    a barrier, and its peer sends after it.
+    Every rank of a cycle waits in a message or a collective that the next rank only makes later.
+    For example, both receive before they send. Or one receives before a barrier, and its peer sends
+    after it.
 
 Example
     ::
@@ -16,8 +16,8 @@ Not to be confused with
     messages than the other.
 
 How to fix it
-    Let one of the ranks send first, or pass both messages to ``batch_isend_irecv``. Finish an
-    exchange before a collective, or after it, on every rank alike.
+    Let one of the ranks send first, or pass both messages to ``batch_isend_irecv``. Make each
+    exchange on the same side of a collective on every rank.
 """
 
 from __future__ import annotations

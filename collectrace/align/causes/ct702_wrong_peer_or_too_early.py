@@ -2,7 +2,7 @@
 
 What it means
     A rank waits for a message. Its sender sends to another rank instead, and waits there. The send
-    may name the wrong peer. Or it is right, and only comes before the message that is awaited.
+    may name the wrong peer. Or it is correct, but comes before the awaited message.
 
 Example
     ::

@@ -1,8 +1,8 @@
 """A rank departed from an exchange of messages that had worked before.
 
 What it means
-    A rank skipped a message or a collective, or made an extra one. Its partner waits for the call
-    that it skipped, or does not make the other end of the extra one. So they wait for each other.
+    A rank skipped a message or a collective, or made an extra one. Its partner waits for the
+    skipped call, or does not make the other end of the extra one. So they wait for each other.
 
 Example
     ::
@@ -18,7 +18,7 @@ Not to be confused with
 
 How to fix it
     Send a message in every iteration, with zeros if there is nothing to send. Or let both ends
-    decide together whether there is a message.
+    agree whether there is a message.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 What it means
     One end of a channel made more messages than the other. A channel is a group, a sender, a
     receiver and a tag. Messages of a channel match in the order in which they are made. Or the
-    sender only began its send: ``isend`` loses the message if the process ends, or destroys the
-    group, before ``wait()`` has returned.
+    sender only started its send: ``isend`` loses the message if the process ends or destroys the
+    group before ``wait()`` has returned.
 
 Example
     ::
@@ -13,12 +13,12 @@ Example
             dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
 
 Not to be confused with
-    CT705, if a message fits but for its tag, peer or group. CT703, if both ranks wait for each
-    other.
+    CT705, if a message matches except for its tag, peer or group. CT703, if both ranks wait for
+    each other.
 
 How to fix it
-    Give every send one receive: count both. Loops around them need the same number of iterations.
-    Call ``wait()`` on the work that ``isend`` returns.
+    Match every send with one receive: count both. Loops around them need the same number of
+    iterations. Call ``wait()`` on the work that ``isend`` returns.
 """
 
 from __future__ import annotations

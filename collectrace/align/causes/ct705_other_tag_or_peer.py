@@ -1,9 +1,9 @@
-"""A send and a receive would match but for one thing: the tag, the peer, or the group.
+"""A send and a receive match except for one property: the tag, the peer, or the group.
 
 What it means
-    A rank waits for a message that nobody sends. Another rank sends one that nobody receives. Both
-    agree in all but one thing. A common one: ``dst`` and ``src`` are global ranks, whatever the
-    group, and a rank in the group was passed.
+    A rank waits for a message that nobody sends. Another rank sends one that nobody receives. They
+    differ in only one property. A common mistake: ``dst`` and ``src`` are global ranks in every
+    group, but a group rank was passed.
 
 Example
     ::
@@ -12,7 +12,7 @@ Example
         dist.recv(x, src=0, tag=8)    # rank 1
 
 Not to be confused with
-    CT702, if they wait for each other.
+    CT702, if both ranks wait for each other.
 
 How to fix it
     Pass the same tag, peer and group at both ends. For the n-th rank of a group, pass

@@ -1,9 +1,9 @@
 """The two ends of a message differ in size or dtype.
 
 What it means
-    The n-th send of a channel meets the n-th receive. Backends do not check that they fit: bytes
-    are reinterpreted, cut off, or awaited for ever. A receive without a source takes whatever
-    message comes first: perhaps one that was meant for another receive.
+    The n-th send of a channel meets the n-th receive. Backends do not check that they match: bytes
+    are reinterpreted or truncated, or the receive waits forever. A receive without a source takes
+    the message that arrives first, which may be meant for another receive.
 
 Example
     ::
@@ -12,11 +12,11 @@ Example
         dist.recv(torch.empty(6), 0)    # rank 1
 
 Not to be confused with
-    CT708, if the sizes fit again in another order.
+    CT708, if the sizes match in another order.
 
 How to fix it
     Give the receive buffer the size and dtype of the tensor that is sent. If the size varies, send
-    the shape first. Name the source, if the receive names none.
+    the shape first. Name the source if the receive names none.
 """
 
 from __future__ import annotations

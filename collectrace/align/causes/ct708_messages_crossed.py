@@ -1,8 +1,8 @@
-"""The messages of a channel are made in another order, or from another list, at its two ends.
+"""The two ends of a channel make their messages in different orders, or from different lists.
 
 What it means
     Messages of one tag between two ranks match in the order in which they are made. Here a later
-    message of each end fits the other's. Or one end goes through a longer list than the other.
+    message of each end matches the other's. Or one end loops over a longer list than the other.
 
 Example
     ::
@@ -13,10 +13,10 @@ Example
             dist.recv(tensor, 0)
 
 Not to be confused with
-    CT707, if nothing fits in another order.
+    CT707, if no other order matches.
 
 How to fix it
-    Make the messages in the same order at both ends, or give each kind a tag of its own.
+    Make the messages in the same order at both ends, or give each kind its own tag.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Ranks exchange messages in pairs, and a rank named another partner than the others expect.
+"""Ranks exchange messages in pairs, and a rank named a partner that does not name it.
 
 What it means
-    Partners change from one exchange to the next, and each rank computes its own. They must name
-    each other. One rank drew another partner, or skipped an exchange and is ahead since.
+    Partners change from one exchange to the next, and each rank computes its own. Partners must
+    name each other. One rank chose another partner, or skipped an exchange and has been ahead
+    since.
 
 Example
     ::

@@ -2,7 +2,7 @@
 
 What it means
     Activation checkpointing runs a forward a second time within ``backward()``. A message in that
-    forward is then made twice, and its partner makes its own once.
+    forward is then made twice, but its partner makes the other end only once.
 
 Example
     ::
@@ -16,7 +16,7 @@ Not to be confused with
     CT510, if it is a collective.
 
 How to fix it
-    Keep messages out of what is recomputed: receive before the checkpointed part, send after it.
+    Keep messages out of checkpointed code: receive before it, and send after it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A collective stands in a function, or in a block, that only some ranks enter at this point.
+"""A collective is in a function or block that only some ranks enter at this point.
 
 What it means
     Three kinds of code run on one rank while the others do something else:
 
     - Hooks that a framework calls on one rank while the others wait in a barrier: Lightning's
       ``prepare_data()`` and ``save_checkpoint()`` of a ``CheckpointIO``.
-    - Blocks that let one rank go first, and hold the others at their entry in a barrier:
+    - Blocks that let one rank go first, while the others wait in a barrier at the entry:
       ``with main_process_first():``.
-    - Functions that keep their result and run once in each process, on first use:
+    - Functions that cache their result and run once in each process, at first use:
       ``functools.cached_property`` and ``cache``. A rank may use one earlier than the others.
 
 Example
@@ -18,11 +18,11 @@ Example
             dist.all_reduce(rows)       # the others are held at the entry
 
 Not to be confused with
-    CT102, if a condition of the script's own is on the rank.
+    CT102, if the script itself has a condition on the rank.
 
 How to fix it
-    Move the collective to a hook that every rank runs, or behind the block. Use a function that
-    keeps its result once on every rank, before any condition.
+    Move the collective to a hook that every rank runs, or behind the block. Call a cached function
+    once on every rank, before any condition.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A library decided, by something that is not the same on all ranks.
+"""A library made different calls, because a value that it read differs between ranks.
 
 What it means
-    The script's own code ran alike, and one line of it called a framework. There a condition or a
-    loop sent the ranks different ways: it read a flag that the script had set on one rank only, or
-    went through a list that has another length there.
+    All ranks ran the same lines of the script, and one line called a framework. A condition or a
+    loop of the framework then differed between ranks: it read a flag that the script had set on one
+    rank only, or looped over a list whose length differs.
 
 Example
     ::

@@ -276,7 +276,7 @@ def _died(_: Situation, found: Those, who: str) -> Said:
     )
 
 
-# -- it is not there, or does not move ---------------------------------------------------------
+# -- missing, or not moving ----------------------------------------------------------------
 
 
 def _missing(situation: Situation, found: Those, who: str) -> Said:

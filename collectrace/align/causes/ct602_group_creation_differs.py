@@ -12,7 +12,7 @@ Example
         if rank in members:
             group = dist.new_group(members)     # the others must call it, too
         ranks = [0, 2] if rank == 1 else [0, 1, 2]
-        group = dist.new_group(ranks)           # rank 1 asks for another group
+        group = dist.new_group(ranks)           # rank 1 requests another group
 
 Not to be confused with
     CT302, if a rank did not reach the call. CT603, if groups are made by their members only

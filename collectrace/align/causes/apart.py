@@ -47,7 +47,7 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
     if pair is not None and not pair.is_of_one_rank:
         for rank, t in zip(pair.ranks, pair.times, strict=True):
             log = case.log(rank)
-            entries = timeline.before(log, t + 1) if log is not None and t is not None else []
+            entries = timeline.calls_before(log, t + 1) if log is not None and t is not None else []
             call = call_of(case, rank, entries[-1]) if entries else None
             if t is not None and call is None:
                 found = []

@@ -95,7 +95,7 @@ def _is_chosen(situation: Situation, mine: Step, other: Step) -> bool:
 def _made(situation: Situation, step: Step) -> list[Made]:
     """Return the calls of a side, each with its stack and its module."""
     log = situation.case.log(step.rank)
-    entries = timeline.before(log) if log is not None else []
+    entries = timeline.calls_before(log) if log is not None else []
     calls = [(one, call_of(situation.case, step.rank, one)) for one in entries]
     return [Made(one.stack, call.part) for one, call in calls if call is not None]
 

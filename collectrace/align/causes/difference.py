@@ -88,7 +88,7 @@ class _Sides:
         if log is None:
             return ()
         beside = made[-1].beside if made else False
-        calls = [one for one in timeline.before(log) if one.beside == beside]
+        calls = [one for one in timeline.calls_before(log) if one.beside == beside]
         if t is not None:
             return [one for one in calls if one.t >= t]
         return [one for one in calls if not made or one.t > made[-1].t]

@@ -33,7 +33,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     """
     index = {candidate: n for n, candidate in enumerate(judged)}
     found = []
-    for one, decided in zip(judged, named.decided(case, judged), strict=True):
+    for one, decided in zip(judged, named.find_decisions(case, judged), strict=True):
         again = case.faults.attempt("explanation", (), _again, case, one, judged)
         situation = Situation(case, one, decided.decisions, decided.pair, again)
         found.append(_finding(situation, judged, context, index))

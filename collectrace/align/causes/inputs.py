@@ -324,7 +324,7 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
 def own_calls(situation: Situation, left: Left) -> list[str]:
     """Return the names of the script's own collectives inside a loop."""
     log = situation.case.log(left.inside.rank)
-    entries = timeline.before(log)[-_RECENT:] if log is not None else []
+    entries = timeline.calls_before(log)[-_RECENT:] if log is not None else []
     inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
     calls = [call_of(situation.case, left.inside.rank, one) for one in inside]
     own = [phrases.call(call) for call in calls if call is not None and is_user(call)]

@@ -94,7 +94,7 @@ class Between:
         following = [program.levels(side.rank, side.stack, gaps) for side in sides]
         for n, side in enumerate(sides):
             if isinstance(side.next, Raised):
-                following[n] = _completed(following[n], last[n])
+                following[n] = _complete_stack(following[n], last[n])
         stacks = _from_common_root([*last, *following])
         self.paths = Paths(program, next(stack for stack in stacks if stack)[0])
         root = self.paths.root
@@ -357,7 +357,7 @@ def _exits(node: Node) -> bool:
     return node.kind is Kind.CALL and not node.edges
 
 
-def _completed(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:
+def _complete_stack(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:
     """Complete the stack of an exception with the outer frames of the last call's stack."""
     if not raised or not last:
         return list(raised)

@@ -126,7 +126,7 @@ class Branch:
     """One of the separating outcomes is an exception that the step raises."""
 
 
-def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
+def separating_branches(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
     """Return the branches that separate the targets, in breadth-first order.
 
     If the rank fixes the outcome of a branch, the branch must separate the targets without that
@@ -141,7 +141,9 @@ def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Br
     """
     if not region.is_whole:
         return
-    among = set(separating(region.without, same=same, exact=exact)) if region.without else None
+    among = (
+        set(separating_branches(region.without, same=same, exact=exact)) if region.without else None
+    )
     for branch in _separating(region, same=same, exact=exact):
         if among is None or branch in among:
             yield branch
@@ -191,7 +193,7 @@ class _Separation:
             return False
         around = region.loops(step)
         if self.same:
-            return bool(around) and _are_apart(region, step, edges, around, same=True)
+            return bool(around) and _have_separate_paths(region, step, edges, around, same=True)
         if len({edge.sides for edge in edges}) > 1:
             return True
         if any(edge.sides != BOTH for edge in edges):
@@ -199,7 +201,7 @@ class _Separation:
         meeting = self.meets.get(step)
         if meeting is not None and not _iterates(region, edges, meeting, around):
             return False
-        return not self.exact or _are_apart(region, step, edges, around, same=False)
+        return not self.exact or _have_separate_paths(region, step, edges, around, same=False)
 
 
 def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:
@@ -226,7 +228,7 @@ def _begins_again(region: Region, step: int, target: int) -> int | None:
     return target if target in region.loops(step) else None
 
 
-def _are_apart(
+def _have_separate_paths(
     region: Region, step: int, edges: Sequence[Edge], around: Sequence[int], *, same: bool
 ) -> bool:
     """Whether two outcomes lead to the two targets on paths without a common step.

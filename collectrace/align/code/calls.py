@@ -51,7 +51,7 @@ _KEEPING: Final = frozenset(
 """Decorators that leave a function unchanged."""
 
 
-def locate(graph: Graph, line: int, callee: Function | None, generator: bool) -> list[Node]:
+def locate_frame(graph: Graph, line: int, callee: Function | None, generator: bool) -> list[Node]:
     """Return the nodes at which a frame may be.
 
     Args:
@@ -90,7 +90,7 @@ def is_recorded(tree: ast.AST | None, function: Function) -> bool:
     )
 
 
-def raising(graph: Graph, line: int) -> list[Node]:
+def raising_nodes(graph: Graph, line: int) -> list[Node]:
     """Return the nodes at which an exception may have been raised in a line."""
     here = [node for node in graph.at(line) if node.raises is not None]
     explicit = [

@@ -31,7 +31,7 @@ class Choice(NamedTuple):
     by_exception: bool
 
 
-def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
+def choosing_steps(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
     """Return the steps that decide which binding of a name reaches its use; None: too large."""
     if len(graph.nodes) > _MOST_NODES:
         return None
@@ -50,7 +50,7 @@ def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] 
     for begin, one_end, other_end in questions:
         ends = {**dict.fromkeys(other_end, TARGETS[1]), **dict.fromkeys(one_end, TARGETS[0])}
         region = _region(graph, begin, ends)
-        for branch in branches.separating(region, same=False, exact=False):
+        for branch in branches.separating_branches(region, same=False, exact=False):
             found[Choice(graph.nodes[_number(branch.step)], branch.by_exception)] = None
     return list(found)
 
@@ -126,7 +126,7 @@ def is_negated(node: Node, head: ast.AST | None = None) -> bool:
     return False
 
 
-def is_alike(test: ast.Compare) -> bool:
+def is_same_on_all_ranks(test: ast.Compare) -> bool:
     """Whether a test of the rank has one outcome on all ranks: ``rank >= 0``, ``rank is None``."""
     match test:
         case ast.Compare(left=left, ops=[op], comparators=[other]):
@@ -143,11 +143,11 @@ def is_alike(test: ast.Compare) -> bool:
             return False
 
 
-def counts(test: ast.expr) -> bool:
+def holds_at_intervals(test: ast.expr) -> bool:
     """Whether a test may be true at intervals: a remainder, two variables, or a method call."""
     match test:
         case ast.UnaryOp(operand=inner):
-            return counts(inner)
+            return holds_at_intervals(inner)
         case ast.Call(func=ast.Attribute(), args=[], keywords=[]):
             return True
         case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[other]):
@@ -161,7 +161,7 @@ def counts(test: ast.expr) -> bool:
             )
 
 
-def is_comprehended(name: str, place: Place) -> bool:
+def is_bound_by_comprehension(name: str, place: Place) -> bool:
     """Whether a comprehension or lambda in the statement binds a name."""
     trees = (place.node.tree, place.node.head) if place.node is not None else (place.function.tree,)
     for tree in trees:

@@ -142,7 +142,7 @@ def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
     ]
 
 
-def leads(graph: Graph, line: int, to: int) -> bool:
+def can_reach(graph: Graph, line: int, to: int) -> bool:
     """Whether one line of a function can lead to another, possibly in a later iteration."""
     ends = {node.number for node in graph.at(to)}
     starts = (target for node in graph.at(line) for _, target in node.edges)

@@ -22,12 +22,12 @@ from collectrace.align.code.decisions import (
     Decision,
     Outcomes,
     Strength,
-    asks_name,
     at_line,
+    compares_constant,
     is_item,
-    joined,
     line_of,
-    where,
+    merged,
+    origin_site,
 )
 from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
@@ -72,7 +72,7 @@ def decide(
             found.add(_Arguments(tracer).decisions(context, node, same_data=same_data))
         for region in between.regions(gaps):
             naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
-            for branch in branches.separating(region, same=same):
+            for branch in branches.separating_branches(region, same=same):
                 found.add(naming.decisions(branch))
     except LookupError:
         gaps.add(Gap.UNREACHABLE)
@@ -111,13 +111,13 @@ class _Found:
                 group = self._dropped if is_dropped else self._constant
             known = group.setdefault(one.site, one)
             if known is not one:
-                group[one.site] = joined(known, one)
+                group[one.site] = merged(known, one)
 
     def answer(self, gaps: set[Gap]) -> Answer:
         """Return the collected decisions, with the reasons why one may be missing."""
         parts = self._constant
         decisions = tuple(
-            joined(one, parts[site]) if site in parts else one
+            merged(one, parts[site]) if site in parts else one
             for site, one in (self._kept or parts).items()
         )
         dropped = tuple(one for site, one in self._dropped.items() if site not in self._kept)
@@ -239,9 +239,11 @@ class _Naming:
         place = Place(context.function, node, context)
         sources = self._tracer.sources(condition, place) if condition is not None else []
         found = origins.sorted_by_weight(one.origin for one in sources)
-        if asks_name(condition):  # the loop that provides the item is the most informative place
+        if compares_constant(
+            condition
+        ):  # the loop that provides the item is the most informative place
             sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
-        comes_from = where(sources, found, line_of(node))
+        comes_from = origin_site(sources, found, line_of(node))
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
@@ -309,7 +311,7 @@ class _Arguments:
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 if line and not is_import and source.origin is not Origin.AGREED:
                     found = (source.origin,)
-                    comes_from = where([source], found, line)
+                    comes_from = origin_site([source], found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 
 

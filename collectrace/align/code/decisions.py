@@ -63,7 +63,7 @@ class Answer:
     """Why a decision may be missing from the list."""
 
 
-def joined(one: Decision, other: Decision) -> Decision:
+def merged(one: Decision, other: Decision) -> Decision:
     """Return a decision with the origins of another one at the same line added.
 
     If either tests the rank directly, the result names no earlier line.
@@ -77,7 +77,7 @@ def joined(one: Decision, other: Decision) -> Decision:
 IMPORTS: Final = ast.Import, ast.ImportFrom
 
 
-def where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
+def origin_site(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
     """Return the line where the first origin of a value comes in, if it is another line."""
     for one in sources:
         place = one.inner or one.place
@@ -90,7 +90,7 @@ def where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site
     return None
 
 
-def asks_name(condition: ast.AST | None) -> bool:
+def compares_constant(condition: ast.AST | None) -> bool:
     """Whether a condition compares with a string or constant, as in ``name == "forces"``."""
     return isinstance(condition, ast.Compare) and any(
         (isinstance(one, ast.Constant) and isinstance(one.value, str))

@@ -100,7 +100,7 @@ class Lasting:
         following = _following(graph)
         begin = {target for node in self._nodes for target in _after(node, did)} - own
         forth = _reached(begin, ends | own, following)
-        back = _reached(ends, own, _turned(following))
+        back = _reached(ends, own, _reversed_edges(following))
         return (graph.nodes[number] for number in sorted(forth & back - own))
 
     def _may_change(self, node: Node, name: str) -> bool:
@@ -177,7 +177,7 @@ def _following(graph: Graph) -> list[list[int]]:
     return found
 
 
-def _turned(following: Sequence[Sequence[int]]) -> list[list[int]]:
+def _reversed_edges(following: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the edges in the opposite direction."""
     found: list[list[int]] = [[] for _ in following]
     for number, targets in enumerate(following):

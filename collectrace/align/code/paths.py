@@ -89,9 +89,9 @@ class Paths:
                 (inner.function, inner.graph.is_generator) if inner else (None, False)
             )
             if inner is None and raises:
-                nodes = calls.raising(level.graph, level.line)
+                nodes = calls.raising_nodes(level.graph, level.line)
             else:
-                nodes = calls.locate(level.graph, level.line, callee, generator)
+                nodes = calls.locate_frame(level.graph, level.line, callee, generator)
             if inner is None:
                 return [self.number(context, node) for context in contexts for node in nodes]
             contexts = [

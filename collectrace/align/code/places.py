@@ -57,7 +57,7 @@ class Source(NamedTuple):
     """Where it comes in inside functions that the expression calls, if it does."""
 
 
-def whatever_order(found: Iterable[Source]) -> Iterator[Source]:
+def ignore_order(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of a value that does not depend on the order of a set."""
     for one in found:
         yield one._replace(origin=Origin.AGREED) if one.origin is Origin.ORDER else one

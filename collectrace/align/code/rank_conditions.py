@@ -13,7 +13,7 @@ from operator import contains, eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
 from collectrace.align.code import calls, names
-from collectrace.align.code.conditions import is_alike
+from collectrace.align.code.conditions import is_same_on_all_ranks
 from collectrace.align.code.expressions import is_method_of_self
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Kind, called_name
@@ -92,7 +92,7 @@ class RankCondition:
         place: Place,
         depth: int,
     ) -> bool | None:
-        if is_alike(test):
+        if is_same_on_all_ranks(test):
             return None
         for one, two in ((left, other), (other, left)):
             if self._is_rank(one, place) and self._is_fixed(two):

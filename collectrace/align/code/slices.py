@@ -13,16 +13,16 @@ from typing import Final
 
 from collectrace.align.code import calls, names, origins
 from collectrace.align.code.conditions import (
-    choosing,
+    choosing_steps,
     condition_of,
-    is_alike,
-    is_comprehended,
+    is_bound_by_comprehension,
+    is_same_on_all_ranks,
 )
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
-from collectrace.align.code.places import Agreements, Place, Site, Source, whatever_order
+from collectrace.align.code.places import Agreements, Place, Site, Source, ignore_order
 from collectrace.align.code.program import Program
 from collectrace.align.reading.rank_names import is_variable
 
@@ -85,12 +85,12 @@ class _Trace:
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
                 yield Source(place, Origin.ORDER)
-            case ast.Compare() if is_alike(tree):
+            case ast.Compare() if is_same_on_all_ranks(tree):
                 yield Source(place, Origin.AGREED)
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
-                yield from whatever_order(self._parts(tree, place, depth))
+                yield from ignore_order(self._parts(tree, place, depth))
             case _ if _picks(tree):
-                yield from picked(self._parts(tree, place, depth))
+                yield from as_data(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
 
@@ -116,7 +116,7 @@ class _Trace:
         row = origins.row_of(self._resolved(name, place.function))
         if row is not None:
             yield Source(place, row.origin)
-        elif name in origins.TRANSPARENT or is_comprehended(name, place):
+        elif name in origins.TRANSPARENT or is_bound_by_comprehension(name, place):
             yield Source(place, Origin.AGREED)
         else:
             yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
@@ -191,7 +191,7 @@ class _Trace:
         if place.node is None or len(bound) > _MOST_BINDINGS:
             yield Source(place, Origin.UNKNOWN)
             return
-        chosen = choosing(definitions.graph, [one.node for one in bound], place.node)
+        chosen = choosing_steps(definitions.graph, [one.node for one in bound], place.node)
         if chosen is None:
             yield Source(place, Origin.UNKNOWN)
         for node, by_exception in chosen or ():
@@ -202,7 +202,7 @@ class _Trace:
             else:
                 found = list(self.follow(condition, at, depth + 1))
                 if not _is_flag(*(one.value for one in bound)):
-                    found = list(picked(found))
+                    found = list(as_data(found))
                 yield from (Source(at, one.origin) for one in found)
 
     def _parameter(self, name: str, place: Place, depth: int) -> Iterator[Source]:
@@ -342,15 +342,15 @@ class _Trace:
             for operand in operands:
                 if not self._is_imported(operand, place):
                     found = self.follow(operand, place, depth)
-                    found = found if name in _OF_NUMBERS else picked(found)
-                    yield from whatever_order(found) if name in _ORDERLESS else found
+                    found = found if name in _OF_NUMBERS else as_data(found)
+                    yield from ignore_order(found) if name in _ORDERLESS else found
             return
         yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
         if not isinstance(tree.func, ast.Name | ast.Attribute):
             operands.append(tree.func)
         for operand in operands:
             if not self._is_imported(operand, place):
-                found = processed(self.follow(operand, place, depth + 1))
+                found = of_processed(self.follow(operand, place, depth + 1))
                 yield from (one for one in found if one.origin is not Origin.AGREED)
 
     def _by_row(
@@ -359,9 +359,9 @@ class _Trace:
         if row.rule is Rule.ALONE:
             yield Source(place, row.origin)
             return
-        found = list(picked(o for operand in operands for o in self.follow(operand, place, depth)))
+        found = list(as_data(o for operand in operands for o in self.follow(operand, place, depth)))
         if row.origin is Origin.LENGTH:
-            found = list(whatever_order(found))
+            found = list(ignore_order(found))
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
             yield Source(place, row.origin)
         yield from found
@@ -389,7 +389,7 @@ class _Trace:
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
             found = self.follow(operand, place, depth)
-            yield from found if is_asked else picked(found)
+            yield from found if is_asked else as_data(found)
 
     def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what decides how many items an object of a known class yields."""
@@ -424,7 +424,7 @@ class _Trace:
         return f"{found}{dot}{rest}"
 
 
-def picked(found: Iterable[Source]) -> Iterator[Source]:
+def as_data(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of a value that others select or compute, such as ``batches[rank]``.
 
     Such a value is the rank's data, and no longer a test of the rank.
@@ -433,12 +433,12 @@ def picked(found: Iterable[Source]) -> Iterator[Source]:
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
 
 
-def processed(found: Iterable[Source]) -> Iterator[Source]:
+def of_processed(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of an unknown function's result, by its arguments.
 
     If a model takes a batch of random numbers, its result is data and not random.
     """
-    for one in picked(found):
+    for one in as_data(found):
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANDOM else one
 
 

@@ -13,7 +13,7 @@ from collectrace.dumps import MAIN
 from collectrace.records import ENDED
 
 
-def ending(standing: Standing) -> Finished | Raised | Stack | None:
+def find_ending(standing: Standing) -> Finished | Raised | Stack | None:
     """Return how a rank ended, or its last known stack; None if neither is known.
 
     An exception that only reports the failure of other ranks is ignored.
@@ -29,9 +29,9 @@ def ending(standing: Standing) -> Finished | Raised | Stack | None:
         read = {one.reason: values for one, values in log.values.items() if one.thread == MAIN}
         values = read.get(ENDED)
         if values is not None and values.functions and not values.functions_left_out:
-            return Raised(frames.of_values(values.functions))
+            return Raised(frames.parse_values(values.functions))
         sites = [leaving.site or "", *leaving.through]
-        return Raised(frames.of_sites(sites)) if leaving.site else None
+        return Raised(frames.parse_sites(sites)) if leaving.site else None
     return _last_seen(standing)
 
 
@@ -39,4 +39,4 @@ def _last_seen(standing: Standing) -> Stack | None:
     """Return the last known stack of a rank that neither finished nor raised."""
     seen = last_seen(standing.log)
     own = dumps.own(detail.at_work(seen.stacks)) if seen is not None else ()
-    return frames.of_stack(reversed(own)) or None
+    return frames.parse_stack(reversed(own)) or None

@@ -15,13 +15,13 @@ _LONGEST: Final = 64
 """Preceding calls that are compared at two positions."""
 
 
-def alike(made: Sequence[Entry], at: int) -> Iterator[int]:
+def earlier_same_calls(made: Sequence[Entry], at: int) -> Iterator[int]:
     """Return the earlier positions of the same call as the one at ``at``, latest first."""
     first = max(0, at - 2 * _MOST)
     return (n for n in range(at - 1, first - 1, -1) if made[n].place == made[at].place)
 
 
-def departure(
+def find_departure(
     made: Sequence[Entry], first: int, key: StreamKey | ChannelKey | None
 ) -> tuple[int, Entry] | None:
     """Return the call after which a rank did something unusual, and its usual next call.
@@ -39,7 +39,7 @@ def departure(
     found: dict[tuple[bool, bool], tuple[int, Entry]] = {}
     for at in range(first, min(len(made) - 1, first + _MOST)):
         following = made[at + 1]
-        before = list(alike(made, at))
+        before = list(earlier_same_calls(made, at))
         likely = made[_closest(made, at, before) + 1] if before else following
         if likely.place == following.place:
             continue

@@ -45,7 +45,7 @@ class Held:
         if None not in self.outcomes:
             return "equal" if self.outcomes[0] == self.outcomes[1] else "confirmed"
         one, two = self.values
-        compared = [_compared(one[name], two[name]) for name in one if name in two]
+        compared = [_are_equal(one[name], two[name]) for name in one if name in two]
         if False in compared:
             return "confirmed"
         is_whole = one.keys() == two.keys() and not self.later and self.is_of_names
@@ -70,7 +70,7 @@ class Levels:
         found = sorted(log.values.values(), key=lambda one: -one.t)
         for record in found:
             at = [Frame.parse(one.frame) for one in record.functions]
-            if at and _are_alike(at, side.stack):
+            if at and _are_same_lines(at, side.stack):
                 return cls(record.functions)
         return cls()
 
@@ -103,7 +103,7 @@ def is_one_iteration(levels: Sequence[Levels], function: Function, loop: ast.AST
     return type(values[0]) in (int, str) and all(one == values[0] for one in values)
 
 
-def held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
+def values_held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
     """Return what the names of a decision held on both sides; ``rank`` is one of them."""
     at = Frame(decision.site.path, decision.site.line, decision.function)
     function = program.files.function(rank, at)
@@ -135,7 +135,7 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     return replace(known, outcomes=(lasting.outcome(one), lasting.outcome(two)))
 
 
-def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
+def _are_same_lines(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
     """Whether two stacks are at the same lines, as far as both are known."""
     both = list(zip(at, stack, strict=False))
     return bool(both) and all(
@@ -153,7 +153,7 @@ def _settled(value: Plain) -> tuple[Plain] | None:
     return (rest,) if len(rest) > 1 else None
 
 
-def _compared(one: Plain, two: Plain) -> bool | None:
+def _are_equal(one: Plain, two: Plain) -> bool | None:
     """Whether two values are equal; None if the records do not show it."""
     if not isinstance(one, dict) or not isinstance(two, dict):
         return bool(one == two)

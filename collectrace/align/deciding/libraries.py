@@ -16,19 +16,19 @@ from collectrace.align.reading import chains
 from collectrace.align.reading.source_files import SourceFiles
 
 
-def added(files: SourceFiles, one: Side, two: Side) -> tuple[Side, Side]:
+def add_library_frames(files: SourceFiles, one: Side, two: Side) -> tuple[Side, Side]:
     """Return two sides with library frames, or both unchanged.
 
     If the same user frames were reached from several library lines, the right ones are unknown:
     then no stack gets library frames.
     """
     try:
-        return _whole(files, one), _whole(files, two)
+        return _with_libraries(files, one), _with_libraries(files, two)
     except LookupError:
         return one, two
 
 
-def owners(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
+def library_names(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
     """Return the library names by path, for all library files on the stacks of these ranks."""
     lines = {
         line
@@ -38,10 +38,10 @@ def owners(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
         for line in variant
     }
     paths = {chains.file(line.partition(" ")[2]) for line in lines}
-    return {path: name_of(path) for path in paths}
+    return {path: package_name(path) for path in paths}
 
 
-def name_of(path: str) -> str:
+def package_name(path: str) -> str:
     """Return the name of the package that contains a library file."""
     _, installed, inner = path.rpartition("-packages/")
     if installed:
@@ -49,7 +49,7 @@ def name_of(path: str) -> str:
     return PurePosixPath(path).parent.name or path
 
 
-def _whole(files: SourceFiles, side: Side) -> Side:
+def _with_libraries(files: SourceFiles, side: Side) -> Side:
     """Return a side with library frames in its stacks.
 
     Raises:
@@ -67,7 +67,7 @@ def _whole(files: SourceFiles, side: Side) -> Side:
         held = [
             line for line in lines if files.is_held(side.rank, chains.file(line.partition(" ")[2]))
         ]
-        return frames.with_libraries(stack, held)
+        return frames.insert_libraries(stack, held)
 
     last = whole(side.last)
     match side.next:

@@ -16,7 +16,7 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
-from collectrace.align.deciding.held import Levels, held, is_one_iteration
+from collectrace.align.deciding.held import Levels, is_one_iteration, values_held
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -37,7 +37,7 @@ class Decided(NamedTuple):
     pair: Pair | None = None
 
 
-def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
+def find_decisions(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
     """Return for each candidate the statements that can have led to it.
 
     Consequences and candidates of severity "info" have none.
@@ -56,13 +56,13 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
 def _decided(case: Case, candidate: Candidate) -> Decided:
     """Return the statements that can have led to one candidate."""
     program = case.program
-    found = best(case, candidate, program)
+    found = best_pair(case, candidate, program)
     if found is None:
         return Decided()
     pair, answer = found
     levels = _levels(case, pair)
-    told = (_told(program, pair, one, levels) for one in answer.decisions)
-    owners = libraries.owners(case.evidence.source_files, pair.ranks)
+    told = (_to_finding(program, pair, one, levels) for one in answer.decisions)
+    owners = libraries.library_names(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
 
@@ -78,7 +78,7 @@ def _levels(case: Case, pair: Pair) -> list[Levels]:
 _Found = tuple[Pair, Answer]
 
 
-def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
+def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     """Return the most informative pair of sides and its answer; None if no pair has decisions.
 
     Pairs with a suspect come first. If two ranks run different code by design, a condition on the
@@ -91,7 +91,7 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         is_shared = partial(is_one_iteration, _levels(case, pair))
         own = pair.one, pair.two
-        whole = libraries.added(case.evidence.source_files, *own)
+        whole = libraries.add_library_frames(case.evidence.source_files, *own)
         # A library may be too large to follow. Then the user's frames alone may still suffice.
         for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
@@ -140,11 +140,11 @@ def _sites(one: _Found) -> set[Site]:
     return {decision.site for decision in one[1].decisions}
 
 
-def _told(
+def _to_finding(
     program: Program, pair: Pair, decision: decisions.Decision, levels: Sequence[Levels]
 ) -> Decision:
     """Return a decision in the form of findings, with the values of the ranks."""
-    known = held(program, decision, pair.one.rank, levels)
+    known = values_held(program, decision, pair.one.rank, levels)
     is_told = known.strength == "confirmed" or decision.strength is Strength.POSSIBLE
     strength = (known.strength if is_told else None) or decision.strength.value
     return Decision(

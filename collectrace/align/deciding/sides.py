@@ -15,8 +15,8 @@ from collectrace import findings
 from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames, timeline
-from collectrace.align.deciding.endings import ending
-from collectrace.align.deciding.habits import alike, departure
+from collectrace.align.deciding.endings import find_ending
+from collectrace.align.deciding.habits import earlier_same_calls, find_departure
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
@@ -66,7 +66,7 @@ class Next(NamedTuple):
 
 def _at(entry: Entry) -> Next | None:
     """Return a call as the next action; None if its stack is not known."""
-    stack = frames.of_stack(entry.stack)
+    stack = frames.parse_stack(entry.stack)
     return Next(stack, entry.place[0], entry.t) if stack else None
 
 
@@ -80,7 +80,7 @@ class End(NamedTuple):
     call: Call | Group | None
 
 
-def _is_beside(end: End) -> bool:
+def _is_of_other_thread(end: End) -> bool:
     """Whether a thread other than the main one made the call."""
     return isinstance(end.call, Call) and end.call.thread is not None
 
@@ -92,24 +92,24 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     if not isinstance(source, ChannelIssue | tuple):
         own = sorted(ends or (), key=lambda one: one.rank not in candidate.suspects)
         is_blamed = len(own) == 2 and own[0].rank in candidate.suspects
-        if is_blamed and found.are_apart_as_usual(*own):
-            yield from found.unusual(own[0])
+        if is_blamed and found.usually_differ(*own):
+            yield from found.unusual_call(own[0])
         yield from found.across(ends)
         for end in own:
             if end.call is None:
-                yield from found.lacking(end.rank, candidate.stream)
+                yield from found.missing_call(end.rank, candidate.stream)
             else:
-                yield from found.unusual(end)
-        yield from found.first_apart(ends, candidate.stream)
+                yield from found.unusual_call(end)
+        yield from found.first_different_line(ends, candidate.stream)
         return
     for row in candidate.verdict.evidence if candidate.verdict is not None else ():
         if isinstance(row.shown_by, Entry):
             yield from found.after(row.ranks[0], row.shown_by)
     for rank, key in _awaited(candidate):
-        yield from found.lacking(rank, key)
+        yield from found.missing_call(rank, key)
     for side in candidate.sides if isinstance(source, ChannelIssue) else ():
         if side.call is not None:
-            yield from found.unusual(End(side.ranks[0], side.call))
+            yield from found.unusual_call(End(side.ranks[0], side.call))
     yield from found.across(ends)
 
 
@@ -161,7 +161,7 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     if len(sides) < 2:
         return None
     rank = sides[0].ranks[0]
-    return End(rank, sides[0].call), _Sides(case).most_alike(rank, sides[-1])
+    return End(rank, sides[0].call), _Sides(case).most_similar_rank(rank, sides[-1])
 
 
 class _Sides:
@@ -176,7 +176,7 @@ class _Sides:
         if ends is None:
             return
         # A rank that lacks the call would have made it in the same kind of thread.
-        calls = [self._before(end, beside=any(map(_is_beside, ends))) for end in ends]
+        calls = [self._before(end, beside=any(map(_is_of_other_thread, ends))) for end in ends]
         at = _last_common(*calls)
         following = [
             self._made(end.rank, end.call)
@@ -191,7 +191,9 @@ class _Sides:
         )
         yield from _pair((ends[0].rank, ends[1].rank), calls, at, following, is_direct=direct)
 
-    def first_apart(self, ends: tuple[End, End] | None, stream: StreamKey | None) -> Iterator[Pair]:
+    def first_different_line(
+        self, ends: tuple[End, End] | None, stream: StreamKey | None
+    ) -> Iterator[Pair]:
         """Return the sides at the first call of a stream that two ranks made elsewhere."""
         if ends is None:
             return
@@ -207,29 +209,29 @@ class _Sides:
                     yield from _pair(ranks, calls, at, following, is_direct=direct)
                 return
 
-    def lacking(self, rank: int, key: Key | None) -> Iterator[Pair]:
+    def missing_call(self, rank: int, key: Key | None) -> Iterator[Pair]:
         """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
         made = self._before(End(rank, None))
         last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
         if last >= 0:
-            at, usual = departure(made, last, key) or (len(made) - 1, made[last])
+            at, usual = find_departure(made, last, key) or (len(made) - 1, made[last])
             following = [self._next(rank, made, at), _at(usual)]
             yield from _pair((rank, rank), (made, made), (at, at), following)
         for peer in self._peers(rank, made):
-            yield from self._elsewhere(rank, made, peer)
+            yield from self._at_new_place(rank, made, peer)
 
-    def unusual(self, end: End) -> Iterator[Pair]:
+    def unusual_call(self, end: End) -> Iterator[Pair]:
         """Return the sides of a rank whose next call differs from its usual one at that place."""
         made = self._before(end)
         if end.call is None or not made:
             return
         here = self._made(end.rank, end.call)
         last = len(made) - 1
-        after = (_at(made[n + 1]) for n in alike(made, last))
+        after = (_at(made[n + 1]) for n in earlier_same_calls(made, last))
         usual = next((one for one in after if one != here), None)
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
 
-    def are_apart_as_usual(self, end: End, other: End) -> bool:
+    def usually_differ(self, end: End, other: End) -> bool:
         """Whether two ranks usually make the call that one lacks from different lines.
 
         Then the condition behind these lines held in earlier iterations too, and explains nothing.
@@ -241,7 +243,7 @@ class _Sides:
         rows: dict[tuple[Key, int], Entry] = {
             (one.key, one.seq): one for one in theirs if isinstance(one.key, StreamKey)
         }
-        usual = next((made[n + 1] for n in alike(made, len(made) - 1)), None)
+        usual = next((made[n + 1] for n in earlier_same_calls(made, len(made) - 1)), None)
         met = rows.get((usual.key, usual.seq)) if usual is not None else None
         return usual is not None and met is not None and met.stack == here != usual.stack
 
@@ -249,14 +251,14 @@ class _Sides:
         """Return the sides of a rank that deviated after ``entry`` from what it did before."""
         made = self._before(End(rank, None))
         at = next((n for n, one in enumerate(made[:-1]) if one == entry), -1)
-        nexts = (_at(made[n + 1]) for n in alike(made, at)) if at >= 0 else ()
+        nexts = (_at(made[n + 1]) for n in earlier_same_calls(made, at)) if at >= 0 else ()
         here = _at(made[at + 1]) if at >= 0 else None
         usual = next(
             (one for one in nexts if here is None or (one and one.where != here.where)), None
         )
         yield from _pair((rank, rank), (made, made), (at, at), [here, usual])
 
-    def most_alike(self, rank: int, side: findings.Side) -> End:
+    def most_similar_rank(self, rank: int, side: findings.Side) -> End:
         """Return the rank of a side that shares most lines with ``rank``, and its call.
 
         The ranks of a side may make the call from different lines, as the root of a collective
@@ -288,7 +290,7 @@ class _Sides:
         }
         return sorted((r for r in alike if alike[r]), key=lambda r: -alike[r])[:_MOST_PEERS]
 
-    def _elsewhere(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
+    def _at_new_place(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
         """Return the sides of a rank and of a peer that called from a place new to the rank."""
         theirs = self._before(End(peer, None))
         mine = {one.place for one in made}
@@ -304,7 +306,7 @@ class _Sides:
             at = next(common, None)
             if at is None:
                 return
-            at = _advanced(made, theirs, *at)
+            at = _last_same_place(made, theirs, *at)
             if at[1] < n:
                 following = [self._next(rank, made, at[0]), self._next(peer, theirs, at[1])]
                 yield from _pair((rank, peer), (made, theirs), at, following)
@@ -316,17 +318,17 @@ class _Sides:
         ``beside``: use threads other than the main one if the rank made no such call.
         """
         log = self._case.log(end.rank)
-        beside = beside if end.call is None else _is_beside(end)
+        beside = beside if end.call is None else _is_of_other_thread(end)
         key = end.rank, end.call.t if end.call is not None else None, beside
         if key not in self._known and log is not None:
-            made = timeline.before(log, key[1])
+            made = timeline.calls_before(log, key[1])
             self._known[key] = [one for one in made if one.beside == beside]
         return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Next | None:
         """Return a call as the next action, with only its line if it has no stack."""
-        stack = frames.of_stack(self._case.stack(rank, call))
-        stack = stack or frames.of_sites([call.site or ""])
+        stack = frames.parse_stack(self._case.stack(rank, call))
+        stack = stack or frames.parse_sites([call.site or ""])
         op = call.op if isinstance(call, Call) else ""
         return Next(stack, op, call.t) if stack else None
 
@@ -335,7 +337,7 @@ class _Sides:
         if last + 1 < len(made):
             return _at(made[last + 1])
         standing = self._case.standings.get(rank)
-        found = ending(standing) if standing is not None else None
+        found = find_ending(standing) if standing is not None else None
         return Next(found) if found is not None else None
 
 
@@ -349,11 +351,11 @@ def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
     for n in range(len(one) - 1, -1, -1):
         there = places.get((one[n].key, one[n].seq))
         if isinstance(one[n].key, StreamKey) and there is not None:
-            return _advanced(one, two, n, there)
-    return _advanced(one, two, -1, -1)
+            return _last_same_place(one, two, n, there)
+    return _last_same_place(one, two, -1, -1)
 
 
-def _advanced(
+def _last_same_place(
     one: Sequence[Entry], two: Sequence[Entry], first: int, second: int
 ) -> tuple[int, int]:
     """Advance both positions past the following calls that both made from the same places."""
@@ -380,7 +382,8 @@ def _pair(
     if one is None or two is None:
         return
     last = [
-        frames.of_stack(made[n].stack) if n >= 0 else () for made, n in zip(calls, at, strict=True)
+        frames.parse_stack(made[n].stack) if n >= 0 else ()
+        for made, n in zip(calls, at, strict=True)
     ]
     before = calls[0][: at[0] + 1], calls[1][: at[1] + 1]
     first, second = (

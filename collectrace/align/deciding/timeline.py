@@ -31,7 +31,7 @@ class Entry(NamedTuple):
         return self.place[1]
 
 
-def before(log: RankLog, t: int | None = None) -> list[Entry]:
+def calls_before(log: RankLog, t: int | None = None) -> list[Entry]:
     """Return the calls that a rank issued before ``t``, as far as they were read.
 
     ``t``: ns of the rank's clock; None: return all calls.

@@ -13,7 +13,7 @@ from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations, stacks
-from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, who
+from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, name_ranks
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -73,7 +73,7 @@ class _Part:
         return len(own) > 1 or any(one.notes or one.what == "decision" for one in own)
 
 
-def added(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
+def add_excerpts(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
     """Return the findings; those that are not consequences get excerpts and stacks."""
     chosen = [n for n, f in enumerate(findings) if f.caused_by is None and f.severity != "info"]
     made = list(findings)
@@ -92,7 +92,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
         _note_callers(part)
         _add_loops(case, program, part, found)
     shown = _shown(parts)
-    owners = libraries.owners(case.evidence.source_files, {mark.ranks[0] for mark in found})
+    owners = libraries.library_names(case.evidence.source_files, {mark.ranks[0] for mark in found})
     made: list[Excerpt] = []
     for scope in sorted((one for one in parts if one in shown), key=lambda one: parts[one].depth):
         part = parts[scope]
@@ -101,7 +101,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
                 line=number,
                 text=_text(finding, part, number),
                 what=one.what,
-                notes=_told(case, one),
+                notes=_note_texts(case, one),
             )
             for number, one in sorted(part.lines.items())
         )
@@ -150,13 +150,15 @@ def _note_callers(part: _Part) -> None:
             one.notes[f"{WHO}: in this call"] = one.callers, 0.0
 
 
-def _told(case: Case, line: _Line) -> tuple[str, ...]:
+def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:
     """Return the notes of a line as text, with the ranks and times."""
     told = []
     for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
         lasted = f" ({words.seconds(held * 1e9)})" if held else ""
-        ending = "s" if len(ranks) == 1 or who(case, ranks) == EVERY else ""
-        told.append(note.replace(WHO, who(case, ranks)).replace(S, ending).replace(HELD, lasted))
+        ending = "s" if len(ranks) == 1 or name_ranks(case, ranks) == EVERY else ""
+        told.append(
+            note.replace(WHO, name_ranks(case, ranks)).replace(S, ending).replace(HELD, lasted)
+        )
     return tuple(told)
 
 
@@ -226,7 +228,7 @@ def _callers(
         first = scopes.index(scope) + 1
         hidden: list[str] = []
         for n in range(first, len(scopes) + 1):
-            hidden += _between(lines, n) if n < len(own) else []
+            hidden += _library_frames(lines, n) if n < len(own) else []
             if n == len(scopes) or scopes[n] in shown:
                 break
             hidden.append(own[n])
@@ -234,7 +236,7 @@ def _callers(
     return ()
 
 
-def _between(lines: Sequence[str], inside: int) -> list[str]:
+def _library_frames(lines: Sequence[str], inside: int) -> list[str]:
     """Return the first and the last library frame between two user frames of a stack.
 
     ``lines``: library frames as a stack record has them. ``inside``: user frames below them.

@@ -8,7 +8,7 @@ from typing import Final
 
 from collectrace.align.code import names
 from collectrace.align.code.files import Frame, Function
-from collectrace.align.excerpts.marks import Mark, who
+from collectrace.align.excerpts.marks import Mark, name_ranks
 from collectrace.align.judging.case import Case
 
 _MOST: Final = 2
@@ -36,7 +36,7 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
     told = []
     for value, ranks in sorted(by_value.items()):
         number, held = _number(loop, value), f"`{name}` = {value}"
-        on = who(case, ranks)
+        on = name_ranks(case, ranks)
         told.append(f"{held} on {on}" if number is None else f"iteration {number} on {on} ({held})")
     return " · ".join(told) if len(told) <= _MOST else ""
 

@@ -12,7 +12,7 @@ from collectrace.align.code.between import Finished, Raised
 from collectrace.align.code.files import Frame
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
-from collectrace.align.deciding.endings import ending
+from collectrace.align.deciding.endings import find_ending
 from collectrace.align.judging import patience
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks import detail
@@ -122,7 +122,7 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
     now = [
         mark
         for rank in sorted(ranks & case.standings.keys())[:_MOST_RANKS]
-        for mark in _now(case, case.standings[rank])
+        for mark in _current_places(case, case.standings[rank])
         # The note of a call already says what its ranks do there.
         if rank not in came or (mark.what == "place" and mark.site not in known)
     ]
@@ -144,7 +144,7 @@ def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
         # The short name is ambiguous if two files have it.
         [path] = paths[file] if len(paths.get(file, ())) == 1 else [""]
         if path and (path, line) not in shown:
-            yield Mark(frames.of_sites([f"{path}:{line}"]), "decision", "", found[0].ranks[:1])
+            yield Mark(frames.parse_sites([f"{path}:{line}"]), "decision", "", found[0].ranks[:1])
 
 
 def _merged(found: Iterable[Mark]) -> list[Mark]:
@@ -163,7 +163,7 @@ def _merged(found: Iterable[Mark]) -> list[Mark]:
 
 def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
     """Return the outcomes of the deciding statements, as far as they are known."""
-    telling = _telling(finding)
+    telling = _shown_decisions(finding)
     for one in telling:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
@@ -182,10 +182,10 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             ranks = tuple(side.rank for side in one.sides)
             is_here = chains.split(one.comes_from.site)[0] == path
             note = f"{f'line {line}' if is_here else words.site(one.site)} depends on this"
-            yield Mark(frames.of_sites([one.comes_from.site]), "decision", note, ranks)
+            yield Mark(frames.parse_sites([one.comes_from.site]), "decision", note, ranks)
 
 
-def _telling(finding: Finding) -> Sequence[Decision]:
+def _shown_decisions(finding: Finding) -> Sequence[Decision]:
     """Return the decisions to show: the certain ones, else those that the reasons name.
 
     If there are neither: those with a known branch, then branches with unknown outcomes.
@@ -246,8 +246,8 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
     call = side.call
     if call is None:
         if side.site is not None and side.state != "blocked":
-            note = f"{WHO}: {_asked_for(case, finding, side)}"
-            yield Mark(frames.of_sites([side.site]), "call", note, side.ranks)
+            note = f"{WHO}: {_creation(case, finding, side)}"
+            yield Mark(frames.parse_sites([side.site]), "call", note, side.ranks)
         return
     for rank in side.ranks:
         own = case.call(rank, StreamKey(call.group, call.device), call.seq)
@@ -261,8 +261,8 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         held = seconds_in(standing, waits.since if waits is not None else None)
         does = f" waited{HELD}" if held >= _WORTH_TELLING else ""
         if waits is not None and standing.state == "blocked":
-            does = _waits(waits)
-        yield Mark(stack, "call", f"{WHO}{does}: {described(case, call)}", (rank,), held)
+            does = _wait_note(waits)
+        yield Mark(stack, "call", f"{WHO}{does}: {describe_call(case, call)}", (rank,), held)
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:
@@ -273,13 +273,13 @@ def _skipped(finding: Finding) -> Iterator[Mark]:
         yield Mark(stack, "call", f"{WHO} skipped this", side.ranks)
 
 
-def _waits(waiting: Waiting) -> str:
+def _wait_note(waiting: Waiting) -> str:
     """Return `` waits here (41 s)``, and whether the device started the call, if known."""
     started = {None: "", True: ", started on the device", False: ", not started on the device"}
     return f" wait{S} here{HELD}{started[waiting.started]}"
 
 
-def _asked_for(case: Case, finding: Finding, side: Side) -> str:
+def _creation(case: Case, finding: Finding, side: Side) -> str:
     """Return ``new_group([0, 1])`` for the group that ranks created at a line."""
     groups = (
         f"new_group([{_members(group.ranks)}])"
@@ -296,7 +296,7 @@ def _members(ranks: Sequence[int]) -> str:
     return ", ".join(map(str, ranks)) if len(ranks) <= _MOST_MEMBERS else words.ranges(ranks)
 
 
-def described(case: Case, call: Call) -> str:
+def describe_call(case: Case, call: Call) -> str:
     """Return ``call 7, all_reduce float32[1] SUM``, ``call 16, DDP backward(), float32[10]``."""
     told = words.whole(call)
     if roles.of(call.role).shadows:
@@ -317,19 +317,19 @@ def _is_of(waiting: Waiting, call: Call) -> bool:
 # -- where ranks are now ---------------------------------------------------------------------
 
 
-def _now(case: Case, standing: Standing) -> Iterator[Mark]:
+def _current_places(case: Case, standing: Standing) -> Iterator[Mark]:
     """Return where a rank is or ended, if that is a line of the program."""
     rank, state = (standing.rank,), standing.state
     if state == "blocked":
         for waiting in standing.waiting[:2]:
             call = _awaited(case, waiting)
             stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
-            told = described(case, call) if isinstance(call, Call) else waiting.op
-            note = f"{WHO}{_waits(waiting)}: {told}"
+            told = describe_call(case, call) if isinstance(call, Call) else waiting.op
+            note = f"{WHO}{_wait_note(waiting)}: {told}"
             if stack:
                 yield Mark(stack, "place", note, rank, seconds_in(standing, waiting.since))
         return
-    last = ending(standing) if state in ("raised", "busy", "died", "silent") else None
+    last = find_ending(standing) if state in ("raised", "busy", "died", "silent") else None
     call = standing.last_call
     if isinstance(last, Raised):
         error = failure(standing.exit) if standing.exit is not None else None
@@ -345,7 +345,7 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
     elif state in ("died", "silent") and call is not None:
         stack = _stack(case.stack(standing.rank, call), call.site)
         if stack:
-            note = f"{WHO}: the last call before the log ends, {described(case, call)}"
+            note = f"{WHO}: the last call before the log ends, {describe_call(case, call)}"
             yield Mark(stack, "place", note, rank)
 
 
@@ -359,7 +359,7 @@ def _awaited(case: Case, waiting: Waiting) -> Call | Group | None:
 
 def _stack(recorded: Sequence[str], site: str | None) -> Stack:
     """Return the frames of a record, or its single line if it has no stack."""
-    return frames.of_stack(recorded) or frames.of_sites([site or ""])
+    return frames.parse_stack(recorded) or frames.parse_sites([site or ""])
 
 
 def seconds_in(standing: Standing, since: int | None) -> float:
@@ -369,7 +369,7 @@ def seconds_in(standing: Standing, since: int | None) -> float:
     return max(0, standing.end - since) / 1e9 if since is not None else 0.0
 
 
-def who(case: Case, ranks: Iterable[int]) -> str:
+def name_ranks(case: Case, ranks: Iterable[int]) -> str:
     """Return ``ranks 0,2``, ``every rank``."""
     chosen = set(ranks)
     is_all = len(chosen) == case.evidence.world_size > 1

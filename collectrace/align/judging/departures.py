@@ -116,7 +116,7 @@ def _of_rank(
     call = case.call(rank, stream, seq)
     if call is None and case.standings[rank].state != "finished":
         return None
-    made = timeline.before(log, call.t if call is not None else None)
+    made = timeline.calls_before(log, call.t if call is not None else None)
     made = [one for one in made if not one.beside]
     here = _place(log, stream, seq) if call is not None else _END
     ids: dict[object, int] = {}

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from collectrace.align.code.conditions import counts
+from collectrace.align.code.conditions import holds_at_intervals
 from collectrace.align.code.controls import Condition
 from collectrace.align.code.decide import decide
 from collectrace.align.code.decisions import Decision
@@ -116,7 +116,7 @@ def _counts(case: Case, condition: Condition) -> bool:
     names = [one.id for test in tests for one in ast.walk(test) if isinstance(one, ast.Name)]
     given = [one for name in names for one in (definitions.all(name) if definitions else ())]
     tests += [one.value for one in given if one.how is How.VALUE and one.value is not None]
-    return any(map(counts, tests))
+    return any(map(holds_at_intervals, tests))
 
 
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:

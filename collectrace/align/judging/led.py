@@ -52,7 +52,7 @@ def led(
 
 def _frames(at: At) -> Stack:
     """Return the frames of a call, or only its line if no stack is known."""
-    return frames.of_stack(at.stack) or frames.of_sites(at.stack[:1])
+    return frames.parse_stack(at.stack) or frames.parse_sites(at.stack[:1])
 
 
 def of_departure(case: Case, left: LeftRound) -> Answer:

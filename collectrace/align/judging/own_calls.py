@@ -65,7 +65,7 @@ def calls_of(case: Case, rank: int) -> Sequence[Entry]:
     Also empty if several threads made them, as their order is arbitrary.
     """
     log = case.log(rank)
-    made = timeline.before(log) if log is not None and programs.is_whole(log) else []
+    made = timeline.calls_before(log) if log is not None and programs.is_whole(log) else []
     return () if any(one.beside for one in made) else made
 
 

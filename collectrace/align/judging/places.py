@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from collectrace.align.code.controls import Condition, at_line, controls, leads
+from collectrace.align.code.controls import Condition, at_line, can_reach, controls
 from collectrace.align.code.files import Frame, Gap
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Level
@@ -210,4 +210,4 @@ def may_follow(case: Case, one: Place, two: Place) -> bool:
     outer = (level(case, one.ranks[0], frame) for frame in common)
     if any(node.loops for found in outer if found for node in found.graph.at(found.line)):
         return True
-    return leads(at.graph, at.line, to.line)
+    return can_reach(at.graph, at.line, to.line)

@@ -40,7 +40,7 @@ class Told:
 def first(run: Run, folder: Path) -> Told:
     case = case_of(run, folder)
     judged = judge(case)
-    pairs = zip(judged, named.decided(case, judged), strict=True)
+    pairs = zip(judged, named.find_decisions(case, judged), strict=True)
     candidate, decided = next(pair for pair in pairs if pair[0].severity == "error")
     situation = Situation(case, candidate, decided.decisions, decided.pair)
     found = choose.cause_of(situation)

@@ -19,7 +19,7 @@ from collectrace.findings import Decision
 from collectrace.records import Call
 
 
-class Step(NamedTuple):
+class NextCall(NamedTuple):
     """The next call of one side."""
 
     ranks: tuple[int, ...]
@@ -35,13 +35,13 @@ class Step(NamedTuple):
         return words.ranks(self.ranks)
 
 
-def steps(situation: Situation) -> tuple[Step, Step] | None:
+def next_calls(situation: Situation) -> tuple[NextCall, NextCall] | None:
     """Return the next call of both sides, the suspects' first.
 
     If the last common call is not known, return the calls of the finding itself.
     """
     pair, case, departure = situation.pair, situation.case, situation.departure
-    found: list[Step] = []
+    found: list[NextCall] = []
     if pair is None and departure is not None and departure.what is What.EXTRA:
         found = _extra(situation, departure)
     if pair is not None and not pair.is_of_one_rank:
@@ -53,33 +53,38 @@ def steps(situation: Situation) -> tuple[Step, Step] | None:
                 found = []
                 break
             stack = case.stack(rank, call) if call is not None else ()
-            found.append(Step(_ranks(situation, rank), rank, call, stack))
+            found.append(NextCall(_ranks(situation, rank), rank, call, stack))
     return _first_suspects(situation, found or at_finding(situation))
 
 
-def _extra(situation: Situation, departure: Departure) -> list[Step]:
+def _extra(situation: Situation, departure: Departure) -> list[NextCall]:
     """Return the extra calls of some ranks, and the call of the others in place of the first."""
     stream, seq = situation.candidate.stream, departure.seq
     if stream is None or departure.key != stream or seq is None or not departure.others:
         return []
     rank, case = departure.others[0], situation.case
     call = case.call(rank, stream, seq)
-    other = Step(departure.others, rank, call, case.stack(rank, call) if call else ())
-    return [Step(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack), other]
+    other = NextCall(departure.others, rank, call, case.stack(rank, call) if call else ())
+    return [
+        NextCall(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack),
+        other,
+    ]
 
 
-def at_finding(situation: Situation) -> list[Step]:
+def at_finding(situation: Situation) -> list[NextCall]:
     """Return what each side called at the finding itself, suspects first."""
     suspects = set(situation.suspects)
     found = [
-        Step(tuple(sorted(side.ranks)), side.ranks[0], side.call, side.stack or ())
+        NextCall(tuple(sorted(side.ranks)), side.ranks[0], side.call, side.stack or ())
         for side in situation.candidate.sides
         if side.ranks
     ]
     return sorted(found, key=lambda one: not set(one.ranks) & suspects)
 
 
-def _first_suspects(situation: Situation, found: Sequence[Step]) -> tuple[Step, Step] | None:
+def _first_suspects(
+    situation: Situation, found: Sequence[NextCall]
+) -> tuple[NextCall, NextCall] | None:
     if len(found) < 2:
         return None
     suspects = set(situation.suspects)
@@ -97,7 +102,7 @@ def meets_others(situation: Situation) -> tuple[str, ...]:
     stream, seq = situation.candidate.stream, situation.candidate.seq
     numbers = [
         step.call.seq
-        for step in steps(situation) or ()
+        for step in next_calls(situation) or ()
         if step.call is not None and stream == (step.call.group, step.call.device)
     ]
     if not numbers or seq is None or min(numbers) >= seq:
@@ -110,13 +115,13 @@ class Left:
     """A loop that one side has left while the other is still in it."""
 
     loop: Decision
-    gone: Step
-    inside: Step
+    gone: NextCall
+    inside: NextCall
 
 
 def left_loops(situation: Situation) -> list[Left]:
     """Return the loops among the decisions that one side has left and the other is in."""
-    both = steps(situation)
+    both = next_calls(situation)
     found: list[Left] = []
     for one in deciders.ranked(situation):
         if both is None or deciders.form(one) != "loop" or one.library is not None:
@@ -124,12 +129,12 @@ def left_loops(situation: Situation) -> list[Left]:
         inside = [is_inside(situation.case, one, step.stack) for step in both]
         if inside.count(True) == 1:
             within, gone = both if inside[0] else both[::-1]
-            if _came_to(situation, one, gone):
+            if _was_near(situation, one, gone):
                 found.append(Left(one, gone, within))
     return found
 
 
-def _came_to(situation: Situation, loop: Decision, gone: Step) -> bool:
+def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
     """Whether a side was in a loop before its next call, or is in the function around it."""
     file, pair = chains.split(loop.site)[0], situation.pair
     function = loop.function.rpartition(".")[2]

@@ -154,7 +154,7 @@ def headline(situation: Situation, show: Show) -> str:
             f"ranks disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
         )
     (ranks, what), *others = parts
-    did = phrases.did(call) if is_user(call) or len(ranks) == 1 else "were in"
+    did = phrases.verb_of(call) if is_user(call) or len(ranks) == 1 else "were in"
     rest = ", ".join(f"{words.ranks(those)} with {given}" for those, given in others)
     return phrases.fitting(
         f"{words.ranks(ranks)} {did} {name} with {what}, {rest}",

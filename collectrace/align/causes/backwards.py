@@ -6,14 +6,14 @@ import ast
 from collections.abc import Sequence
 
 from collectrace.align.causes import phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.records import Call
 
 
-def went_past(situation: Situation, maker: Step, gone: Step) -> bool:
+def has_skipped_backward(situation: Situation, maker: NextCall, gone: NextCall) -> bool:
     """Whether a side ran the ``backward()`` that the other is in, and went on without its calls.
 
     The source must show that only that statement can have decided between their next calls.
@@ -57,7 +57,7 @@ def runs_backward(case: Case, frame: str) -> bool:
     return False
 
 
-def of_forward(case: Case, stack: Sequence[str]) -> int:
+def rerunning_depth(case: Case, stack: Sequence[str]) -> int:
     """Return the depth of the ``backward()`` frame that reran the call's forward; 0 if none did."""
     outer = enumerate(stack[1:], 1)
     at = next((n for n, frame in outer if runs_backward(case, frame)), 0)
@@ -71,7 +71,7 @@ def is_alone(case: Case, frame: str) -> bool:
     return text.endswith(".backward()") and text.count("(") == 1
 
 
-def left_exchanges(situation: Situation, step: Step) -> int:
+def skipped_exchanges(situation: Situation, step: NextCall) -> int:
     """Return how many backwards of an all_to_all a rank skipped before its call; 0: none.
 
     The backward of an exchange sends back what its forward received, so its sizes are swapped.

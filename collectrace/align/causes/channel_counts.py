@@ -129,7 +129,7 @@ def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     lines = Counter(chains.site(one.where[0]) if one.where else one.site for one in seen)
     if len(lines) == 1 and len({one.where for one in seen}) > 1:
         # If one helper sends everything, the lines that call it are more informative.
-        depth = phrases.apart([one.where for one in seen])
+        depth = phrases.differing_depth([one.where for one in seen])
         lines = Counter(chains.site(one.where[min(depth, len(one.where) - 1)]) for one in seen)
     return lines
 

@@ -38,7 +38,7 @@ def _departed(situation: Situation, found: Departure) -> str:
     who, others = words.ranks(situation.suspects), words.ranks(situation.others)
     if not found.calls or not situation.others:
         return ""
-    if found.what is What.SKIPPED and _loop_did(situation, "iterates", "ended"):
+    if found.what is What.SKIPPED and _loop_differs(situation, "iterates", "ended"):
         own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
         if own is not None:
             return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
@@ -49,7 +49,7 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
         case What.EXTRA if _is_instead(situation):
             return ""
-        case What.EXTRA if _loop_did(situation, "ended", "iterates") or structure.has_left_loop(
+        case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
             situation
         ):
             return f"{who} left the loop and {_called(situation)}; {others} went on with it"
@@ -69,7 +69,7 @@ def _is_instead(situation: Situation) -> bool:
     return any(structure.around(situation, one).branches > 1 for one in situation.decisions[:1])
 
 
-def _loop_did(situation: Situation, suspects: Way, others: Way) -> bool:
+def _loop_differs(situation: Situation, suspects: Way, others: Way) -> bool:
     """Whether a loop had one outcome on the suspects, and another one on the other ranks."""
     return any(
         {side.did for side in one.sides if side.rank in situation.suspects} == {suspects}

@@ -7,7 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.causes import deciders, phrases, remedies
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
@@ -15,7 +15,7 @@ from collectrace.findings import Decision
 _TELLING: Final = ("condition", "loop", "handler")
 
 
-def telling(situation: Situation) -> list[Decision]:
+def statements(situation: Situation) -> list[Decision]:
     """Return the conditions, loops and handlers that can have decided, most informative first."""
     return [
         one
@@ -38,10 +38,12 @@ def _chooses_by_rank(decision: Decision) -> bool:
 
 def first(situation: Situation) -> Decision | None:
     """Return the condition, loop or handler that most probably decided; None: not known."""
-    return next(iter(telling(situation)), None)
+    return next(iter(statements(situation)), None)
 
 
-def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> bool:
+def lets_one_side(
+    situation: Situation, decision: Decision, mine: NextCall, other: NextCall
+) -> bool:
     """Whether a condition let only one side make its call: inside it, or behind its return."""
     if decision.library is not None:
         return False
@@ -54,7 +56,7 @@ def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> 
     return any(chains.site(frame) == decision.site for frame in mine.stack)
 
 
-def _within(node: ast.If, file: str, step: Step) -> str:
+def _within(node: ast.If, file: str, step: NextCall) -> str:
     """Return the line of a call inside a condition, as ``path:line``, or nothing."""
     lines = range(node.lineno + 1, (node.end_lineno or 0) + 1)
     sites = [chains.site(f) for f in step.stack if chains.file(f) == file]
@@ -65,7 +67,7 @@ def _returns(node: ast.If) -> bool:
     return isinstance(node.body[-1], ast.Return | ast.Raise)
 
 
-def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
+def moved(situation: Situation, mine: NextCall) -> tuple[str, ...]:
     """Return ``Move X out of `if ...`.``, with the line inside the condition that led to a call."""
     decision = first(situation)
     if decision is None or mine.call is None:

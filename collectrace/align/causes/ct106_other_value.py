@@ -31,7 +31,7 @@ from collectrace.findings import Decision
 
 def find(situation: Situation) -> Decision | None:
     """Return the line that decided, unless it is a library call that both sides are still in."""
-    stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
+    stacks = [[*map(chains.site, step.stack)] for step in apart.next_calls(situation) or ()]
     within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
     found = (one for one in deciders.ranked(situation)
              if deciders.form(one) != "value" or one.site not in within)  # fmt: skip

@@ -42,7 +42,7 @@ from collectrace import exceptions
 from collectrace import words as text
 from collectrace.align.causes import deciders, not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.waited_for import Said, Those
+from collectrace.align.causes.waited_for import Standings, StateWords
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, failure
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     states: tuple[State, ...]
     is_it: Callable[[Situation, Standing], bool]
-    say: Callable[[Situation, Those, str], Said]
+    say: Callable[[Situation, Standings, str], StateWords]
     """Writes the words. Its last argument names the ranks."""
     with_messages: bool = False
     """Whether it also explains a message without its other end."""
@@ -65,13 +65,13 @@ class Absent(NamedTuple):
     """Ranks, and the state that they are in."""
 
     row: Row
-    those: Those
+    those: Standings
 
 
 def find(situation: Situation) -> Absent | None:
     """Return the awaited ranks in the first matching state of the table."""
     for row in _ROWS:
-        those = waited_for.those(situation, *row.states)
+        those = waited_for.awaited_in(situation, *row.states)
         found = tuple(one for one in those if row.is_it(situation, one))
         if found and (row.with_messages or situation.kind == "missing_call"):
             return Absent(row, found)
@@ -80,7 +80,7 @@ def find(situation: Situation) -> Absent | None:
 
 def words(situation: Situation, found: Absent) -> Words:
     """Return the words for ranks that did not make the call."""
-    who = text.ranks(waited_for.numbers(found.those))
+    who = text.ranks(waited_for.ranks_of(found.those))
     said = found.row.say(situation, found.those, who)
     last = waited_for.last_calls(situation, found.those)
     why = (*said.why, waited_for.waiting(situation), last)
@@ -131,18 +131,20 @@ _LONGEST: Final = 60
 """Longest exception type that a headline contains, characters."""
 
 
-def raised(situation: Situation) -> Those:
+def raised(situation: Situation) -> Standings:
     """Return the ranks that raised by themselves, and not because other ranks failed."""
-    return tuple(one for one in waited_for.those(situation, "raised") if _is_own(situation, one))
+    return tuple(
+        one for one in waited_for.awaited_in(situation, "raised") if _is_own(situation, one)
+    )
 
 
 def _is_own(situation: Situation, one: Standing) -> bool:
     return not one.by_peers and one.rank not in situation.candidate.present
 
 
-def _raised(_: Situation, found: Those, who: str) -> Said:
+def _raised(_: Situation, found: Standings, who: str) -> StateWords:
     known, at = hints(one.message for one in found), line(found[0])
-    return Said(
+    return StateWords(
         f"raised {_error(found[0])}{at}",
         (f"{each(found)}{through(found[0])}.", *(hint.why for hint in known)),
         (
@@ -175,7 +177,7 @@ def line(one: Standing) -> str:
     return phrases.line(failure(end).site if end.error else end.site)
 
 
-def each(found: Those) -> str:
+def each(found: Standings) -> str:
     """Return ``Ranks 1-2 raised ValueError: no labels (train.py:19)``."""
     said: dict[str, list[int]] = {}
     for one in found:
@@ -205,10 +207,10 @@ def _ended(one: Standing) -> tuple[Raised, ...]:
     return tuple(r for r in known if not exceptions.blames_peers(r.error, r.message))
 
 
-def _thread(_s: Situation, found: Those, _who: str) -> Said:
+def _thread(_s: Situation, found: Standings, _who: str) -> StateWords:
     one, last = found[0], _ended(found[0])[-1]
     at, place = phrases.line(last.site), waited_for.place(one)
-    return Said(
+    return StateWords(
         f"waits for its thread {last.thread}, which {last.error} ended,",
         (
             f"Thread {last.thread} of rank {one.rank} had ended before, by the exception "
@@ -226,10 +228,10 @@ def _thread(_s: Situation, found: Those, _who: str) -> Said:
 # -- it left -----------------------------------------------------------------------------------
 
 
-def _rejoined(situation: Situation, found: Those, who: str) -> Said:
+def _rejoined(situation: Situation, found: Standings, who: str) -> StateWords:
     decided = deciders.ranked(situation)[:1]
     here = text.ranks(situation.candidate.present)
-    return Said(
+    return StateWords(
         f"alone {detail.rejoins(found[0])}",
         (
             f"{text.upper(who)} {detail.rejoins(found[0])}, which "
@@ -244,12 +246,12 @@ def _rejoined(situation: Situation, found: Those, who: str) -> Said:
     )
 
 
-def _exited(_s: Situation, found: Those, _who: str) -> Said:
+def _exited(_s: Situation, found: Standings, _who: str) -> StateWords:
     there = text.listed(
         [*dict.fromkeys(text.site(one.exit.site) for one in found if one.exit and one.exit.site)]
     )
     left = [f"rank {one.rank} left by {detail.left_by_exit(one)}" for one in found]
-    return Said(
+    return StateWords(
         f"left by sys.exit() ({there})",
         (f"{text.upper('; '.join(left[: waited_for.MOST]))}.",),
         (
@@ -259,9 +261,9 @@ def _exited(_s: Situation, found: Those, _who: str) -> Said:
     )
 
 
-def _died(_: Situation, found: Those, who: str) -> Said:
+def _died(_: Situation, found: Standings, who: str) -> StateWords:
     deaths = [f"rank {one.rank}: {detail.death(one)}" for one in found[: waited_for.MOST]]
-    return Said(
+    return StateWords(
         "died",
         (
             f"{text.upper('; '.join(deaths))}.",
@@ -279,8 +281,8 @@ def _died(_: Situation, found: Those, who: str) -> Said:
 # -- missing, or not moving ----------------------------------------------------------------
 
 
-def _missing(situation: Situation, found: Those, who: str) -> Said:
-    return Said(
+def _missing(situation: Situation, found: Standings, who: str) -> StateWords:
+    return StateWords(
         "left no file",
         (
             f"{text.upper(who)} never started, {text.verb(found, 'has', 'have')} not come so "

@@ -25,7 +25,7 @@ from collectrace import words as text
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.threads import sharing
+from collectrace.align.judging.threads import sharing_threads
 from collectrace.align.matching.comparison import Divergence
 from collectrace.dumps import MAIN
 from collectrace.signature import is_user
@@ -43,7 +43,7 @@ def find(situation: Situation) -> Shared | None:
     """Return the threads that made the calls of the sides, if nothing orders them."""
     made = situation.called
     calls = tuple(f"{text.ranks(side.ranks)} called {phrases.call(call)}" for side, call in made)
-    found = sharing(situation.case, situation.candidate)
+    found = sharing_threads(situation.case, situation.candidate)
     if found:
         return Shared(found, calls)
     threads = tuple(dict.fromkeys(call.thread or MAIN for _, call in made))

@@ -40,7 +40,7 @@ def find(situation: Situation) -> IncompleteRow | None:
 
 def words(situation: Situation, found: IncompleteRow) -> Words:
     """Return the words for a call that every rank reached."""
-    call, stopped = waited_for.call(situation), waited_for.those(situation, "silent")
+    call, stopped = waited_for.call(situation), waited_for.awaited_in(situation, "silent")
     if stopped:
         return _stopped(situation, stopped)
     if found.late:
@@ -71,7 +71,7 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
 
 
 def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
-    who = text.ranks(waited_for.numbers(those))
+    who = text.ranks(waited_for.ranks_of(those))
     said = not_moving.stopped(situation, those, who)
     return Words(
         f"{who} {said.did} inside {waited_for.call(situation)}",

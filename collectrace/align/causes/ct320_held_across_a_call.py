@@ -39,7 +39,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     """Return the words for ranks that wait for each other's resources."""
     waits = [edge.waiting for edge in found]
     who = text.ranks(w.rank for w in waits)
-    calls = [wait_cycle.what(situation, e) for e in found if e.waiting.what != HOST]
+    calls = [wait_cycle.describe_wait(situation, e) for e in found if e.waiting.what != HOST]
     noun = next(w.op for w in waits if w.what == HOST)
     call = calls[0] if calls else "the call"
     holders = text.ranks(e.target[0] for e in found if e.waiting.what == HOST)

@@ -27,7 +27,7 @@ from collectrace import words as text
 from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.exchanged import Exchanged, exchanged
+from collectrace.align.judging.exchanged import Exchanged, size_exchange
 from collectrace.align.matching.comparison import Divergence
 
 _MOST: Final = 3
@@ -46,7 +46,7 @@ def find(situation: Situation) -> Found | None:
     source = situation.candidate.source
     if not isinstance(source, Divergence) or not source.bad_pairs:
         return None
-    before = exchanged(situation.case, situation.candidate)
+    before = size_exchange(situation.case, situation.candidate)
     return Found(source, before) if before or arguments.are_one_call(situation) else None
 
 

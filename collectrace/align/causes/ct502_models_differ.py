@@ -199,12 +199,12 @@ def words(situation: Situation, found: What) -> Words:
             decided = f"What {said} works on comes from {source}, and can differ between the ranks."
     return Words(
         f"{who} {row.did}{phrases.line(sides[0][1].site)}",
-        tuple(one for one in (_told(situation, found), row.why, decided) if one),
+        tuple(one for one in (_describe(situation, found), row.why, decided) if one),
         row.fixes,
     )
 
 
-def _told(situation: Situation, found: What) -> str:
+def _describe(situation: Situation, found: What) -> str:
     """Return what each side called or raised."""
     told = []
     for side, call in situation.called:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, control, deciders, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import timeline
@@ -43,7 +43,7 @@ from collectrace.signature import is_asked, is_user
 
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
-Found = tuple[Step, Step]
+Found = tuple[NextCall, NextCall]
 
 
 class Made(NamedTuple):
@@ -55,14 +55,14 @@ class Made(NamedTuple):
 
 def find(situation: Situation) -> Found | None:
     """Return which side alone made such a call, and the next call of the others."""
-    both = apart.steps(situation)
+    both = apart.next_calls(situation)
     if both is None or both[0].call is None:
         return None
     is_it = _is_forward(situation, *both) or _is_chosen(situation, *both)
     return both if is_it else None
 
 
-def _is_forward(situation: Situation, mine: Step, other: Step) -> bool:
+def _is_forward(situation: Situation, mine: NextCall, other: NextCall) -> bool:
     """Whether a side ran a whole forward, from a line that the others did not reach."""
     if not set(mine.ranks) <= set(situation.suspects) or mine.call is None:
         return False
@@ -81,7 +81,7 @@ def _is_forward(situation: Situation, mine: Step, other: Step) -> bool:
     return mine.call.role.startswith("ddp.") or len(parts) > 1
 
 
-def _is_chosen(situation: Situation, mine: Step, other: Step) -> bool:
+def _is_chosen(situation: Situation, mine: NextCall, other: NextCall) -> bool:
     """Whether a condition on the rank led to the call while the others are in a framework."""
     first = control.first(situation)
     if first is None or mine.call is None or not is_asked(mine.call):
@@ -89,10 +89,10 @@ def _is_chosen(situation: Situation, mine: Step, other: Step) -> bool:
     if is_user(mine.call) and (other.call is None or is_asked(other.call)):
         return False  # no framework, or the others called it by name
     chosen = deciders.form(first) == "condition" and deciders.origin(first) == "rank"
-    return chosen and control.holds(situation, first, mine, other)
+    return chosen and control.lets_one_side(situation, first, mine, other)
 
 
-def _made(situation: Situation, step: Step) -> list[Made]:
+def _made(situation: Situation, step: NextCall) -> list[Made]:
     """Return the calls of a side, each with its stack and its module."""
     log = situation.case.log(step.rank)
     entries = timeline.calls_before(log) if log is not None else []

@@ -29,7 +29,7 @@ from typing import Final, Literal, NamedTuple
 from collectrace import roles
 from collectrace import words as text
 from collectrace.align.causes import apart, backwards, deciders, phrases, sharded
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
@@ -77,8 +77,8 @@ class Left(NamedTuple):
     """Which ranks made a call of a backward, and which did not."""
 
     of: Of
-    maker: Step
-    gone: Step
+    maker: NextCall
+    gone: NextCall
     call: Call
     """The call of the ranks that made it."""
     function: str = ""
@@ -87,7 +87,7 @@ class Left(NamedTuple):
 
 def find(situation: Situation) -> Left | None:
     """Return the part of a backward() that did not run on some ranks."""
-    both = apart.steps(situation)
+    both = apart.next_calls(situation)
     forms = {deciders.form(one) for one in situation.decisions}
     is_decided = bool(forms & {"condition", "loop", "handler"})
     for maker, gone in (both, both[::-1]) if both is not None else ():
@@ -103,13 +103,13 @@ def find(situation: Situation) -> Left | None:
             continue
         if gone.call is not None and roles.of(gone.call.role).in_backward:
             continue
-        says_so = gone.call is None and _says_so(situation, gone.rank)
-        if says_so or (not is_decided and backwards.went_past(situation, maker, gone)):
+        says_so = gone.call is None and _reports_unused(situation, gone.rank)
+        if says_so or (not is_decided and backwards.has_skipped_backward(situation, maker, gone)):
             return Left("module" if is_module else "bucket", maker, gone, call)
     return _of_exchange(situation) or _of_module(situation)
 
 
-def _says_so(situation: Situation, rank: int) -> bool:
+def _reports_unused(situation: Situation, rank: int) -> bool:
     log = situation.case.log(rank)
     return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
 
@@ -123,13 +123,13 @@ def _of_exchange(situation: Situation) -> Left | None:
     functions = {backwards.autograd_function(case, step.stack) for step in sides}
     if len(functions) > 1 or not all(functions) or maker.call is None:
         return None
-    is_left = backwards.left_exchanges(situation, gone) > 0
+    is_left = backwards.skipped_exchanges(situation, gone) > 0
     return Left("function", maker, gone, maker.call, functions.pop()) if is_left else None
 
 
 def _of_module(situation: Situation) -> Left | None:
     """Return the module of a sharded model whose gradients were not reduced."""
-    found = sharded.apart(situation)
+    found = sharded.different_modules(situation)
     if found is None or not found.in_backward or found.other.call is None:
         return None
     return Left("module", found.other, found.mine, found.other.call)

@@ -56,11 +56,11 @@ def find(situation: Situation) -> Skipped | None:
     if found is not None:
         entered = _entered_more(situation, found)
         return Skipped(found.calls[0], found.others[0], found.iteration, entered)
-    both, first = apart.steps(situation), control.first(situation)
+    both, first = apart.next_calls(situation), control.first(situation)
     if both is None or first is None or not control.is_condition(first):
         return None
     (mine, call), (other, due) = ((step, step.call) for step in both)
-    if call is None or due is None or not control.holds(situation, first, other, mine):
+    if call is None or due is None or not control.lets_one_side(situation, first, other, mine):
         return None
     in_backward = roles.of(call.role).in_backward and roles.of(due.role).in_backward
     return Skipped(due, other.rank) if in_backward and call.model != due.model else None

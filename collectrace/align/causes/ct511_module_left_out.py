@@ -23,21 +23,21 @@ How to fix it
 from __future__ import annotations
 
 from collectrace.align.causes import control, sharded
-from collectrace.align.causes.sharded import Apart
+from collectrace.align.causes.sharded import DifferentModules
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 
 
-def find(situation: Situation) -> Apart | None:
+def find(situation: Situation) -> DifferentModules | None:
     """Return the sides that gather different modules in one statement, in the forward."""
-    found = sharded.apart(situation)
+    found = sharded.different_modules(situation)
     return found if found is not None and not found.in_backward else None
 
 
-def words(situation: Situation, found: Apart) -> Words:
+def words(situation: Situation, found: DifferentModules) -> Words:
     """Return the words for a module that was left out."""
     return Words(
-        f"{sharded.told(found.mine)}, {sharded.told(found.other)}",
+        f"{sharded.describe(found.mine)}, {sharded.describe(found.other)}",
         (
             f"The ranks run other modules{sharded.line(found.mine)}.",
             *control.why(situation),

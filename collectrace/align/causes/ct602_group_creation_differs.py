@@ -60,14 +60,14 @@ def find(situation: Situation) -> Requests | None:
 
 def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
-    _, why = group_requests.decided(situation)
+    _, why = group_requests.deciding_statement(situation)
     said = (
-        _never_called(situation, found) or group_requests.parted(situation, found),
+        _never_called(situation, found) or group_requests.earlier_difference(situation, found),
         *why[:2],
         _COUNTS,
         group_requests.lines_apart(situation, found),
         *why[2:],
-        group_requests.went_on(situation, found.none),
+        group_requests.describe_waits(situation, found.none),
     )
     told = [one for one in said if one]
     return Words(
@@ -92,7 +92,7 @@ def _never_called(situation: Situation, found: Requests) -> str:
 
 
 def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
-    decision, _ = group_requests.decided(situation)
+    decision, _ = group_requests.deciding_statement(situation)
     own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     apart = group_requests.lines_apart(situation, found)
     mesh = _mesh(situation, found)

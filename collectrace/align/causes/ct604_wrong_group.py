@@ -107,7 +107,7 @@ def words(situation: Situation, found: Passed) -> Words:
         ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
         names = words_.listed([words_.group(group) for _, group in found.groups])
         headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
-    decision = departed_words.decider(situation)
+    decision = departed_words.deciding_statement(situation)
     why: tuple[str, ...] = ()
     if decision is not None:
         why = deciders.reasons(situation, [decision])

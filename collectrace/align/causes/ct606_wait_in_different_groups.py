@@ -41,13 +41,13 @@ def find(situation: Situation) -> Departed | Cycle | None:
 def words(situation: Situation, found: Departed | Cycle) -> Words:
     """Return the words for ranks that wait in different groups."""
     if isinstance(found, Departed):
-        return departed_words.told(situation, found)
+        return departed_words.describe(situation, found)
     who = words_.ranks(edge.waiting.rank for edge in found)
-    first, last = (wait_cycle.what(situation, edge) for edge in (found[0], found[-1]))
+    first, last = (wait_cycle.describe_wait(situation, edge) for edge in (found[0], found[-1]))
     names = [one.partition(" (")[0] for one in (first, last)]
     # Without a departure, no statement separated two iterations of one rank.
     is_own = situation.pair is not None and situation.pair.is_of_one_rank
-    decision = None if is_own else departed_words.decider(situation)
+    decision = None if is_own else departed_words.deciding_statement(situation)
     why: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
     if decision is not None:

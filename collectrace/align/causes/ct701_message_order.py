@@ -79,7 +79,7 @@ def words(situation: Situation, found: Cycle) -> Words:
 
 def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the condition that changed what a rank did, except on the rank, and its fix."""
-    first = departed_words.decider(situation)
+    first = departed_words.deciding_statement(situation)
     if first is None or deciders.form(first) != "condition" or deciders.origin(first) == "rank":
         return (), ()
     fix = f"Let both ends of the message decide alike at {deciders.quoted(first)}."
@@ -135,7 +135,10 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
         (edge, channel) for edge in cycle if (channel := edge.waiting.channel) is not None
     )
     collective = next(edge for edge in cycle if edge.waiting.channel is None)
-    one, other = wait_cycle.what(situation, message), wait_cycle.what(situation, collective)
+    one, other = (
+        wait_cycle.describe_wait(situation, message),
+        wait_cycle.describe_wait(situation, collective),
+    )
     rank, peer = message.waiting.rank, message.target[0]
     who = words_.ranks(edge.waiting.rank for edge in cycle)
     headline = f"{who} disagree: {one} or {other} first"

@@ -38,4 +38,4 @@ def find(situation: Situation) -> Departed | None:
 
 def words(situation: Situation, found: Departed) -> Words:
     """Return the words for a rank that departed from an exchange."""
-    return departed_words.told(situation, found)
+    return departed_words.describe(situation, found)

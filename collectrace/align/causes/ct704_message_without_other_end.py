@@ -88,7 +88,7 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     for rank in guilty[:2]:
         why += _ended(situation, rank)
     fixes += _before_it_ended(situation, guilty)
-    decision = departed_words.decider(situation, ended=True)
+    decision = departed_words.deciding_statement(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
         why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         if deciders.form(decision) == "loop":
@@ -182,7 +182,7 @@ def _lost(situation: Situation, found: ChannelIssue) -> Words:
 
 def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
-    decision = departed_words.decider(situation)
+    decision = departed_words.deciding_statement(situation)
     if decision is not None and deciders.origin(decision) == "rank":
         decision = None  # the ends of a message run different code by design
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()

@@ -29,7 +29,7 @@ from collectrace.align.causes import like_messages, phrases
 from collectrace.align.causes.like_messages import Unlike
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.passed_on import passed_on
+from collectrace.align.judging.passed_on import dependent_ranks
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
 from collectrace.ops import ANY_SOURCE
@@ -58,7 +58,9 @@ def find(situation: Situation) -> Unfit | None:
     is_known = issue.attribute in ("dtype", "count")
     if not is_known:
         return None
-    return Unfit(issue, None if issue.is_from_any else like_messages.unlike(situation, issue))
+    return Unfit(
+        issue, None if issue.is_from_any else like_messages.compare_with_peers(situation, issue)
+    )
 
 
 def words(situation: Situation, found: Unfit) -> Words:
@@ -254,7 +256,7 @@ def _first_dimension(issue: ChannelIssue) -> str:
 def _stumbled(situation: Situation) -> list[str]:
     """Return that the message made another rank raise."""
     told = []
-    for rank in passed_on(situation.case, situation.candidate):
+    for rank in dependent_ranks(situation.case, situation.candidate):
         standing = situation.case.standings[rank]
         if standing.state == "raised" and not standing.by_peers and standing.exit is not None:
             said = failure(standing.exit)

@@ -48,7 +48,7 @@ def words(situation: Situation, found: Unpaired) -> Words:
     ]
     told = f"In the {number} exchange partners are not mutual: {words_.listed(names)}."
     waits = wait_cycle.waits(situation)
-    first = departed_words.decider(situation)
+    first = departed_words.deciding_statement(situation)
     if found.behind:
         headline = f"rank {found.odd} skipped its {number} exchange, with rank {found.instead}"
         told += f" With that one more, all {found.behind} exchanges after it would be mutual."
@@ -67,6 +67,6 @@ def words(situation: Situation, found: Unpaired) -> Words:
             f"Or let rank {found.odd} exchange with its partner in every iteration, also if it has "
             "nothing new."
         )
-        fixes = (*(departed_words.together(situation, first) if first else ()), take_part)
+        fixes = (*(departed_words.agree_first(situation, first) if first else ()), take_part)
     why = deciders.reasons(situation, [first])[:1] if first and found.behind else ()
     return Words(headline, (told, *why, waits)[:3], fixes)

@@ -37,7 +37,7 @@ def find(situation: Situation) -> Found | None:
         if side.call is None or side.call.peer is None or not situation.candidate.cycle:
             continue
         stack = side.stack or ()
-        at = backwards.of_forward(situation.case, stack)
+        at = backwards.rerunning_depth(situation.case, stack)
         if at and backwards.is_alone(situation.case, stack[at]):
             return side.ranks[0], chains.site(stack[at])
     return None

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, control, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging import hooks
@@ -47,7 +47,7 @@ _KEEP: Final = ("cached_property", "cache", "lru_cache")
 class Entered(NamedTuple):
     """The side that alone is in such code."""
 
-    step: Step
+    step: NextCall
     call: Call
     inside: str
     """The hook, block or function that contains the call."""
@@ -70,7 +70,7 @@ def words(_: Situation, found: Entered) -> Words:
 
 
 def _in_hook(situation: Situation) -> Entered | None:
-    found = hooks.called(situation.case, situation.candidate)
+    found = hooks.call_in_hook(situation.case, situation.candidate)
     if found is None:
         return None
     [step] = [s for s in apart.at_finding(situation) if s.ranks == tuple(found.side.ranks)]
@@ -142,11 +142,11 @@ def _with_at(situation: Situation, frame: str) -> ast.With | None:
 
 def _in_cache(situation: Situation) -> Entered | None:
     """Return the side that made its call in a function with a cached result."""
-    both = apart.steps(situation) if situation.kind != "deadlock" else None
+    both = apart.next_calls(situation) if situation.kind != "deadlock" else None
     places = [{chains.scope(frame) for frame in step.stack} for step in both or ()]
     for n, step in enumerate(both or ()):
         for k, frame in enumerate(step.stack):
-            if chains.scope(frame) in places[1 - n] or not _keeps(situation, frame):
+            if chains.scope(frame) in places[1 - n] or not _is_cached(situation, frame):
                 continue
             line = phrases.line(chains.site(step.stack[k + 1])) if step.stack[k + 1 :] else ""
             function = f"{chains.function(frame)}()"
@@ -160,7 +160,7 @@ def _in_cache(situation: Situation) -> Entered | None:
     return None
 
 
-def _keeps(situation: Situation, frame: str) -> bool:
+def _is_cached(situation: Situation, frame: str) -> bool:
     """Whether the function of a frame has a decorator that caches its result."""
     tree, number = situation.case.code.parsed(chains.file(frame)), chains.line(frame)
     for node in ast.walk(tree) if tree is not None else ():

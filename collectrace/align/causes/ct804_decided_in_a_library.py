@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, collectives, control, deciders, frameworks, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
@@ -75,7 +75,7 @@ class Found(NamedTuple):
 
     decision: Decision | None
     """The statement of the library."""
-    went: tuple[tuple[Step, str], ...] = ()
+    went: tuple[tuple[NextCall, str], ...] = ()
     """Each side with the function of the library that it called; empty: not known."""
     parted: Parted | None = None
     """The explanation; the first side of ``went`` is the one that ended."""
@@ -95,13 +95,13 @@ def find(situation: Situation) -> Found | None:
     return Found(known, went) if known is not None or went else None
 
 
-def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
+def _went(situation: Situation) -> tuple[tuple[NextCall, str], ...]:
     """Return each side with the function where it diverged from the other in a library.
 
     If the library called the script's code on one side, the function of the other side is empty,
     because its counterpart is not known.
     """
-    both = apart.steps(situation)
+    both = apart.next_calls(situation)
     if both is None or not both[0].stack or not both[1].stack:
         return ()
     depth = chains.shared(both[0].stack, both[1].stack)
@@ -123,7 +123,7 @@ def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
     return tuple(zip(both, names, strict=True))
 
 
-def _is_called_back(situation: Situation, step: Step, inner: int) -> bool:
+def _is_called_back(situation: Situation, step: NextCall, inner: int) -> bool:
     """Whether a library called the script's frame ``inner`` frames above a call."""
     log, call = situation.case.log(step.rank), step.call
     stack = log.stack(call) if log is not None and call is not None else None
@@ -159,5 +159,5 @@ def words(situation: Situation, found: Found) -> Words:
     )
 
 
-def _name(step: Step) -> str:
+def _name(step: NextCall) -> str:
     return phrases.name(step.call) if step.call is not None else "no call"

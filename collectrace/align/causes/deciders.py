@@ -183,7 +183,7 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
         case "value" if calls(decision):
-            inside = structure.through(situation, decision)
+            inside = structure.called_through(situation, decision)
             if len(inside) != 1 or len(situation.called) < 2:
                 return f"{said} can have called other functions on some ranks."
             side, call = inside[0]
@@ -353,7 +353,7 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
         for one in ranked(situation)
         if one is not chosen
         and one.strength != "equal"
-        and not _is_one_with(one, chosen)
+        and not _is_same_explanation(one, chosen)
         and (_OF_MODEL.search(one.text) is None or _OF_MODEL.search(chosen.text) is not None)
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")
@@ -361,7 +361,7 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     ]
 
 
-def _is_one_with(one: Decision, chosen: Decision) -> bool:
+def _is_same_explanation(one: Decision, chosen: Decision) -> bool:
     """Whether two statements are one explanation.
 
     They loop over or test the same, or the chosen one depends on the other.

@@ -9,7 +9,7 @@ from typing import Final
 
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding.timeline import Entry
-from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.candidates import awaited_call
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
@@ -79,7 +79,7 @@ def _of_suspects(
             calls[1] if is_other and len(calls) > 1 else None, others=of_kind.others,
         )  # fmt: skip
     mine = next((at for at in waits if at.rank in suspects), None)
-    stuck = waited_for(case, mine.elsewhere) if mine is not None else None
+    stuck = awaited_call(case, mine.elsewhere) if mine is not None else None
     due = _due(case, mine) if mine is not None else None
     likes = tuple(sorted(odd.likes)) if isinstance(odd, Odd) else ()
     others = likes or tuple(r for r in case.evidence.logs if r not in suspects)
@@ -142,7 +142,7 @@ def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:
 
 def _due(case: Case, at: Awaited) -> Call | None:
     """Return the call that others await from a rank, from the line that usually makes it."""
-    waits = waited_for(case, at.wait)
+    waits = awaited_call(case, at.wait)
     if waits is None or waits.peer is None:
         return waits
     key = at.key

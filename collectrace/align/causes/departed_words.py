@@ -13,14 +13,14 @@ from collectrace.align.reading import chains
 from collectrace.findings import Decision
 
 
-def told(situation: Situation, found: Departed) -> Words:
+def describe(situation: Situation, found: Departed) -> Words:
     """Return the words for a departure after which ranks wait for each other."""
     cycle = situation.candidate.cycle
     headline = _did(situation, found)
     if situation.is_tie:
         who = words.ranges({*(edge.waiting.rank for edge in cycle), *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
-    first = decider(situation)
+    first = deciding_statement(situation)
     why = [_autograd(situation, found), _usually(found)]
     if first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
@@ -36,7 +36,7 @@ def told(situation: Situation, found: Departed) -> Words:
     return Words(headline, tuple(said[:3]), fixes(situation, found, first), tuple(said[3:]))
 
 
-def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
+def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision | None:
     """Return the statement that decided; None if none is known.
 
     A condition on the rank alone had the same outcome before, so it comes last unless it is the
@@ -58,7 +58,7 @@ def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
     return min(ranked, key=order, default=None)
 
 
-def together(situation: Situation, first: Decision) -> tuple[str, ...]:
+def agree_first(situation: Situation, first: Decision) -> tuple[str, ...]:
     """Return how to make all ranks take the same branch of a condition that is not on the rank."""
     if deciders.form(first) != "condition":
         return remedies.fixes(situation, first)[:1]
@@ -79,14 +79,14 @@ def call(situation: Situation, found: Departed) -> str:
         (one.stack for one in reversed(calls_of(case, rank)) if one.stack != stack), ()
     )  # fmt: skip
     frame = chains.outermost_apart(stack, made)[0] if stack and made else ""
-    return wait_cycle.of_group(case, found.call, chains.site(frame) or None)
+    return wait_cycle.with_group(case, found.call, chains.site(frame) or None)
 
 
 def _did(situation: Situation, found: Departed) -> str:
     who, made = words.ranks(found.ranks), call(situation, found)
     edges = [e for e in situation.candidate.cycle if e.target[0] in found.ranks]
     waits = sorted({edge.waiting.rank for edge in edges})
-    usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
+    usual = wait_cycle.with_group(situation.case, found.usual) if found.usual is not None else ""
     match found.what:
         case What.SKIPPED:
             verb = words.verb(waits, "waits", "wait")
@@ -199,7 +199,7 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
         # It had the same outcome in earlier iterations, so it is not the rank alone.
-        best = together(situation, first)
+        best = agree_first(situation, first)
     elif form == "loop" and is_message:
         best = (
             (
@@ -253,7 +253,7 @@ def _make_it(situation: Situation, found: Departed) -> str:
             f"Let {who} make {made} {when}, with zeros or an empty tensor if it has nothing to "
             f"send, or {first}."
         )
-    usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
+    usual = wait_cycle.with_group(situation.case, found.usual) if found.usual is not None else ""
     if found.what is What.SWAPPED or (found.what is What.OTHER_CALL and found.call.peer is None):
         group = ", or make it in a group of those who reach it" if found.call.peer is None else ""
         return f"Let {who} call {usual} before {made}, as the others expect{group}."

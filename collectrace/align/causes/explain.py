@@ -56,7 +56,7 @@ def _finding(
     found = explained(None, choose.cause_of, situation)
     said = explained(bare, found.words, situation) if found is not None else bare
     if found is not None:
-        said = explained(said, frameworks.applied, situation, found.cause.code, said)
+        said = explained(said, frameworks.apply_fix, situation, found.cause.code, said)
     cause = index.get(candidate.cause) if candidate.cause is not None else None
     verdict = candidate.verdict
     return Finding(
@@ -84,7 +84,9 @@ def _finding(
         skipped=explained(None, _skipped, situation, found),
         repeats=cause if explained(False, repeated.is_repeat, situation) else None,
         decisions=(None if said.undecided else situation.decisions) or None,
-        evidence=explained(None, evidence.told, verdict.evidence if verdict is not None else ()),
+        evidence=explained(
+            None, evidence.evidence_rows, verdict.evidence if verdict is not None else ()
+        ),
     )
 
 
@@ -101,7 +103,10 @@ def _table(situation: Situation, judged: Sequence[Candidate], context: int) -> T
 
 def _row(situation: Situation) -> int | None:
     """Return the call number at which the ranks diverged; None: the finding's, or not known."""
-    departure, since = situation.departure, places.parted(situation.case, situation.candidate)
+    departure, since = (
+        situation.departure,
+        places.first_difference(situation.case, situation.candidate),
+    )
     if departure is not None and departure.key == situation.candidate.stream and departure.seq:
         return departure.seq
     return since.seq if since is not None else None

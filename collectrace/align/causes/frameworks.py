@@ -12,7 +12,7 @@ from typing import Final
 
 from collectrace import dumps
 from collectrace.align.causes import apart, phrases, remarks
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -30,9 +30,9 @@ _OWN_FIXES: Final = (
 """Causes with fixes that no framework improves, unless ``_WHENS`` names them."""
 
 
-def applied(situation: Situation, code: str, words: Words) -> Words:
+def apply_fix(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause with the framework's fix first, or as a replacement."""
-    words = replace(words, notes=(*words.notes, *remarks.of(situation)))
+    words = replace(words, notes=(*words.notes, *remarks.remarks_on(situation)))
     if situation.candidate.cause is not None:
         return words
     beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
@@ -89,14 +89,14 @@ def _when(situation: Situation, code: str) -> When | None:
     return "some ranks"
 
 
-def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
+def _made(situation: Situation, code: str, when: When | None) -> list[NextCall]:
     """Return the calls that a fix may apply to."""
     if when not in ("some ranks", "modules", "library"):
         steps = apart.at_finding(situation)
         calls = [step.call for step in steps if step.call is not None]
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
-    both = [step for step in apart.steps(situation) or () if step.call is not None]
+    both = [step for step in apart.next_calls(situation) or () if step.call is not None]
     if code == _PROVEN or len(both) < 2:
         return both[:1]
     (mine, call), (other, theirs) = ((step, step.call) for step in both)
@@ -117,17 +117,17 @@ def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
 
 def _are_two_parts(situation: Situation) -> bool:
     """Whether the sides are in different parts of frameworks where they diverged."""
-    calls = [step.call for step in apart.steps(situation) or ()]
+    calls = [step.call for step in apart.next_calls(situation) or ()]
     return len({call.role for call in calls if call is not None and not is_user(call)}) > 1
 
 
-def _line(step: Step) -> Sequence[str]:
+def _line(step: NextCall) -> Sequence[str]:
     """Return the script's frames above a call, or only its line."""
     site = step.call.site if step.call is not None else None
     return step.stack or ((site,) if site else ())
 
 
-def path(situation: Situation, step: Step) -> Sequence[str]:
+def path(situation: Situation, step: NextCall) -> Sequence[str]:
     """Return the functions of libraries above a side's next call, outermost first."""
     log = situation.case.log(step.rank)
     stack = log.stack(step.call) if log is not None and step.call is not None else None

@@ -112,7 +112,7 @@ def headline(situation: Situation, found: Requests) -> str:
 def lines_apart(situation: Situation, found: Requests) -> str:
     """Return a sentence on the lines that called a function that makes groups; empty if one."""
     stacks = [situation.case.stack(ranks[0], group) for ranks, group in found.asked]
-    depth = phrases.apart(stacks)
+    depth = phrases.differing_depth(stacks)
     if not depth or len(found.asked) < 2:
         return ""
     came = [
@@ -122,7 +122,7 @@ def lines_apart(situation: Situation, found: Requests) -> str:
     return f"They called it from different lines: {words.listed(came)}."
 
 
-def parted(situation: Situation, found: Requests) -> str:
+def earlier_difference(situation: Situation, found: Requests) -> str:
     """Return a sentence on the earlier group that two ranks created at different lines, or ""."""
     ranks = [*(those[0] for those, _ in found.asked), *found.none]
     logs = [log for rank in ranks[:2] if (log := situation.case.log(rank)) is not None]
@@ -139,7 +139,7 @@ def parted(situation: Situation, found: Requests) -> str:
     return ""
 
 
-def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
+def describe_waits(situation: Situation, ranks: tuple[int, ...]) -> str:
     """Return a sentence on what ranks that did not create a group wait in; empty if nothing."""
     told = []
     for rank in ranks[:2]:
@@ -151,7 +151,7 @@ def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
     return f"{words.upper('; '.join(told))}." if told else ""
 
 
-def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
+def deciding_statement(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
     """Return the statement that decided, and sentences on what it did."""
     found = requests(situation)
     stacks = [situation.case.stack(r[0], group) for r, group in found.asked] if found else []

@@ -102,7 +102,7 @@ def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
 
 def _moments(situation: Situation) -> dict[int, int]:
     """Return when each side made its first different call, by rank, ns."""
-    both = apart.steps(situation) or ()
+    both = apart.next_calls(situation) or ()
     return {step.rank: step.call.t for step in both if step.call is not None}
 
 

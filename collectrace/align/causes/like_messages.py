@@ -28,7 +28,7 @@ class Unlike:
     """Equal messages of the rank and its peers before."""
 
 
-def unlike(situation: Situation, issue: ChannelIssue) -> Unlike | None:
+def compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | None:
     """Return how a suspect's end of a message differs from its peers; None: not known."""
     case = situation.case
     ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))

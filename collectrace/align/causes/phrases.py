@@ -38,7 +38,7 @@ def name(one: Call) -> str:
     return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
-def did(one: Call) -> str:
+def verb_of(one: Call) -> str:
     """Return the verb for a call: the user "called" it; ranks "were in" a framework's call."""
     return "called" if is_user(one) else "was in"
 
@@ -107,7 +107,7 @@ def fitting(*headlines: str) -> str:
     return fitted(next(short, headlines[-1]))
 
 
-def apart(stacks: Sequence[Sequence[str]]) -> int:
+def differing_depth(stacks: Sequence[Sequence[str]]) -> int:
     """Return the depth, from 0, of the innermost frames that differ between some stacks.
 
     A helper that all ranks call has the same line on all, so the line of its caller is used.

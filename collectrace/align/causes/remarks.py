@@ -14,7 +14,7 @@ _ENOUGH: Final = 2
 """Iterations that are enough to show what is usual."""
 
 
-def of(situation: Situation) -> tuple[str, ...]:
+def remarks_on(situation: Situation) -> tuple[str, ...]:
     """Return sentences on unused inputs, and on models whose gradients met."""
     if situation.candidate.cause is not None:
         return ()

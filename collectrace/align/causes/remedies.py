@@ -54,7 +54,7 @@ def fix(situation: Situation, decision: Decision) -> str:
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
             "every rank takes the same branch."
         )
-    if kind in ("condition", "loop") and (away := structure.unreached_by(situation, decision)):
+    if kind in ("condition", "loop") and (away := structure.blocked_elsewhere(situation, decision)):
         who = f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not reach {said}"
         what = "of iterations" if kind == "loop" else "of calls"
         return (

@@ -28,7 +28,7 @@ def suffix(situation: Situation) -> str:
         return ""
     if not _are_groups(situation):
         return f" (and {len(again)} more alike)"
-    total = len(sisters.of(situation.case, group))
+    total = len(sisters.groups_of_dimension(situation.case, group))
     label = group.description
     of = f"groups of {label}" if label not in NAMELESS else "such groups"
     return f", in {len(again) + 1} of {total} {of}"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from collectrace import words
 from collectrace.align.causes import apart as sides_apart
 from collectrace.align.causes import phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 
 GATHERS: Final = frozenset({"fsdp.unshard", "fsdp_one.unshard", "deepspeed.fetch"})
@@ -17,17 +17,17 @@ REDUCES: Final = frozenset(
 )
 
 
-class Apart(NamedTuple):
+class DifferentModules(NamedTuple):
     """Two sides in different modules."""
 
-    mine: Step
-    other: Step
+    mine: NextCall
+    other: NextCall
     in_backward: bool
 
 
-def apart(situation: Situation) -> Apart | None:
+def different_modules(situation: Situation) -> DifferentModules | None:
     """Return the sides that are in different modules of one statement, or None."""
-    first = sides_apart.steps(situation)
+    first = sides_apart.next_calls(situation)
     if first is None or first[0].stack != first[1].stack:
         return None
     for mine, other in (first, sides_apart.at_finding(situation)[:2]):
@@ -37,7 +37,7 @@ def apart(situation: Situation) -> Apart | None:
         if mine.stack != other.stack:
             continue
         if "deepspeed.fetch" in roles and len(roles) > 1 and _are_deepspeeds(roles):
-            return Apart(mine, other, in_backward=False)
+            return DifferentModules(mine, other, in_backward=False)
         if not roles <= GATHERS | REDUCES:
             continue
         if (mine.call.role, mine.call.part) == (other.call.role, other.call.part):
@@ -48,7 +48,7 @@ def apart(situation: Situation) -> Apart | None:
             for step in (mine, other)
             if step.call is not None
         ]
-        return Apart(mine, other, bool(roles & REDUCES) or any(runs))
+        return DifferentModules(mine, other, bool(roles & REDUCES) or any(runs))
     return None
 
 
@@ -74,12 +74,12 @@ def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool
     return own[-1:] != [] and own[-1] in GATHERS and (len(own) == 1 or own[0] in REDUCES)
 
 
-def told(step: Step) -> str:
+def describe(step: NextCall) -> str:
     """Return ``rank 1 is in FSDP unshard of layers.3``."""
     name = words.name(step.call) if step.call is not None else "no call"
     return f"{step.who} {words.verb(step.ranks, 'is', 'are')} in {name}"
 
 
-def line(step: Step) -> str:
+def line(step: NextCall) -> str:
     """Return `` (train.py:13)``, the line of a call."""
     return phrases.line(step.call.site if step.call is not None else None)

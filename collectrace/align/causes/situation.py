@@ -58,7 +58,7 @@ class Situation:
         """
         found = [(side, side.call) for side in self.candidate.sides if side.call is not None]
         found.sort(key=lambda one: not set(one[0].ranks) & set(self.suspects))
-        depth = phrases.apart([side.stack or () for side, _ in found])
+        depth = phrases.differing_depth([side.stack or () for side, _ in found])
         return [(side, phrases.at_depth(call, side.stack or (), depth)) for side, call in found]
 
     @cached_property

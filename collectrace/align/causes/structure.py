@@ -65,7 +65,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
-def through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
+def called_through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
     """Return the sides that made their call from the line of a decision, with the call."""
     return [
         (side, call)
@@ -132,7 +132,7 @@ def has_left_loop(situation: Situation) -> bool:
     return False
 
 
-def unreached_by(situation: Situation, decision: Decision) -> tuple[int, ...]:
+def blocked_elsewhere(situation: Situation, decision: Decision) -> tuple[int, ...]:
     """Return the ranks in a branch that does not lead to a statement, sorted.
 
     They would block an agreement at the statement. Empty if it is not known which ranks reached it.

@@ -89,7 +89,7 @@ def _show_callers(case: Case, cells: dict[int, list[Call | None]]) -> None:
     """Give calls of one helper the lines of its callers, if their own lines are equal."""
     for row in zip(*cells.values(), strict=True):
         stacks = [case.stack(rank, call) for rank, call in zip(cells, row, strict=True) if call]
-        depth = phrases.apart(stacks)
+        depth = phrases.differing_depth(stacks)
         if depth:
             helper = chains.place(stacks[0][0])
             for rank, column in cells.items():

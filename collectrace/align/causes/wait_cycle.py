@@ -31,16 +31,16 @@ def calls(situation: Situation) -> dict[int, Call]:
     return {rank: call for side, call in situation.called for rank in side.ranks}
 
 
-def what(situation: Situation, edge: Edge) -> str:
+def describe_wait(situation: Situation, edge: Edge) -> str:
     """Return what a rank waits in: ``all_reduce of group tp (a.py:9)``, ``new_group([0, 1])``."""
     asked = situation.case.asked(edge.waiting)
     if asked is not None:
         return creation(asked)
     call = calls(situation).get(edge.waiting.rank)
-    return of_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
+    return with_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
 
 
-def of_group(case: Case, call: Call, site: str | None = None) -> str:
+def with_group(case: Case, call: Call, site: str | None = None) -> str:
     """Return a call with its group, ``all_reduce of group tp (a.py:9)``, unless it is the default.
 
     The group of a message is not named.
@@ -77,7 +77,7 @@ def _step(situation: Situation, edge: Edge) -> str:
     behind = ", whose device has not reached it" if edge.queued else ""
     verb = words.verb(those, "waits", "wait")
     return (
-        f"{words.ranks(those)} {verb} in {what(situation, edge)} for "
+        f"{words.ranks(those)} {verb} in {describe_wait(situation, edge)} for "
         f"{words.ranks({edge.target[0], *alike})}{behind}"
     )
 

@@ -23,10 +23,10 @@ MOST: Final = 3
 """Ranks that are described one by one."""
 
 
-Those = tuple[Standing, ...]
+Standings = tuple[Standing, ...]
 
 
-class Said(NamedTuple):
+class StateWords(NamedTuple):
     """The words for ranks in one state."""
 
     did: str
@@ -35,12 +35,12 @@ class Said(NamedTuple):
     fixes: tuple[str, ...]
 
 
-def those(situation: Situation, *states: State) -> tuple[Standing, ...]:
+def awaited_in(situation: Situation, *states: State) -> tuple[Standing, ...]:
     """Return the awaited ranks that are in one of some states."""
     return tuple(one for one in situation.culprits if one.state in states)
 
 
-def numbers(standings: Iterable[Standing]) -> tuple[int, ...]:
+def ranks_of(standings: Iterable[Standing]) -> tuple[int, ...]:
     """Return the numbers of ranks, sorted."""
     return tuple(sorted(one.rank for one in standings))
 
@@ -83,7 +83,7 @@ def waiting(situation: Situation) -> str:
     longest = max(held, default=0)
     lasted = f" for {words.seconds(longest)}" if longest >= _SHORTEST else ""
     told = f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}"
-    if patience.is_of_hang(situation.case, situation.candidate):
+    if patience.shows_hang(situation.case, situation.candidate):
         return f"{told}; their dumps are taken for those of a hang."
     return f"{told}."
 

@@ -150,7 +150,7 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
         ahead = candidate.suspects[0]
         call = case.call(ahead, candidate.stream, first.seq or 0)
         return End(first.others[0], first.calls[0]), End(ahead, call)
-    earlier = places.parted(case, candidate)
+    earlier = places.first_difference(case, candidate)
     if earlier is not None:
         (one, two), (mine, theirs) = earlier.ranks, earlier.calls
         return End(one, mine), End(two, theirs)

@@ -84,7 +84,7 @@ def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[i
 
 def waited_long(case: Case, candidate: Candidate, until: int | None = None) -> bool:
     """Whether others waited so long for the absent ranks that they were not to come any more."""
-    if patience.gave_up(case, candidate) or patience.is_of_hang(case, candidate):
+    if patience.gave_up(case, candidate) or patience.shows_hang(case, candidate):
         return True
     waited = patience.waited(case, candidate, until)
     return patience.is_long(case, candidate.stream, candidate.seq or 0, waited)
@@ -98,7 +98,7 @@ def _wait_elsewhere(case: Case, candidate: Candidate) -> bool:
     return any(edge.target[0] in present for r in candidate.absent for edge in case.graph.of(r))
 
 
-def came_to_nothing(case: Case, candidate: Candidate) -> bool:
+def never_created(case: Case, candidate: Candidate) -> bool:
     """Whether all ranks absent from a group's creation got stuck or ended before it.
 
     Ranks that wait for the group's members in another call did something else instead.

@@ -11,7 +11,7 @@ from collectrace.align.code.rank_conditions import RankCondition
 from collectrace.align.judging import places, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.places import Apart, Place
+from collectrace.align.judging.places import DivergedSides, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ def alone_by_rank(case: Case, candidate: Candidate) -> AloneByRank | None:
     """
     if not places.is_whole(case, candidate):
         return None
-    for at in (places.apart(case, candidate), places.apart_in_passing(case, candidate)):
+    for at in (places.diverged_sides(case, candidate), places.sides_at_new_place(case, candidate)):
         found = _alone(case, candidate, at) if at is not None else None
         if found is not None:
             return found
     return None
 
 
-def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
+def _alone(case: Case, candidate: Candidate, at: DivergedSides) -> AloneByRank | None:
     above = {id(place): places.above(case, place) for place in at.places}
     found: list[list[AloneByRank]] = []
     for mine in at.places:
@@ -57,19 +57,19 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
                 AloneByRank(mine, others, at.seq, one, assumed)
                 for one in above[id(mine)]
                 for assumed in (True, False)
-                if one.key not in foreign and _lets_alone(case, one, mine.ranks, theirs, assumed)
+                if one.key not in foreign and _admits_only(case, one, mine.ranks, theirs, assumed)
             ]
         )
     asking = [those for those in found if those]
     if len(asking) != 1 or asking[0][0].place.call is None:
         return None
     mine = asking[0][0].place
-    if mine.call is None or sisters.voted(case, candidate, mine.call):
+    if mine.call is None or sisters.sisters_agree(case, candidate, mine.call):
         return None  # ranks of other groups made the same call
     new = [
         one
         for one in asking[0]
-        if not one.condition.is_fork and not _was_under(case, candidate, one)
+        if not one.condition.is_fork and not _was_entered_before(case, candidate, one)
     ]
     others = at.others(mine)
     if not new or any(_may_differ(case, candidate, mine, other, at.seq) for other in others):
@@ -77,33 +77,33 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     return new[0]
 
 
-def _lets_alone(
+def _admits_only(
     case: Case, condition: Condition, ranks: Iterable[int], others: Iterable[int], assumed: bool
 ) -> bool:
     """Whether a condition depends on the rank, and admits ``ranks`` but not ``others``."""
-    return all(may_be(case, condition, rank, assumed) for rank in ranks) and not any(
-        may_be(case, condition, rank, not assumed) for rank in others
+    return all(can_have_outcome(case, condition, rank, assumed) for rank in ranks) and not any(
+        can_have_outcome(case, condition, rank, not assumed) for rank in others
     )
 
 
-def lets_alone(
+def can_admit_only(
     case: Case, condition: Condition, ranks: Sequence[int], others: Sequence[int]
 ) -> bool:
     """Whether a condition on the rank can admit ``ranks`` and exclude ``others``."""
-    return any(_lets_alone(case, condition, ranks, others, one) for one in (True, False))
+    return any(_admits_only(case, condition, ranks, others, one) for one in (True, False))
 
 
-def opens_alone(
+def must_admit_only(
     case: Case, condition: Condition, ranks: Sequence[int], others: Sequence[int]
 ) -> bool:
     """Whether a condition on the rank admits ``ranks`` and excludes ``others`` in any case.
 
     That holds for both assumptions about unresolved tests of the rank in it.
     """
-    return all(_lets_alone(case, condition, ranks, others, one) for one in (True, False))
+    return all(_admits_only(case, condition, ranks, others, one) for one in (True, False))
 
 
-def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
+def can_have_outcome(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
     """Whether a condition can have its actual outcome on a rank."""
     if condition.node is None:
         return condition.is_handler or assumed
@@ -112,7 +112,7 @@ def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
     return asked.outcome(condition.test, at) is not (not condition.outcome)
 
 
-def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
+def _was_entered_before(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
     """Whether one of these ranks earlier, or another rank at any time, was under the condition.
 
     Then the others met such a call before, and can handle it.
@@ -120,7 +120,7 @@ def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
     assert candidate.stream is not None
     for rank in case.comparison.streams.get(candidate.stream, ()):
         frames = places.frames_known(case, candidate, rank, found.place, found.seq)
-        if places.are_under(case, rank, frames, found.condition):
+        if places.is_under(case, rank, frames, found.condition):
             return True
     return False
 

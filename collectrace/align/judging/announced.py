@@ -29,7 +29,7 @@ _FEW: Final = 8
 """Most elements of a message that counts as a command or size."""
 
 
-class Told(NamedTuple):
+class EqualCalls(NamedTuple):
     """Equal calls that a rank made between two of its calls."""
 
     key: programs.Key
@@ -43,7 +43,7 @@ class Told(NamedTuple):
     """All calls from that line have the same size; else they may be the parameters of a model."""
 
 
-def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[Told]:
+def calls_between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[EqualCalls]:
     """Return the distinct calls of a rank between two offsets of its log."""
     for key in programs.keys_of(log):
         rows = rows_of(log, key)
@@ -55,13 +55,13 @@ def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[T
         sizes = Counter(place for place, _ in kinds)
         for place, meaning in kinds:
             at, call = places.index(place), rows.vocabulary.examples[meaning]
-            yield Told(
+            yield EqualCalls(
                 key, call, place[1],
                 is_new=at >= begun, is_of_one_size=sizes[place] == 1,
             )  # fmt: skip
 
 
-def was_told(case: Case, rank: int, until: Call | None = None) -> bool:
+def may_have_command(case: Case, rank: int, until: Call | None = None) -> bool:
     """Whether a rank got what may be a command: integers, or a few elements from a root.
 
     Other messages and sums count as data. True if the rank has no log. ``until``: only calls before
@@ -70,18 +70,18 @@ def was_told(case: Case, rank: int, until: Call | None = None) -> bool:
     log, groups = case.log(rank), case.comparison.groups
     if log is None:
         return True
-    for told in between(log, end=offset_of(log, until) if until is not None else sys.maxsize):
-        if not came_to(rank, told) or not is_user(told.call):
+    for told in calls_between(log, end=offset_of(log, until) if until is not None else sys.maxsize):
+        if not brought_data(rank, told) or not is_user(told.call):
             continue
         if carries_numbers(told.call):
             return True
         is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
-        if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
+        if is_of_all and may_be_command(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
     return False
 
 
-def may_be_by_store(case: Case, rank: int) -> bool:
+def may_use_store(case: Case, rank: int) -> bool:
     """Whether a file of the program uses a store, which ranks may communicate by unrecorded."""
     paths = {chains.file(frame) for frame in case.frames}
     files = (case.program.files.file(rank, path) for path in paths)
@@ -111,7 +111,7 @@ def offset_of(log: RankLog, call: Call) -> int:
     return 0 if at is None else rows.offset[at]
 
 
-def came_to(rank: int, told: Told) -> bool:
+def brought_data(rank: int, told: EqualCalls) -> bool:
     """Whether a call brought data from other ranks to a rank."""
     key, call = told.key, told.call
     if isinstance(key, ChannelKey):
@@ -121,7 +121,7 @@ def came_to(rank: int, told: Told) -> bool:
     return call.op not in ops.TO_ROOT
 
 
-def may_tell(told: Told, ranks: Collection[int]) -> bool:
+def may_be_command(told: EqualCalls, ranks: Collection[int]) -> bool:
     """Whether a call may have told its receivers what to exchange, as the module describes.
 
     Args:

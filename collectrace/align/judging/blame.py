@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from collectrace.align.judging import finders, weighing
-from collectrace.align.judging.absence import came_to_nothing, failed_by_itself, is_proven
+from collectrace.align.judging.absence import failed_by_itself, is_proven, never_created
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.weighing import Weighed
@@ -33,7 +33,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     source, attempt = candidate.source, case.faults.attempt
     if isinstance(source, GroupConflict) and source.harmless:
         return Verdict(candidate.what, "warning")
-    kind: Kind = "missing_call" if came_to_nothing(case, candidate) else candidate.what
+    kind: Kind = "missing_call" if never_created(case, candidate) else candidate.what
     # If some evidence cannot be computed, the rest must not blame anyone.
     found = attempt("suspects", Weighed(), weighing.judge, case, candidate, finders.ALL)
     may_come = isinstance(source, GroupConflict) and (

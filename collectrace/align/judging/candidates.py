@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import closes
+from collectrace.align.judging.closing_send import closes_cycle
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import HOST, Standing, Waiting
@@ -196,19 +196,19 @@ def deadlocks(case: Case) -> list[Cycle]:
         if key is None or w.group in disputed or key in numbered:
             return False
         near = astray.get(w.channel) if w.channel is not None else None
-        if near is not None and not closes(near, cycle):
+        if near is not None and not closes_cycle(near, cycle):
             return False
         row = edge.row if edge.row is not None else w.seq or 0
-        return (key not in first or row < first[key]) and _is_lasting(case, edge)
+        return (key not in first or row < first[key]) and _has_lasted(case, edge)
 
     return [
         cycle
         for cycle in cycles(case.graph)
-        if is_of_groups(case, cycle) or all(is_clean(e, cycle) for e in cycle)
+        if is_of_group_creations(case, cycle) or all(is_clean(e, cycle) for e in cycle)
     ]
 
 
-def is_of_groups(case: Case, cycle: Cycle) -> bool:
+def is_of_group_creations(case: Case, cycle: Cycle) -> bool:
     """Whether all ranks of a cycle are creating groups by their members alone, each another.
 
     If it is one group, or two ranks, they disagree about a group, which is more specific.
@@ -222,12 +222,12 @@ def is_of_groups(case: Case, cycle: Cycle) -> bool:
     )
 
 
-def _is_lasting(case: Case, edge: Edge) -> bool:
+def _has_lasted(case: Case, edge: Edge) -> bool:
     """Whether a wait that may end by itself, such as for a busy device, has lasted too long."""
     w = edge.waiting
     if not edge.queued or w.stream is None or w.seq is None:
         return True
-    return patience.is_still(case, w.stream, w.seq, [case.standings[w.rank]])
+    return patience.is_overdue(case, w.stream, w.seq, [case.standings[w.rank]])
 
 
 def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
@@ -244,11 +244,11 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
 
 
 def _side(case: Case, w: Waiting) -> Side:
-    side, asked = case.side(w.rank, waited_for(case, w)), case.asked(w)
+    side, asked = case.side(w.rank, awaited_call(case, w)), case.asked(w)
     return side if asked is None else replace(side, site=asked.site)
 
 
-def waited_for(case: Case, w: Waiting) -> Call | None:
+def awaited_call(case: Case, w: Waiting) -> Call | None:
     """Return the call that a thread waits for."""
     log = case.log(w.rank)
     if log is None or w.seq is None:
@@ -288,7 +288,7 @@ def _given_up(case: Case, stream: StreamKey, members: Sequence[int]) -> Iterator
 
     It must be the last call of all of them: if they continued together, they recovered.
     """
-    found = patience.late_and_alone(case, stream)
+    found = patience.late_after_timeout(case, stream)
     if found is None:
         return
     seq, late = found
@@ -310,7 +310,7 @@ def _incomplete(
     others = [s for s in waiters if s.rank not in failed and s.state != "died"]
     if not others:
         return  # each raised by itself, as ranks with the same bug do
-    if not failed and not patience.is_still(case, stream, seq, others):
+    if not failed and not patience.is_overdue(case, stream, seq, others):
         return
     late = {} if failed else patience.late(case, stream, seq, others)
     source: Source = IncompleteRow(stream, seq, calls, failed, late)

@@ -16,7 +16,7 @@ ENDS: Final = ("destination", "source")
 """What a near miss differs in if a rank named another peer; such a send may close a cycle."""
 
 
-def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
+def closes_cycle(issue: ChannelIssue, cycle: Cycle) -> bool:
     """Whether a cycle contains both the receive and the send that nearly matches it."""
     if issue.near is None or issue.near.differs not in ENDS:
         return False
@@ -24,6 +24,6 @@ def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
     return {issue.channel, issue.near.channel} <= awaited
 
 
-def in_circle(case: Case, cycle: Cycle) -> ChannelIssue | None:
+def find_in_cycle(case: Case, cycle: Cycle) -> ChannelIssue | None:
     """Return the near miss that closes a wait cycle, or None."""
-    return next((issue for issue in case.comparison.channels if closes(issue, cycle)), None)
+    return next((issue for issue in case.comparison.channels if closes_cycle(issue, cycle)), None)

@@ -77,7 +77,7 @@ def from_own(case: Case, candidate: Candidate) -> Departure | None:
 
     None if several sides or none did, or if the usual call is not known.
     """
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     if at is None or not isinstance(candidate.source, Divergence) or candidate.source.gap:
         return None
     found = [_own(case, candidate, place, at.seq) for place in at.places]
@@ -153,7 +153,7 @@ def _place(log: RankLog, stream: StreamKey, seq: int) -> CallPlace | None:
 @once
 def extra(case: Case, candidate: Candidate) -> Departure | None:
     """Return calls that only one side made, after which it did the same as the others."""
-    since = places.parted(case, candidate)
+    since = places.first_difference(case, candidate)
     if since is None or since.extra is None:
         return None
     more = since.extra

@@ -260,12 +260,12 @@ FACTS: Final[dict[str, Fact]] = {
 """All facts by name."""
 
 
-def told(rows: Sequence[Evidence]) -> tuple[EvidenceRow, ...] | None:
+def evidence_rows(rows: Sequence[Evidence]) -> tuple[EvidenceRow, ...] | None:
     """Return evidence in the form of findings, or None if there is none."""
-    return tuple(map(_told, rows)) or None
+    return tuple(map(_evidence_row, rows)) or None
 
 
-def _told(row: Evidence) -> EvidenceRow:
+def _evidence_row(row: Evidence) -> EvidenceRow:
     fact = FACTS[row.fact]
     return EvidenceRow(
         fact=row.fact,

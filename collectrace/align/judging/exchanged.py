@@ -56,7 +56,7 @@ class Exchanged:
 
 
 @once
-def exchanged(case: Case, candidate: Candidate) -> Exchanged | None:
+def size_exchange(case: Case, candidate: Candidate) -> Exchanged | None:
     """Return the exchange of sizes in the call before, on every rank; None if there was none.
 
     The exchanged values are not recorded. They are inferred: if the total that others expect of a
@@ -79,9 +79,9 @@ def exchanged(case: Case, candidate: Candidate) -> Exchanged | None:
     return Exchanged(first, changes, None if is_of_senders else _shuffled(source))
 
 
-def changed_after(case: Case, candidate: Candidate) -> tuple[int, ...]:
+def changed_senders(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Return the ranks whose sizes changed after the exchange, if that explains every pair."""
-    source, found = candidate.source, exchanged(case, candidate)
+    source, found = candidate.source, size_exchange(case, candidate)
     if found is None or not isinstance(source, Divergence):
         return ()
     if found.shuffled is not None:

@@ -10,10 +10,10 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import announced, led, own_calls
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.candidates import awaited_call
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.evidence import Evidence
-from collectrace.align.judging.facts_of_exchanges import answer_left_out
+from collectrace.align.judging.facts_of_exchanges import skipped_answer
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
 from collectrace.align.judging.own_round import left_own_round
@@ -32,8 +32,8 @@ def was_told(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find ranks that got integers, or a few elements from a root, before their current wait."""
     ranks = candidate.group.ranks if candidate.group is not None else ()
     for rank in {*ranks, *(edge.waiting.rank for edge in candidate.cycle)}:
-        calls = [waited_for(case, wait) for wait in case.standings[rank].waiting]
-        if any(call is not None and announced.was_told(case, rank, call) for call in calls):
+        calls = [awaited_call(case, wait) for wait in case.standings[rank].waiting]
+        if any(call is not None and announced.may_have_command(case, rank, call) for call in calls):
             yield Evidence("was_told", (rank,))
 
 
@@ -44,7 +44,7 @@ def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     messages that come once per iteration count as commands; more frequent ones are data.
     """
     for at in awaited(case, candidate):
-        answer, gap = _departure(case, at), answer_left_out(case, at)
+        answer, gap = _departure(case, at), skipped_answer(case, at)
         is_known = answer is not None and not answer.gaps - led.SEEN
         reads = answer is not None and any(Origin.RECEIVED in d.origins for d in answer.decisions)
         if is_known and not reads:
@@ -84,7 +84,7 @@ def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     once per iteration.
     """
     for at in awaited(case, candidate):
-        log, until = case.log(at.rank), waited_for(case, at.elsewhere)
+        log, until = case.log(at.rank), awaited_call(case, at.elsewhere)
         once = {one.place for one in _once_in_each_round(case, at)}
         for told in _before(log, until):
             key, call = told.key, told.call
@@ -101,9 +101,9 @@ def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
                 yield Evidence("told_the_waiter", (at.rank,))
 
 
-def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.Told]:
+def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.EqualCalls]:
     if log is not None and until is not None:
-        yield from announced.between(log, end=announced.offset_of(log, until))
+        yield from announced.calls_between(log, end=announced.offset_of(log, until))
 
 
 _OBJECTS: Final = ("send_object_list", "recv_object_list")
@@ -115,7 +115,7 @@ def by_a_plan(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find ranks that skipped a call by constants, or by a table that all ranks have."""
     for at in awaited(case, candidate):
         answer = _departure(case, at)
-        if answer is not None and led.is_by_plan(case, at.rank, answer):
+        if answer is not None and led.is_planned(case, at.rank, answer):
             yield Evidence("by_a_plan", (at.rank,))
 
 
@@ -124,7 +124,7 @@ def ordered_by_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     for at in awaited(case, candidate):
         got = [one for one in calls_of(case, at.rank)[:-1] if _is_to(one, at.rank)]
         answer = _departure(case, at)
-        is_read = answer is not None and any(map(led.orders, answer.decisions))
+        is_read = answer is not None and any(map(led.depends_on_message, answer.decisions))
         if (
             is_read
             and isinstance(at.key, ChannelKey)
@@ -151,12 +151,14 @@ def _departure(case: Case, at: Awaited) -> Answer | None:
     """Return what can have made a rank skip the awaited call; None if it never made such a call."""
     left = left_own_round(case, at.rank)
     if left is not None and left.key == at.key:
-        return led.of_departure(case, left)
+        return led.statements_of_departure(case, left)
     made, here = calls_of(case, at.rank), entry_of(case, at.elsewhere)
-    gap = answer_left_out(case, at)
+    gap = skipped_answer(case, at)
     here = made[made.index(gap) + 1] if gap is not None else here
     usual = next((one for one in reversed(made) if one.key == at.key), None)
     if usual is None or here is None or not made.index(here):
         return None
     before = At(*made[made.index(here) - 1].place)
-    return led.led(case, (at.rank, at.rank), before, At(*here.place), At(*usual.place))
+    return led.deciding_statements(
+        case, (at.rank, at.rank), before, At(*here.place), At(*usual.place)
+    )

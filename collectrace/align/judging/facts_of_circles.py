@@ -9,9 +9,9 @@ from typing import Final
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import led, places
-from collectrace.align.judging.alone import lets_alone
+from collectrace.align.judging.alone import can_admit_only
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.candidates import awaited_call
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.facts_of_exchanges import has_no_choice
@@ -53,13 +53,13 @@ def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
     others = [rank for rank in group.ranks if rank not in {one.rank for one in found}]
     if not {edge.waiting.rank for edge in candidate.cycle} - {*others}:
         return ()
-    if len({_way(case, one) for one in found}) != 1 or not _is_habit(case, found, others):
+    if len({_departure_of(case, one) for one in found}) != 1 or not _is_habit(case, found, others):
         return ()
     is_kept = all(case.standings[r].waiting and kept_round(case, r) for r in others)
     return found if is_kept and len(found) < len(others) else ()
 
 
-def _way(case: Case, left: LeftRound) -> tuple[object, ...]:
+def _departure_of(case: Case, left: LeftRound) -> tuple[object, ...]:
     """Return what a rank called, and what it had called there in every iteration before."""
     calls = left.made, left.usual
     return tuple((call.op, *case.frames_or_line(left.rank, call)) for call in calls)
@@ -81,7 +81,7 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     ranks = tuple(one.rank for one in left)
     others = [rank for rank in candidate.group.ranks if rank not in ranks]
     if left[0].skipped:
-        is_apart = _was_asked(case, candidate, left[0]) or any(
+        is_apart = _is_clear_departure(case, candidate, left[0]) or any(
             has_no_choice(case, at) for at in awaited(case, candidate) if at.rank == left[0].rank
         )
     else:
@@ -90,7 +90,7 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         yield Evidence("left_repeated_round", ranks, sites_of(one.made for one in left), left[0])
 
 
-def _was_asked(case: Case, candidate: Candidate, left: LeftRound) -> bool:
+def _is_clear_departure(case: Case, candidate: Candidate, left: LeftRound) -> bool:
     """Whether a rank went on to a collective, or skipped the answer to a message.
 
     A rank that goes on to a message may only have sent fewer in sequence than before. That is
@@ -126,7 +126,7 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
     A rank that alone left a loop left it too early only if all others are in that function. If the
     rank alone decided to make a message, it may be intended for that rank.
     """
-    answer = led.of_departure(case, left[0])
+    answer = led.statements_of_departure(case, left[0])
     if not answer.decisions:
         return False
     if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
@@ -172,7 +172,7 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         program = program_of(case, at.rank)
         if program is None or not program.ends_anew or not kept_round(case, at.waiter):
             continue
-        answer = led.of_departure(case, left)
+        answer = led.statements_of_departure(case, left)
         if answer.decisions and all(
             Origin.EXCEPTION not in one.origins
             and {outcome.way for outcome in one.outcomes if outcome} <= {Way.TAKEN, Way.NOT_TAKEN}
@@ -268,7 +268,7 @@ def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, Call]]:
         (rank, call)
         for rank in ranks
         for wait in case.standings[rank].waiting[:1]
-        if (call := waited_for(case, wait)) is not None
+        if (call := awaited_call(case, wait)) is not None
     ]
 
 
@@ -301,7 +301,7 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not line or not first or not _was_met_by_one_line(case, at, line):
             continue
         before, new = (At(*made[n].place) for n in (first - 1, first))
-        answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
+        answer = led.deciding_statements(case, (at.rank, at.waiter), before, new, At(*there.place))
         asks = [
             one
             for one in answer.decisions
@@ -311,13 +311,13 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         opening = [
             one
             for one in places.conditions(case, at.rank, line)
-            if lets_alone(case, one, [at.rank], sorted({*case.evidence.logs} - {at.rank}))
+            if can_admit_only(case, one, [at.rank], sorted({*case.evidence.logs} - {at.rank}))
         ]
         if (
             asks
             and opening
             and not any(one.is_fork for one in opening)
-            and not (is_message and any(led.has_another_way(case, at.rank, one) for one in asks))
+            and not (is_message and any(led.has_other_branch(case, at.rank, one) for one in asks))
         ):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
 

@@ -17,13 +17,13 @@ from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging import departures, hooks, places
-from collectrace.align.judging.alone import alone_by_rank, opens_alone
+from collectrace.align.judging.alone import alone_by_rank, must_admit_only
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.other_lines import counterparts
-from collectrace.align.judging.places import Apart, Place
+from collectrace.align.judging.places import DivergedSides, Place
 from collectrace.align.matching import habit
 from collectrace.align.reading import chains
 
@@ -38,7 +38,7 @@ def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 def in_hook(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find the rank whose call is in a function that a framework calls on one rank only."""
-    found = hooks.called(case, candidate)
+    found = hooks.call_in_hook(case, candidate)
     if found is not None:
         yield Evidence("in_hook_of_one_rank", tuple(found.side.ranks), (chains.site(found.frame),))
 
@@ -55,7 +55,7 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
     The call is in a handler, or only a handler can have skipped the call of the others.
     """
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     if at is None:
         return
     handlers = [[one for one in places.above(case, place) if one.is_handler] for place in at.places]
@@ -84,7 +84,7 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Protect two sides if a common loader gave one of them fewer batches."""
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     latest = []
     for place in at.places if at is not None and len(at.places) == 2 else ():
         log, until = case.log(place.ranks[0]), place.call.t if place.call is not None else 0
@@ -102,7 +102,7 @@ def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
     Another rank may call it at other times, and either count may be wrong.
     """
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     for place in at.places if at is not None else ():
         own = _conditions_of_its_own(case, at, place) if at is not None else []
         if own and all(_counts(case, one) for one in own):
@@ -125,7 +125,7 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     A condition on the rank alone would have skipped the call from the start.
     """
     pair, decisions = between(case, candidate)
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     if pair is None or at is None or len(decisions) != 1 or len(at.places) != 2:
         return
     for gone, left in permutations(at.places):
@@ -133,8 +133,8 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
             continue
         for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
-            opens = opens_alone(case, condition, gone.ranks, left.ranks)
-            keeps = opens_alone(case, condition.opposite, left.ranks, gone.ranks)
+            opens = must_admit_only(case, condition, gone.ranks, left.ranks)
+            keeps = must_admit_only(case, condition.opposite, left.ranks, gone.ranks)
             if opens and not keeps and condition.key not in under:
                 sites = (condition.site,)
                 yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)
@@ -146,7 +146,7 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
     Behind the loop it could have left the loop too early, or the others too late.
     """
-    found, at = departures.from_own(case, candidate), places.apart(case, candidate)
+    found, at = departures.from_own(case, candidate), places.diverged_sides(case, candidate)
     if found is None or at is None or found.what is not What.EXTRA:
         return
     mine = next(one for one in at.places if {*one.ranks} == {*found.ranks})
@@ -168,7 +168,7 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         yield Evidence("new_in_loop_of_others", found.ranks, sites, found)
 
 
-def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: Apart) -> bool:
+def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: DivergedSides) -> bool:
     """Whether a rank has been in one loop since its last call, in a function that others left.
 
     Then that loop may run for too long.
@@ -184,7 +184,7 @@ def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: Apar
     return any(node.loops for one in levels if one for node in one.graph.at(one.line))
 
 
-def _conditions_of_its_own(case: Case, at: Apart, mine: Place) -> list[Condition]:
+def _conditions_of_its_own(case: Case, at: DivergedSides, mine: Place) -> list[Condition]:
     """Return the conditions that decide about one place and about no other."""
     foreign = {one.key for other in at.others(mine) for one in places.above(case, other)}
     return [one for one in places.above(case, mine) if one.key not in foreign and one.test]

@@ -62,7 +62,7 @@ def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         made = dict.fromkeys(one.place for one in calls_of(case, at.rank) if one.key == at.key)
         places: list[_Place] = [*made, *(here.stack if at.wait.stream is not None else ())]
-        found = (_fewer(case, at, place, end.place) for place in places)
+        found = (_find_odd(case, at, place, end.place) for place in places)
         odd = next((one for one in found if one is not None), None)
         if odd is not None:
             yield Evidence("odd_in_round", (at.rank,), shown_by=odd)
@@ -80,7 +80,7 @@ def _counts(case: Case, place: _Place, end: CallPlace) -> dict[int, list[int]]:
     }
 
 
-def _fewer(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None:
+def _find_odd(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None:
     """Return how a rank at the end of its iteration passed a place less often than its peers."""
     counts = _counts(case, place, end)
     *before, now, _ = counts.pop(at.rank)
@@ -176,7 +176,7 @@ def has_no_choice(case: Case, at: Awaited) -> bool:
     if usual is None or len(made) < _ROUNDS or at.is_from_any:
         return False
     before, here = (At(*one.place) for one in made[-2:])
-    answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
+    answer = led.deciding_statements(case, (at.waiter, at.waiter), before, At(*usual.place), here)
     return bool(answer.dropped) and not answer.decisions and not answer.gaps - led.SEEN
 
 
@@ -191,7 +191,7 @@ def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if not left.skipped and (at.elsewhere.stream is None or not kept_round(case, at.waiter)):
             continue
-        answer = led.of_departure(case, left)
+        answer = led.statements_of_departure(case, left)
         if answer.decisions and all(one.origins == (Origin.EXCEPTION,) for one in answer.decisions):
             fact = "left_out_by_handler" if left.skipped else "came_by_handler"
             yield Evidence(fact, (at.rank,), shown_by=left)
@@ -209,7 +209,7 @@ def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     groups = [case.comparison.groups.get(edge.waiting.group) for edge in candidate.cycle]
     ranks = {rank for info in groups if info is not None for rank in info.ranks}
     for at in awaited(case, candidate):
-        gap = answer_left_out(case, at) if len(ranks) >= CAN_OUTVOTE else None
+        gap = skipped_answer(case, at) if len(ranks) >= CAN_OUTVOTE else None
         if gap is None:
             continue
         if isinstance(at.key, ChannelKey):
@@ -230,7 +230,7 @@ def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
     usual = next(one for one in made if one.key == at.key)
     if not all(" " in frame for frame in (*gap.place[1], *usual.place[1])):
         return False  # what the callers decided is not known
-    answer = led.led(
+    answer = led.deciding_statements(
         case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual))
     )
     read = {origin for one in answer.decisions for origin in one.origins}
@@ -252,19 +252,19 @@ def _has_departed(case: Case, rank: int) -> bool:
 
 
 @once_of
-def answer_left_out(case: Case, at: Awaited) -> Entry | None:
+def skipped_answer(case: Case, at: Awaited) -> Entry | None:
     """Return the only call after which a rank skipped what always followed there, or None."""
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank
     if at.is_from_any or not is_to_give:
         return None
-    found = _gap(case, at, lambda one: (one.place, one.key))
+    found = _call_before_skip(case, at, lambda one: (one.place, one.key))
     made = calls_of(case, at.rank)
     places = {one.place for one in made if one.key == at.key}
     serves_several = len({one.key for one in made if one.place in places}) > 1
-    return found or (_gap(case, at, lambda one: one.place) if serves_several else None)
+    return found or (_call_before_skip(case, at, lambda one: one.place) if serves_several else None)
 
 
-def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
+def _call_before_skip(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
     """Return the only call after which a rank skipped what always followed there, or None."""
     made = calls_of(case, at.rank)
     due = {token(one) for one in made if one.key == at.key}

@@ -9,11 +9,11 @@ from typing import Final
 from collectrace import ops
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import departures, sisters, threads
-from collectrace.align.judging.absence import came_to_nothing
+from collectrace.align.judging.absence import never_created
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence, sites_of
-from collectrace.align.judging.exchanged import changed_after, exchanged
+from collectrace.align.judging.exchanged import changed_senders, size_exchange
 from collectrace.align.judging.facts_of_code import between
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
@@ -50,7 +50,7 @@ def outvoted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if right is not None:
         yield Evidence("outvoted", _all_but(candidate, right))
         return
-    right = sisters.decide(case, candidate, called)
+    right = sisters.side_of_sisters(case, candidate, called)
     if right is not None:
         yield Evidence("unlike_sister_groups", _all_but(candidate, right))
 
@@ -90,7 +90,7 @@ def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 def asked_otherwise(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find ranks that created another group than more than half of the ranks concerned."""
     source = candidate.source
-    if not isinstance(source, GroupConflict) or source.own or came_to_nothing(case, candidate):
+    if not isinstance(source, GroupConflict) or source.own or never_created(case, candidate):
         return
     variants = [ranks for ranks, _ in source.variants]
     everybody = sorted(rank for ranks in variants for rank in ranks)
@@ -105,11 +105,11 @@ def sizes(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if not isinstance(source, Divergence) or source.attribute != "split" or source.gap is not None:
         return
     pairs = source.bad_pairs
-    yield Evidence("sizes_changed", changed_after(case, candidate))
+    yield Evidence("sizes_changed", changed_senders(case, candidate))
     common = set.intersection(*map(set, pairs)) if pairs else set()
     # If sizes were exchanged, a receiver is not to blame: with a capacity several senders may have
     # dropped elements for it.
-    receives = not any(sender in common for sender, _ in pairs) and exchanged(case, candidate)
+    receives = not any(sender in common for sender, _ in pairs) and size_exchange(case, candidate)
     if len(common) == 1 and not receives:
         yield Evidence("in_every_pair", tuple(common))
 
@@ -130,7 +130,7 @@ def own_number(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 def sharing(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Protect ranks that use one group from several threads."""
-    found = threads.sharing(case, candidate)
+    found = threads.sharing_threads(case, candidate)
     if found:
         yield Evidence("threads_share_group", _all(candidate), (), found)
 

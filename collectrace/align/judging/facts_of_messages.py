@@ -123,7 +123,7 @@ def _left_by_root(case: Case, rank: int, due: _Due, issue: ChannelIssue) -> bool
     if due.last.op not in ops.TO_ROOT or due.last.root != rank or due.rounds < habit.ENOUGH:
         return False
     others = [one for one in issue.group.ranks if one != rank]
-    answer = led.led(
+    answer = led.deciding_statements(
         case, (rank, rank), At(due.last.op, case.stack(rank, due.last)), None,
         At(due.usual.op, case.stack(rank, due.usual)),
     )  # fmt: skip

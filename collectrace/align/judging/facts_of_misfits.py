@@ -55,7 +55,7 @@ def _end(case: Case, rank: int, key: ChannelKey, seq: int) -> Sent | None:
     return next((one for one in ends_of(case, rank) if (one.key, one.seq) == (key, seq)), None)
 
 
-def _from(case: Case, rank: int, place: CallPlace) -> list[Sent]:
+def _ends_from(case: Case, rank: int, place: CallPlace) -> list[Sent]:
     """Return a rank's ends of messages that it made at a place."""
     return [one for one in ends_of(case, rank) if one.place == place]
 
@@ -65,9 +65,9 @@ def _with_rank(key: ChannelKey, at: int, rank: int) -> ChannelKey:
     return key._replace(source=rank) if key.source == at else key._replace(destination=rank)
 
 
-def _may_be_told(case: Case, rank: int) -> bool:
+def _may_have_command(case: Case, rank: int) -> bool:
     """Whether a rank ever got what may be a command, in a call or by a store."""
-    return announced.was_told(case, rank) or announced.may_be_by_store(case, rank)
+    return announced.may_have_command(case, rank) or announced.may_use_store(case, rank)
 
 
 def _are_users(issue: ChannelIssue) -> bool:
@@ -103,7 +103,7 @@ def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if sent is None or got is None:
         return
     for mine, usual in ((sent, got), (got, sent)):
-        is_told = near is not None and any(_may_be_told(case, one.rank) for one in (sent, got))
+        is_told = near is not None and any(_may_have_command(case, one.rank) for one in (sent, got))
         is_told = is_told or (near is None and _is_announced(case, mine, usual.rank))
         if not is_told and _is_alone(case, mine, usual):
             yield Evidence("odd_message", (mine.rank,), shown_by=usual)
@@ -112,7 +112,9 @@ def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 def _is_alone(case: Case, mine: Sent, usual: Sent) -> bool:
     """Whether the peers made as many messages as a rank, the last one as the other end expects."""
     rows = {
-        rank: _from(case, rank, mine.place) for rank in case.evidence.logs if rank != usual.rank
+        rank: _ends_from(case, rank, mine.place)
+        for rank in case.evidence.logs
+        if rank != usual.rank
     }
     if any(len({one.key._replace(tag=0) for one in made}) > 1 for made in rows.values()):
         return False  # they go to several ranks, which may each have their own size
@@ -129,16 +131,19 @@ def _is_alone(case: Case, mine: Sent, usual: Sent) -> bool:
 
 def _is_announced(case: Case, mine: Sent, peer: int) -> bool:
     """Whether a rank announced its message since the one before, or was told to change it."""
-    made, log = _from(case, mine.rank, mine.place), case.log(mine.rank)
+    made, log = _ends_from(case, mine.rank, mine.place), case.log(mine.rank)
     n = made.index(mine)
     if log is None or not n:
         return True
     rows = [(log.channel_rows(one.key), one.seq) for one in made[n - 1 : n + 1]]
     begin, end = (row.offset[row.position(seq)] for row, seq in rows)
-    return any(_tells(case, mine.rank, peer, one) for one in announced.between(log, begin, end))
+    return any(
+        _is_announcement(case, mine.rank, peer, one)
+        for one in announced.calls_between(log, begin, end)
+    )
 
 
-def _tells(case: Case, rank: int, peer: int, told: announced.Told) -> bool:
+def _is_announcement(case: Case, rank: int, peer: int, told: announced.EqualCalls) -> bool:
     key = told.key
     if announced.carries_numbers(told.call):
         return True
@@ -147,7 +152,7 @@ def _tells(case: Case, rank: int, peer: int, told: announced.Told) -> bool:
     if isinstance(key, ChannelKey) and key.source != peer:
         return False
     ranks = case.comparison.groups[key.group].ranks
-    return announced.came_to(rank, told) and announced.may_tell(told, ranks)
+    return announced.brought_data(rank, told) and announced.may_be_command(told, ranks)
 
 
 # -- compared with all messages of a group ----------------------------------------------------
@@ -175,7 +180,7 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         return
     (rank,) = common
     peers = {one.channel.source + one.channel.destination - rank for one in alike}
-    if len(peers) + 1 < CAN_OUTVOTE or any(_may_be_told(case, one) for one in {rank, *peers}):
+    if len(peers) + 1 < CAN_OUTVOTE or any(_may_have_command(case, one) for one in {rank, *peers}):
         return
     others: set[int] = set()
     for one in alike:
@@ -237,7 +242,7 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     for rank, hub in (ends, ends[::-1]):
         n, like = _foreign(case, issue, rank, hub)
         mine = [one for one in ends_of(case, rank) if one.key == issue.channel]
-        if like is None or not calls_of(case, hub) or _may_be_told(case, rank):
+        if like is None or not calls_of(case, hub) or _may_have_command(case, rank):
             continue
         if not _is_meant(case, (rank, like), mine[n].place):
             yield Evidence("message_of_its_own", (rank,), shown_by=mine[n])
@@ -277,7 +282,7 @@ def _is_meant(case: Case, ranks: tuple[int, int], place: CallPlace) -> bool:
     if place[1][:1] in [one.stack[:1] for one in others] or not 0 < n < len(made) - 1:
         return True
     before, here, then = (At(*made[k].place) for k in (n - 1, n, n + 1))
-    answer = led.led(case, ranks, before, here, then)
+    answer = led.deciding_statements(case, ranks, before, here, then)
     return not answer.decisions or any(
         Origin.RECEIVED in one.origins or one.origins == (Origin.RANK,) for one in answer.decisions
     )

@@ -45,7 +45,7 @@ def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if isinstance(source, GroupConflict):
         if source.seq == IN_INIT:
             yield Evidence("left_no_log", tuple(sorted(candidate.absent)))
-        if not absence.came_to_nothing(case, candidate):
+        if not absence.never_created(case, candidate):
             return
     elif candidate.what != "missing_call":
         return
@@ -69,7 +69,7 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     source = candidate.source
     if not isinstance(source, Divergence) or source.gap is not None or candidate.absent:
         return
-    since = places.parted(case, candidate)
+    since = places.first_difference(case, candidate)
     row = since.seq if since is not None else source.seq
     called = [side for side in candidate.sides if side.call is not None]
     lines = {(side.stack, side.call.site) for side in called if side.call is not None}
@@ -118,7 +118,7 @@ def _lacking(case: Case, source: Divergence, rank: int, ranks: Sequence[int]) ->
                     break
                 count += 1
                 rows = first, source.seq
-                if refusals.is_moved(case, source.stream, (rank, peer), rows, count):
+                if refusals.is_shifted(case, source.stream, (rank, peer), rows, count):
                     return one
     return None
 

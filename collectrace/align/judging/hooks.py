@@ -42,7 +42,7 @@ class Called(NamedTuple):
     hook: Hook
 
 
-def called(case: Case, candidate: Candidate) -> Called | None:
+def call_in_hook(case: Case, candidate: Candidate) -> Called | None:
     """Return the one rank that made a call in such a function, or None."""
     sides = candidate.sides
     found = [one for side in sides if (one := _of_side(case, side)) is not None]

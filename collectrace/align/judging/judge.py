@@ -14,7 +14,7 @@ from collectrace.align.judging.by_number import is_of_numbers, named_alike
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.passed_on import passed_on
+from collectrace.align.judging.passed_on import dependent_ranks
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
@@ -43,12 +43,12 @@ def judge(case: Case) -> list[Candidate]:
     )  # fmt: skip
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
-    causes = case.faults.attempt("suspects", None, _connect, case, found)
+    causes = case.faults.attempt("suspects", None, _link_causes, case, found)
     if causes is None:  # without causes, a consequence could be blamed as a cause
         causes = {}
         for candidate in found:
             candidate.verdict = Verdict(candidate.kind, candidate.severity)
-    hidden = reach.beyond(case, found, causes)
+    hidden = reach.candidates_beyond(case, found, causes)
     found = [candidate for candidate in found if candidate not in hidden]
     for candidate in found:
         candidate.cause = causes.get(candidate)
@@ -89,7 +89,7 @@ def _places(candidate: Candidate) -> set[Hashable]:
     return {candidate.stream} if candidate.stream is not None else set()
 
 
-def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
+def _link_causes(case: Case, found: Sequence[Candidate]) -> Causes:
     """Return causes by consequence; candidates that are one error get the suspects of both."""
     for candidate, suspects in named_alike(found).items():
         candidate.verdict = _blaming(candidate, suspects)
@@ -139,7 +139,7 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
         for cause in errors:
             if _root(causes, cause) is effect or not explains(case, cause, effect):
                 continue
-            if not _tells_more(case, effect, cause):
+            if not _has_suspects_instead(case, effect, cause):
                 causes[effect] = cause
                 break
     leaders: dict[tuple[int, ...], Candidate] = {}
@@ -150,7 +150,11 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
                 causes[candidate] = leader
     for n, candidate in enumerate(errors):
         for leader in errors[:n]:
-            if candidate not in causes and leader not in causes and _same(case, leader, candidate):
+            if (
+                candidate not in causes
+                and leader not in causes
+                and _is_same_error(case, leader, candidate)
+            ):
                 causes[candidate] = leader
     return causes
 
@@ -162,13 +166,13 @@ def _held_up_by_several(case: Case, found: Sequence[Candidate], causes: Causes) 
     more: Causes = {}
     for effect in roots:
         if KINDS[effect.kind].is_absence:
-            those = (one for one in roots if _explain(case, causes, one, effect))
+            those = (one for one in roots if _blocked_all(case, causes, one, effect))
             if (leader := next(those, None)) is not None:
                 more[effect] = leader
     return more
 
 
-def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
+def _blocked_all(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
     """Whether a mismatch and its repetitions blocked all ranks that are absent from ``effect``.
 
     For example, the messages of one rank can end several of its peers.
@@ -182,14 +186,14 @@ def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -
     )
 
 
-def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:
+def _has_suspects_instead(case: Case, one: Candidate, other: Candidate) -> bool:
     """Whether two candidates cause each other, and only the first has suspects."""
     if one.severity != "error" or other.suspects or not one.suspects:
         return False
     return explains(case, one, other)
 
 
-def _same(case: Case, one: Candidate, other: Candidate) -> bool:
+def _is_same_error(case: Case, one: Candidate, other: Candidate) -> bool:
     """Whether two candidates are one error, seen in two groups, or at two peers of a rank."""
     left = deviation(case, one)
     if left is not None and left is deviation(case, other) and one.suspects == other.suspects:
@@ -251,14 +255,14 @@ def _leads_to(case: Case, cause: Candidate, effect: Candidate, rank: int) -> boo
         and KINDS[cause.kind].is_passable
         and blame.failed_by_itself(case.standings[rank])
     ):
-        came = passed_on(case, cause).get(rank)
+        came = dependent_ranks(case, cause).get(rank)
     if came is None or (went is not None and went <= came):
         return False
     if KINDS[cause.kind].is_passable or cause.kind == "deadlock":
         return True  # it is past the cause, and waits in the effect or behind it
     if _came_after(case, cause, effect, rank):
         return True
-    return any(patience.is_there(w, cause) for w in case.standings[rank].waiting)
+    return any(patience.waits_at(w, cause) for w in case.standings[rank].waiting)
 
 
 def _came_after(case: Case, first: Candidate, then: Candidate, rank: int) -> bool:

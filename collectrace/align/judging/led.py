@@ -27,7 +27,7 @@ class At(NamedTuple):
     stack: tuple[str, ...]
 
 
-def led(
+def deciding_statements(
     case: Case, ranks: tuple[int, int], before: At | None, made: At | None, usual: At
 ) -> Answer:
     """Return what can have led a rank to its next call instead of the one that was to follow.
@@ -55,20 +55,20 @@ def _frames(at: At) -> Stack:
     return frames.parse_stack(at.stack) or frames.parse_sites(at.stack[:1])
 
 
-def of_departure(case: Case, left: LeftRound) -> Answer:
+def statements_of_departure(case: Case, left: LeftRound) -> Answer:
     """Return what can have led a rank out of its usual iteration."""
     before, made, usual = (
         At(call.op, case.frames_or_line(left.rank, call)) if call is not None else None
         for call in (left.before, left.made, left.usual)
     )
-    return led(case, (left.rank, left.rank), before, made, usual or At("", ()))
+    return deciding_statements(case, (left.rank, left.rank), before, made, usual or At("", ()))
 
 
 SEEN: Final = frozenset({Gap.EARLIER})
 """Gaps of an answer that hide nothing but decisions on agreed values."""
 
 
-def is_by_plan(case: Case, rank: int, answer: Answer) -> bool:
+def is_planned(case: Case, rank: int, answer: Answer) -> bool:
     """Whether nothing local to a rank decided: only constants, or a table common to all ranks."""
     if not answer.decisions:
         return bool(answer.dropped)
@@ -83,7 +83,7 @@ def shares_by_rank(decision: Decision) -> bool:
     )
 
 
-def orders(decision: Decision) -> bool:
+def depends_on_message(decision: Decision) -> bool:
     """Whether a decision is a condition on a received message, and not also on the rank."""
     is_loop = any(isinstance(one, ast.For) for one in ast.walk(_parsed(decision)))
     return decision.origin is Origin.RECEIVED and not is_loop
@@ -107,7 +107,7 @@ def _scope(decision: Decision) -> tuple[str, str]:
     return decision.site.path, decision.function
 
 
-def has_another_way(case: Case, rank: int, decision: Decision) -> bool:
+def has_other_branch(case: Case, rank: int, decision: Decision) -> bool:
     """Whether the function has another condition on the rank, or another branch of it.
 
     The other end of a message may be there.

@@ -16,7 +16,7 @@ from collectrace.align.code.files import Frame, Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import dotted
 from collectrace.align.judging import places
-from collectrace.align.judging.alone import AloneByRank, may_be
+from collectrace.align.judging.alone import AloneByRank, can_have_outcome
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.signature import is_user
@@ -37,7 +37,7 @@ class _Line:
         return self.function.file.path, self.node.line
 
 
-def _is_of_torch(line: _Line) -> bool:
+def _may_call_torch(line: _Line) -> bool:
     """Whether a line may call ``torch.distributed``, by the object in front of the call."""
     of = dotted(getattr(line.node.tree, "func", None)).rpartition(".")[0]
     imported = line.function.file.imports.get(of, of)
@@ -79,7 +79,7 @@ class _Search:
         for line in self._calls(called):
             if line.site[0] == here[0] and line.site != here and self._is_for_others(line):
                 yield line.site
-        for line in filter(_is_of_torch, self._calls(own if is_user(call) else set())):
+        for line in filter(_may_call_torch, self._calls(own if is_user(call) else set())):
             if line.site not in self._came and not self._is_explained(line, set()):
                 yield line.site
         for line in self._calls({name.rpartition(".")[2] for _, name in self._within}):
@@ -100,18 +100,20 @@ class _Search:
     def _conditions(self, line: _Line) -> Sequence[Condition]:
         return controls(line.function, line.graph, [line.node])
 
-    def _lets(self, condition: Condition) -> tuple[bool, bool]:
+    def _admits(self, condition: Condition) -> tuple[bool, bool]:
         """Return whether a condition admits the ranks, and whether it admits the others."""
         assumed = self._found.assumed
         others = [rank for other in self._found.others for rank in other.ranks]
         return (
-            all(may_be(self._case, condition, r, assumed) for r in self._found.place.ranks),
-            all(may_be(self._case, condition, r, not assumed) for r in others),
+            all(
+                can_have_outcome(self._case, condition, r, assumed) for r in self._found.place.ranks
+            ),
+            all(can_have_outcome(self._case, condition, r, not assumed) for r in others),
         )
 
     def _is_for_others(self, line: _Line) -> bool:
         """Whether conditions on the rank exclude the ranks from a line, and admit others."""
-        lets = [self._lets(one) for one in self._conditions(line)]
+        lets = [self._admits(one) for one in self._conditions(line)]
         return any(not mine for mine, _ in lets) and all(others for _, others in lets)
 
     def _is_explained(self, line: _Line, seen: set[tuple[str, int]]) -> bool:

@@ -56,7 +56,7 @@ def _left(case: Case, program: Program) -> LeftRound | None:
     steps, otherwise = list(program.steps), None
     for at in range(max(0, len(steps) - _LATEST), len(steps)):
         place = habit.expected(steps, at)
-        if place is None or steps[place] == steps[at] or _ended_so(steps, place, at) > 1:
+        if place is None or steps[place] == steps[at] or _times_followed(steps, place, at) > 1:
             continue
         made, usual = program.call(at), program.call(place)
         if made is None or usual is None or made.thread != usual.thread:
@@ -69,7 +69,7 @@ def _left(case: Case, program: Program) -> LeftRound | None:
         ahead = steps[place:at]
         skipped = 0 if extra else next((n for n, s in enumerate(ahead) if s == steps[at]), 0)
         since = range(at, at + extra if extra else len(steps))
-        if not skipped and _went_along(case, program, since):
+        if not skipped and _others_took_part(case, program, since):
             return None  # it has more than one kind of iteration
         left = LeftRound(
             rank=program.rank,
@@ -82,7 +82,7 @@ def _left(case: Case, program: Program) -> LeftRound | None:
             rounds=habit.agreeing(steps, place, at) // (at - place) + 1,
             row=next((n for n in range(1, at + 1) if steps[at - n] != steps[at]), at + 1),
         )
-        is_same = program.sources[place] == program.sources[at] and places_alike(made, usual)
+        is_same = program.sources[place] == program.sources[at] and are_same_line(made, usual)
         if not is_same or extra or steps[at] in steps[:at]:
             return left
         # The same call from a new caller: what follows shows whether it left its iteration.
@@ -91,12 +91,12 @@ def _left(case: Case, program: Program) -> LeftRound | None:
     return otherwise
 
 
-def places_alike(one: Call, two: Call) -> bool:
+def are_same_line(one: Call, two: Call) -> bool:
     """Whether two calls have the same op and line, regardless of the callers."""
     return (one.op, one.site) == (two.op, two.site)
 
 
-def _went_along(case: Case, program: Program, at: range) -> bool:
+def _others_took_part(case: Case, program: Program, at: range) -> bool:
     """Whether other ranks took part in some of these calls, so that they were not extra."""
     for n in at:
         key, row = program.keys[program.sources[n]], program.rows[n]
@@ -122,7 +122,7 @@ def _is_insertion(steps: Sequence[int], place: int, at: int, extra: int) -> bool
     return is_foreign or len(steps) - at - extra >= at - place
 
 
-def _ended_so(steps: Sequence[int], place: int, at: int) -> int:
+def _times_followed(steps: Sequence[int], place: int, at: int) -> int:
     """Return how often the iteration before ``at`` was followed by the same step."""
     length = at - place
     round_ = steps[place:at]

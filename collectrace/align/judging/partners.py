@@ -118,14 +118,16 @@ def _places(log: RankLog, channel: ChannelKey) -> tuple[Sequence[int], Sequence[
 def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpaired | None:
     for n in range(min(map(len, exchanges.values()))):
         here = {rank: found[n] for rank, found in exchanges.items()}
-        if _are_of_one_step(here):
+        if _are_mutual(here):
             continue
         names = {rank: one.peer for rank, one in here.items()}
-        ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)
+        ways = (
+            (rank, peer) for rank in names if (peer := _mutual_partner(names, rank)) is not None
+        )
         odd, instead = next(ways, (-1, -1))  # there is never more than one such rank
         if odd < 0:
             return None
-        behind = _behind_left_out(exchanges, n, odd)
+        behind = _mutual_after_skip(exchanges, n, odd)
         known = n if n >= habit.ENOUGH else n + behind
         varied = any(
             len({e.peer for e in (found if behind else found[:n])}) > 1
@@ -139,7 +141,7 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
     return None
 
 
-def _are_of_one_step(exchanges: Mapping[int, Exchange]) -> bool:
+def _are_mutual(exchanges: Mapping[int, Exchange]) -> bool:
     """Whether all partners are mutual, between the same collectives."""
     return len({one.phase for one in exchanges.values()}) == 1 and all(
         one.peer in exchanges and exchanges[one.peer].peer == rank
@@ -147,7 +149,7 @@ def _are_of_one_step(exchanges: Mapping[int, Exchange]) -> bool:
     )
 
 
-def _behind_left_out(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd: int) -> int:
+def _mutual_after_skip(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd: int) -> int:
     """Return the number of exchanges after the n-th if all are mutual once ``odd`` skipped one.
 
     0 if some are not mutual, or if they are also mutual without the skip.
@@ -155,7 +157,7 @@ def _behind_left_out(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd: i
     others = {rank: found[n + 1 :] for rank, found in exchanges.items() if rank != odd}
     left_out, misnamed = (
         [
-            _are_of_one_step(dict(zip((*others, odd), step, strict=True)))
+            _are_mutual(dict(zip((*others, odd), step, strict=True)))
             for step in zip(*others.values(), exchanges[odd][begin:], strict=False)
         ]
         for begin in (n, n + 1)
@@ -168,7 +170,7 @@ def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:
     return log.channel_call(exchange.channel, exchange.seq) if log is not None else None
 
 
-def _repaired(names: Mapping[int, int], rank: int) -> int | None:
+def _mutual_partner(names: Mapping[int, int], rank: int) -> int | None:
     """Return the partner with which a rank makes all pairs mutual, or None."""
     for peer in (one for one, named in names.items() if named == rank):
         changed = {**names, rank: peer}

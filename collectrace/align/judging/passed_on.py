@@ -17,7 +17,7 @@ from collectrace.align.matching.comparison import ChannelIssue
 
 
 @once
-def passed_on(case: Case, candidate: Candidate) -> Mapping[int, int]:
+def dependent_ranks(case: Case, candidate: Candidate) -> Mapping[int, int]:
     """Return by rank when it requested the first message that may depend on a candidate's.
 
     Times are ns on the shared clock; the receiver is included. Empty if it is no message.

@@ -37,7 +37,7 @@ def waited(case: Case, candidate: Candidate, until: int | None = None) -> int:
         for rank in _waiters(candidate)
         for standing in (case.standings[rank],)
         for w in standing.waiting
-        if is_there(w, candidate)
+        if waits_at(w, candidate)
     ]
     return max(times, default=0)
 
@@ -50,7 +50,7 @@ def _waiters(candidate: Candidate) -> Sequence[int]:
     return (*candidate.present, source.near.channel.source)
 
 
-def is_there(w: Waiting, candidate: Candidate) -> bool:
+def waits_at(w: Waiting, candidate: Candidate) -> bool:
     """Whether a thread waits at a candidate, or in a later call of its stream."""
     source = candidate.source
     if isinstance(source, ChannelIssue):
@@ -76,7 +76,7 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
 def gave_up(case: Case, candidate: Candidate) -> bool:
     """Whether a rank raised there because its wait timed out, or because its peer was lost."""
     return any(
-        (standing.by_peers and any(is_there(w, candidate) for w in standing.waiting))
+        (standing.by_peers and any(waits_at(w, candidate) for w in standing.waiting))
         or failed_at(case, candidate, standing.rank)
         for standing in (case.standings[rank] for rank in _waiters(candidate))
     )
@@ -94,7 +94,7 @@ def failed_at(case: Case, candidate: Candidate, rank: int) -> bool:
     )
 
 
-def is_of_hang(case: Case, candidate: Candidate) -> bool:
+def shows_hang(case: Case, candidate: Candidate) -> bool:
     """Whether the only evidence of waiting is dumps that count as dumps of a hang.
 
     torch writes a dump after a timeout or on request, mostly because of a hang. If a dump has a
@@ -103,7 +103,7 @@ def is_of_hang(case: Case, candidate: Candidate) -> bool:
     logs = [
         standing.log
         for standing in (case.standings[rank] for rank in _waiters(candidate))
-        if any(is_there(w, candidate) for w in standing.waiting)
+        if any(waits_at(w, candidate) for w in standing.waiting)
     ]
     stream, seq = candidate.stream, candidate.seq or 0
     return are_undated(logs) and (stream is None or not _has_completed(case, stream, seq))
@@ -153,7 +153,7 @@ def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
     return longest
 
 
-def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
+def is_overdue(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
     """Whether a call that all ranks have made should have completed long ago."""
     there = [(s, w) for s in waiters for w in _waits(case, s.rank).get(stream, ())]
     if any(s.by_peers for s, _ in there):
@@ -164,7 +164,7 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
         if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
     ]
     told = [s.end for s, w in there if w.observed or w.what == "device"]
-    if not told or not arrived or _is_in_passing(case, stream, seq, there):
+    if not told or not arrived or _may_be_completing(case, stream, seq, there):
         return False
     return are_undated([s.log for s, _ in there]) or is_long(
         case, stream, seq, max(told) - max(arrived)
@@ -180,7 +180,7 @@ def _waits(case: Case, rank: int) -> Mapping[StreamKey | None, Sequence[Waiting]
     return found
 
 
-def _is_in_passing(
+def _may_be_completing(
     case: Case, stream: StreamKey, seq: int, there: Sequence[tuple[Standing, Waiting]]
 ) -> bool:
     """Whether dumps of another tool may have been requested while a call was completing.
@@ -228,7 +228,7 @@ def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -
     return {rank: came[rank] - begin for rank in after}
 
 
-def late_and_alone(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int]] | None:
+def late_after_timeout(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int]] | None:
     """Return the last call of a stream and the ranks that made it after a timeout there.
 
     The lateness is as in :func:`late`, for ranks that caught their exceptions and finished. None if

@@ -32,7 +32,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class DivergedSides:
     """Two or more sides at different places of the program."""
 
     seq: int
@@ -45,7 +45,7 @@ class Apart:
 
 
 @once
-def parted(case: Case, candidate: Candidate) -> Parting | None:
+def first_difference(case: Case, candidate: Candidate) -> Parting | None:
     """Return the first call, before a candidate's, that its sides made from different lines.
 
     One rank represents each side: the smallest and the largest side that called, or an absent and a
@@ -67,25 +67,27 @@ def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
 
 
 @once
-def apart(case: Case, candidate: Candidate) -> Apart | None:
+def diverged_sides(case: Case, candidate: Candidate) -> DivergedSides | None:
     """Return where the sides were when their lines first differed; None if not known.
 
     Ranks that finished without the call have no place. Other absent ranks may still be on their way
     to it.
     """
-    since = parted(case, candidate)
+    since = first_difference(case, candidate)
     if since is not None:
-        return _at(case, candidate, since)
+        return _sides_at(case, candidate, since)
     if any(case.standings[rank].state != "finished" for rank in candidate.absent):
         return None
     sides = [side for side in candidate.sides if side.ranks]
     if candidate.seq is None or len(sides) < 2:
         return None
-    return Apart(candidate.seq, tuple(_of(case, s.ranks, s.ranks[0], s.call) for s in sides))
+    return DivergedSides(
+        candidate.seq, tuple(_place(case, s.ranks, s.ranks[0], s.call) for s in sides)
+    )
 
 
 @once
-def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
+def sides_at_new_place(case: Case, candidate: Candidate) -> DivergedSides | None:
     """Return where the sides were when one first called from a place that was new to it.
 
     The other side was at a line that both had run. They may have met again since.
@@ -94,23 +96,23 @@ def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
     if logs is None or stream is None or seq is None:
         return None
     since = parting.passing(*logs, stream, seq)
-    return _at(case, candidate, since) if since is not None else None
+    return _sides_at(case, candidate, since) if since is not None else None
 
 
-def _at(case: Case, candidate: Candidate, since: Parting) -> Apart | None:
+def _sides_at(case: Case, candidate: Candidate, since: Parting) -> DivergedSides | None:
     """Return where two sides were at a call before the candidate's."""
     if len(candidate.sides) != 2:
         return None
     places = tuple(
-        _of(case, side.ranks, rank, call)
+        _place(case, side.ranks, rank, call)
         for side in candidate.sides
         for rank, call in zip(since.ranks, since.calls, strict=True)
         if rank in side.ranks
     )
-    return Apart(since.seq, places) if len(places) == len(candidate.sides) else None
+    return DivergedSides(since.seq, places) if len(places) == len(candidate.sides) else None
 
 
-def _of(case: Case, ranks: tuple[int, ...], rank: int, call: Call | None) -> Place:
+def _place(case: Case, ranks: tuple[int, ...], rank: int, call: Call | None) -> Place:
     return Place(ranks, call, case.frames_or_line(rank, call) if call is not None else ())
 
 
@@ -171,7 +173,7 @@ def level(case: Case, rank: int, frame: str) -> Level | None:
     return Level(function, graph, parsed.line) if graph and not isinstance(function, Gap) else None
 
 
-def are_under(case: Case, rank: int, frames: Iterable[str], condition: Condition) -> bool:
+def is_under(case: Case, rank: int, frames: Iterable[str], condition: Condition) -> bool:
     """Whether one of a rank's frames is reached by this outcome of a condition."""
     path = condition.function.file.path
     return any(

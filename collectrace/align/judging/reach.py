@@ -44,7 +44,7 @@ def reaches(case: Case) -> dict[int, Reach]:
     }
 
 
-def beyond(
+def candidates_beyond(
     case: Case, found: Sequence[Candidate], causes: Mapping[Candidate, Candidate]
 ) -> set[Candidate]:
     """Return the candidates beyond the record of a rank, and their consequences."""

@@ -47,8 +47,10 @@ def refused(case: Case, candidate: Candidate) -> Refused | None:
     for side in candidate.sides:
         peers = [r for other in candidate.sides if other is not side for r in other.ranks]
         for rank in side.ranks:
-            mine = _of(case, rank, source.stream, source.seq)
-            peer = next((p for p in peers if not _of(case, p, source.stream, source.seq)), None)
+            mine = _refusals_of(case, rank, source.stream, source.seq)
+            peer = next(
+                (p for p in peers if not _refusals_of(case, p, source.stream, source.seq)), None
+            )
             if mine and peer is not None and _is_shifted(case, source, rank, peer, mine):
                 found[rank] = tuple(mine)
     return Refused(found) if found else None
@@ -62,13 +64,13 @@ def _in_circle(case: Case, cycle: Cycle) -> Refused | None:
         if stream is None or seq is None:
             continue
         theirs = case.call(edge.waiting.rank, stream, seq)
-        those = [r for r in _of(case, rank, stream, seq) if r.seq == seq]
-        if those and _same(those[0].call, theirs):
+        those = [r for r in _refusals_of(case, rank, stream, seq) if r.seq == seq]
+        if those and _is_same_call(those[0].call, theirs):
             found[rank] = tuple(those)
     return Refused(found) if found else None
 
 
-def _of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
+def _refusals_of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
     """Return the refused calls of a rank in a stream, up to call ``seq``."""
     log = case.log(rank)
     return [r for r in log.refused if r.key == stream and r.seq <= seq] if log is not None else []
@@ -80,7 +82,7 @@ def _is_shifted(
     """Whether ``rank`` has been behind ``peer`` by its refused calls since then."""
     stream, last = source.stream, source.seq
     for n, refusal in enumerate(refusals):
-        if not _same(refusal.call, case.call(peer, stream, refusal.seq + n)):
+        if not _is_same_call(refusal.call, case.call(peer, stream, refusal.seq + n)):
             return False
     first = refusals[0].seq
     for seq in range(max(first, last - _WINDOW), last + 1):
@@ -88,7 +90,7 @@ def _is_shifted(
         mine, theirs = case.call(rank, stream, seq), case.call(peer, stream, seq + shift)
         if mine is None:
             return _explains_absence(case, source, rank, peer, refusals)
-        if theirs is not None and not _same(mine, theirs):
+        if theirs is not None and not _is_same_call(mine, theirs):
             return False
     return True
 
@@ -110,7 +112,7 @@ def _explains_absence(
     return lacking == len(refusals)
 
 
-def is_moved(
+def is_shifted(
     case: Case, stream: StreamKey, ranks: tuple[int, int], rows: tuple[int, int], by: int
 ) -> bool:
     """Whether the first rank's calls are those of the second, shifted by ``by``.
@@ -121,12 +123,12 @@ def is_moved(
     rank, peer = ranks
     first, last = rows
     return first + by <= last and all(
-        _same(case.call(rank, stream, seq), case.call(peer, stream, seq + by))
+        _is_same_call(case.call(rank, stream, seq), case.call(peer, stream, seq + by))
         for seq in range(first, last - by + 1)
     )
 
 
-def _same(one: Call | None, other: Call | None) -> bool:
+def _is_same_call(one: Call | None, other: Call | None) -> bool:
     """Whether two calls have the same op, line and role."""
     if one is None or other is None:
         return False

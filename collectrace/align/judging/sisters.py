@@ -18,7 +18,7 @@ from collectrace.records import Call
 from collectrace.signature import program_text
 
 
-def of(case: Case, info: GroupInfo) -> list[GroupInfo]:
+def groups_of_dimension(case: Case, info: GroupInfo) -> list[GroupInfo]:
     """Return the groups of the same dimension and stage as a group, including it."""
     groups, known = case.comparison.groups, case.dimensions
     if info.name not in known.kinships:
@@ -27,7 +27,7 @@ def of(case: Case, info: GroupInfo) -> list[GroupInfo]:
     return [other for other in sisters if known.same_stages(other.ranks, info.ranks)]
 
 
-def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | None:
+def side_of_sisters(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | None:
     """Return the side that did what sister groups did at the same call, or None.
 
     Pipeline stages are no sisters. A rank that kept to its own iteration followed its program,
@@ -45,20 +45,20 @@ def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | N
     return right[0]
 
 
-def voted(case: Case, candidate: Candidate, call: Call) -> bool:
+def sisters_agree(case: Case, candidate: Candidate, call: Call) -> bool:
     """Whether ranks of sister groups made the same call at a candidate."""
     text = program_text(call)
-    return any(program_text(one) == text for _, one in _votes(case, candidate))
+    return any(program_text(one) == text for _, one in _sister_calls(case, candidate))
 
 
-def _votes(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
+def _sister_calls(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
     """Return the calls of sister groups at a candidate."""
     stream, seq = candidate.stream, candidate.seq
     if candidate.group is None or stream is None or seq is None:
         return []
     return [
         (info, call)
-        for info in of(case, candidate.group)
+        for info in groups_of_dimension(case, candidate.group)
         if (sister := stream._replace(group=info.name)) in case.comparison.streams
         and info.name != candidate.group.name
         for rank in info.ranks
@@ -71,7 +71,7 @@ def _by_place(case: Case, candidate: Candidate) -> set[str]:
     """Return the texts of the sisters' calls; with a root, only of sisters with equal histories."""
     return {
         _text(info, call)
-        for info, call in _votes(case, candidate)
+        for info, call in _sister_calls(case, candidate)
         if call.root is None or _did_the_same(case, candidate, info)
     }
 
@@ -144,7 +144,7 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
         return _pattern(case, one) == _pattern(case, other)
     if set(one.group.ranks) & set(other.group.ranks) or one.mark != other.mark:
         return False
-    is_kin = any(info.name == other.group.name for info in of(case, one.group))
+    is_kin = any(info.name == other.group.name for info in groups_of_dimension(case, one.group))
     return is_kin and _pattern(case, one) == _pattern(case, other)
 
 
@@ -157,7 +157,9 @@ def _raised_behind_it(case: Case, one: Candidate, other: Candidate) -> bool:
         return False
     places = ([own.ranks.index(rank) for rank in one.suspects if rank in own.ranks],
               [sister.ranks.index(rank) for rank in other.absent])  # fmt: skip
-    if places[0] != places[1] or sister.name not in (info.name for info in of(case, own)):
+    if places[0] != places[1] or sister.name not in (
+        info.name for info in groups_of_dimension(case, own)
+    ):
         return False
     right = {_of_call(call) for rank, call in one.source.calls.items() if rank not in one.suspects}
     made = [(rank, call) for rank, call in other.source.calls.items() if call is not None]

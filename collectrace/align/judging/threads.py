@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 @once
-def sharing(case: Case, candidate: Candidate) -> tuple[str, ...]:
+def sharing_threads(case: Case, candidate: Candidate) -> tuple[str, ...]:
     """Return the threads whose calls met each other, though every rank has all of them.
 
     Empty if the calls are of one thread, or of threads that only some ranks have. The names are

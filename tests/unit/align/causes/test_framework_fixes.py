@@ -45,7 +45,7 @@ def first(run: Run, folder: Path) -> Told:
     situation = Situation(case, candidate, decided.decisions, decided.pair)
     found = choose.cause_of(situation)
     words = found.words(situation) if found is not None else Words("", (), ("its own",))
-    words = frameworks.applied(situation, found.cause.code if found is not None else "", words)
+    words = frameworks.apply_fix(situation, found.cause.code if found is not None else "", words)
     why = " ".join((*words.why, *words.notes))
     return Told(candidate.kind, situation.suspects, why, "\n".join(words.fixes))
 

@@ -30,8 +30,8 @@ class NextCall(NamedTuple):
     stack: tuple[str, ...] = ()
 
     @property
-    def who(self) -> str:
-        """The ranks of the side in words."""
+    def subject(self) -> str:
+        """The ranks of the side in words, as the subject of a sentence."""
         return words.ranks(self.ranks)
 
 

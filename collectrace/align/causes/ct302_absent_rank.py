@@ -65,14 +65,14 @@ class Absent(NamedTuple):
     """Ranks, and the state that they are in."""
 
     row: Row
-    those: Standings
+    standings: Standings
 
 
 def find(situation: Situation) -> Absent | None:
     """Return the awaited ranks in the first matching state of the table."""
     for row in _ROWS:
-        those = waited_for.awaited_in(situation, *row.states)
-        found = tuple(one for one in those if row.is_it(situation, one))
+        awaited = waited_for.awaited_in(situation, *row.states)
+        found = tuple(one for one in awaited if row.is_it(situation, one))
         if found and (row.with_messages or situation.kind == "missing_call"):
             return Absent(row, found)
     return None
@@ -80,9 +80,9 @@ def find(situation: Situation) -> Absent | None:
 
 def words(situation: Situation, found: Absent) -> Words:
     """Return the words for ranks that did not make the call."""
-    who = text.ranks(waited_for.ranks_of(found.those))
-    said = found.row.say(situation, found.those, who)
-    last = waited_for.last_calls(situation, found.those)
+    who = text.ranks(waited_for.ranks_of(found.standings))
+    said = found.row.say(situation, found.standings, who)
+    last = waited_for.last_calls(situation, found.standings)
     why = (*said.why, waited_for.waiting(situation), last)
     return Words(
         phrases.fitting(

@@ -114,7 +114,7 @@ def words(situation: Situation, found: Found) -> Words:
         if other.call is not None:
             meanwhile = (f"Meanwhile {phrases.made(other.ranks, other.call)}.",)
         return Words(
-            f"only {mine.who} called {phrases.call(call)}{by}",
+            f"only {mine.subject} called {phrases.call(call)}{by}",
             (*told[:1], *meanwhile, *then),
             moved,
         )
@@ -131,7 +131,7 @@ def words(situation: Situation, found: Found) -> Words:
     inside = f" in {function}" if function else ""
     line = phrases.line(call.site)
     return Words(
-        f"{mine.who} ran a forward{inside}{line} that {other.who} did not run",
+        f"{mine.subject} ran a forward{inside}{line} that {other.subject} did not run",
         (does, *told[:1], *(then or told[1:])),
         (fix, *(f"Or {text.lower(one)}" for one in moved)),
     )

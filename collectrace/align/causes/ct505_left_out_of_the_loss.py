@@ -145,11 +145,11 @@ def words(situation: Situation, found: Left) -> Words:
     is_past = gone.call is None or not roles.of(gone.call.role).in_backward
     what = "send a gradient bucket in" if found.of == "bucket" else "issue"
     return Words(
-        f"{gone.who} did not {what} {phrases.call(found.call)}{inside}, {maker.who} did",
+        f"{gone.subject} did not {what} {phrases.call(found.call)}{inside}, {maker.subject} did",
         (
             _RUNS[found.of].format(function=found.function),
-            f"On {gone.who} {_WHY[found.of].format(line=line)}.",
-            *((f"{text.upper(gone.who)} had gone on{beyond} without it.",) if is_past else ()),
+            f"On {gone.subject} {_WHY[found.of].format(line=line)}.",
+            *((f"{text.upper(gone.subject)} had gone on{beyond} without it.",) if is_past else ()),
         ),
         _FIXES[found.of],
     )

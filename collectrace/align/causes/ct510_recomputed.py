@@ -67,7 +67,7 @@ def words(situation: Situation, found: Found) -> Words:
     step, line = found
     call = phrases.call(step.call) if step.call is not None else "the call"
     return Words(
-        f"{step.who} called {call} in a forward() that ran again",
+        f"{step.subject} called {call} in a forward() that ran again",
         (
             (
                 "A checkpointed module runs its forward a second time in backward() "

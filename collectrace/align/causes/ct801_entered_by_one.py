@@ -63,7 +63,7 @@ def find(situation: Situation) -> Entered | None:
 def words(_: Situation, found: Entered) -> Words:
     """Return the words for a collective in such code."""
     return Words(
-        f"only {found.step.who} called {phrases.call(found.call)} in {found.inside}",
+        f"only {found.step.subject} called {phrases.call(found.call)} in {found.inside}",
         found.why,
         (found.fix,),
     )
@@ -99,10 +99,10 @@ def _in_block(situation: Situation) -> Entered | None:
             has = text.verb(within.ranks, "has", "have")
             guard = _guard(head, inside)
             why = (
-                f"{said} holds {held.who} at its entry, in a barrier, until {within.who} {has} "
-                "left it.",
-                f"In that body {within.who} called {phrases.call(within.call)}{guard}, which "
-                f"{held.who} can reach only behind the entry.",
+                f"{said} holds {held.subject} at its entry, in a barrier, until "
+                f"{within.subject} {has} left it.",
+                f"In that body {within.subject} called {phrases.call(within.call)}{guard}, which "
+                f"{held.subject} can reach only behind the entry.",
             )
             fix = (
                 f"Move {phrases.call(within.call)} behind it: keep collectives out of the body of "
@@ -152,7 +152,7 @@ def _in_cache(situation: Situation) -> Entered | None:
             function = f"{chains.function(frame)}()"
             why = (
                 f"{function} keeps its result, so only its first use on a rank makes the call: "
-                f"{step.who} came to it{line}, the others come to it at another point.",
+                f"{step.subject} came to it{line}, the others come to it at another point.",
                 *control.why(situation),
             )
             fix = f"Use {function} once on every rank at the same point, outside of any condition."

@@ -136,10 +136,10 @@ def words(situation: Situation, found: Found) -> Words:
     headline = collectives.headline(situation)
     if found.parted is not None:
         (over, _), (going, _) = found.went
-        meaning = found.parted.why.format(over=over.who, going=going.who)
+        meaning = found.parted.why.format(over=over.subject, going=going.subject)
         return Words(headline, (meaning,), (found.parted.fix,), undecided=found.decision is None)
     told = text.listed(
-        [f"{step.who} in {f'{name}()' if name else _name(step)}" for step, name in found.went]
+        [f"{step.subject} in {f'{name}()' if name else _name(step)}" for step, name in found.went]
     )
     why = (f"The same line called a library on all ranks: then {told}.",) if told else ()
     decision = found.decision

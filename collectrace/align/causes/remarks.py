@@ -62,7 +62,7 @@ def _usual(situation: Situation) -> str:
             counts.add((len(whole), whole <= made))
         if len(counts) == 1 and (found := counts.pop())[1] and found[0] >= _ENOUGH:
             return (
-                f"{words.upper(other.who)} reached {phrases.call(bucket)} without it: in the "
+                f"{words.upper(other.subject)} reached {phrases.call(bucket)} without it: in the "
                 f"{found[0]} iterations before, every rank called {phrases.call(call)} first."
             )
     return ""

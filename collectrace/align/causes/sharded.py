@@ -77,7 +77,7 @@ def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool
 def describe(step: NextCall) -> str:
     """Return ``rank 1 is in FSDP unshard of layers.3``."""
     name = words.name(step.call) if step.call is not None else "no call"
-    return f"{step.who} {words.verb(step.ranks, 'is', 'are')} in {name}"
+    return f"{step.subject} {words.verb(step.ranks, 'is', 'are')} in {name}"
 
 
 def line(step: NextCall) -> str:

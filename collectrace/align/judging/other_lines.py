@@ -120,7 +120,7 @@ class _Search:
         """Whether nobody skipped a line: it is for the same ranks, or they have not reached it."""
         around = self._conditions(line)
         is_beside = any(self._mine.get(one.key, one.outcome) is not one.outcome for one in around)
-        if is_beside or any(not others for _, others in map(self._lets, around)):
+        if is_beside or any(not others for _, others in map(self._admits, around)):
             return True
         scope = line.function.file.path, line.function.qualified
         if scope in self._within:

@@ -35,7 +35,6 @@ def autograd_function(case: Case, stack: Sequence[str]) -> str:
 
 
 def _is_of_function(case: Case, frame: str) -> bool:
-    """Whether a frame is in a method of a subclass of ``Function``."""
     tree, number = case.code.parsed(chains.file(frame)), chains.line(frame)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.ClassDef) and node.lineno < number <= (node.end_lineno or 0):

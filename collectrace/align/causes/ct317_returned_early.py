@@ -58,7 +58,6 @@ def find(situation: Situation) -> Early | None:
 
 
 def _raised_in(situation: Situation, one: Standing) -> set[tuple[str, str]]:
-    """Return file and name of the functions that an exception passed."""
     end, files = one.exit, Files(situation.case.evidence.source_files)
     found = set()
     for site in (end.site, *end.through) if end is not None else ():

@@ -210,7 +210,6 @@ def _may_lead(decision: Decision) -> bool:
 
 
 def _parts(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
-    """Return the blocks of a statement."""
     for name in ("body", "orelse"):
         if part := getattr(node, name, None):
             yield part

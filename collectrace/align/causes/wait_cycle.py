@@ -83,7 +83,6 @@ def _step(situation: Situation, edge: Edge) -> str:
 
 
 def _is_in(waiting: Sequence[Waiting], one: Waiting) -> bool:
-    """Whether a rank waits in the same call of a stream."""
     return one.stream is not None and any(
         (w.stream, w.seq) == (one.stream, one.seq) for w in waiting
     )

@@ -351,7 +351,6 @@ class Between:
 
 
 def _exits(node: Node) -> bool:
-    """Whether a step ends the process."""
     if node.kind is Kind.STATEMENT and isinstance(node.tree, ast.Raise):
         return called_name(node.tree.exc) == "SystemExit"
     return node.kind is Kind.CALL and not node.edges

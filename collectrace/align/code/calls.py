@@ -219,7 +219,6 @@ def _is_function(name: str, caller: Function, callee: Function) -> bool:
 
 
 def _bound(tree: ast.AST) -> frozenset[str]:
-    """Return the parameters of a function and the names that it assigns."""
     arguments = getattr(tree, "args", None)
     names = (
         {one.arg for one in ast.walk(arguments) if isinstance(one, ast.arg)} if arguments else set()

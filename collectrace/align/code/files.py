@@ -191,7 +191,6 @@ class SourceFile:
         return max(named, key=lambda one: one.first, default=None)
 
     def _unnamed(self, frame: Frame, name: str) -> Function | None:
-        """Return the lambda or comprehension of a frame."""
         around = frame.function.rpartition(".<locals>.")[0] or "<module>"
         found = [
             Function(self, node, name, frame.function, node.lineno, _end(node), parent)

@@ -126,7 +126,6 @@ _RUNNING: Final = (Kind.CALL, Kind.AWAIT, Kind.YIELD, Kind.ENTER, Kind.LEAVE, Ki
 
 
 def _deciding(graph: Graph, line: int) -> Iterator[Node]:
-    """Return the steps of the statement at a line."""
     for node in graph.nodes:
         head = getattr(node.head, "lineno", None)
         if line in (node.line, head) and (condition_of(node) is not None or _computes(node)):
@@ -162,7 +161,6 @@ def _used(tree: ast.AST | None) -> Iterator[str]:
 
 
 def _after(node: Node, did: Outcome | None) -> Iterator[int]:
-    """Return the steps that can follow a step with an outcome."""
     if did is not None and is_negated(node):
         did = OPPOSITE.get(did, did)
     fitting = [target.number for outcome, target in node.edges if outcome == did]
@@ -178,7 +176,6 @@ def _following(graph: Graph) -> list[list[int]]:
 
 
 def _reversed_edges(following: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the edges in the opposite direction."""
     found: list[list[int]] = [[] for _ in following]
     for number, targets in enumerate(following):
         for target in targets:

@@ -49,8 +49,6 @@ def build(function: Function, lookup: Lookup) -> Graph:
 
 
 class _Lowering(Expressions):
-    """Lowers one function."""
-
     def __init__(self, lookup: Lookup) -> None:
         super().__init__()
         self._lookup = lookup
@@ -202,7 +200,6 @@ class _Lowering(Expressions):
         return node
 
     def _suppresses(self, manager: ast.expr) -> bool:
-        """Whether a context manager may suppress an exception."""
         name = called_name(manager)
         return name in _SUPPRESSING or any(map(_may_suppress, self._lookup(name)))
 
@@ -274,7 +271,6 @@ class _Lowering(Expressions):
 
 
 def _after(node: Node) -> Iterator[Node]:
-    """Return the nodes that can follow a node."""
     yield from (target for _, target in node.edges)
     if node.raises is not None:
         yield node.raises

@@ -239,7 +239,6 @@ def _written_by(call: ast.Call) -> Iterator[tuple[str, How, ast.expr | None]]:
 
 
 def _walrus(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
-    """Return the names that ``:=`` binds in the expression of a step."""
     if node.kind not in (Kind.TEST, Kind.STATEMENT, Kind.CALL) or node.tree is None:
         return
     if isinstance(node.tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -150,7 +150,6 @@ class _Trace:
             function = function.parent
 
     def _is_global(self, name: str, module: Function) -> bool:
-        """Whether a function of the file binds a name of its module."""
         bindings = self._program.globals(module).get(name, ())
         return any(one.function is not module for one in bindings)
 

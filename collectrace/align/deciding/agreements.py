@@ -41,7 +41,6 @@ class RecordedAgreements:
         )
 
     def _is_complete(self, rank: int, call: Entry) -> bool:
-        """Whether a call completed and belongs to a group of both ranks."""
         if not isinstance(call.key, StreamKey):
             return False
         members = self._case.comparison.streams.get(call.key, ())
@@ -51,7 +50,6 @@ class RecordedAgreements:
 
 
 def _by_site(calls: Sequence[Entry]) -> Mapping[Site, Sequence[Entry]]:
-    """Return the calls by source line."""
     found: dict[Site, list[Entry]] = {}
     for one in calls:
         if one.stack:

@@ -54,7 +54,6 @@ def find_decisions(case: Case, candidates: Sequence[Candidate]) -> list[Decided]
 
 
 def _decided(case: Case, candidate: Candidate) -> Decided:
-    """Return the statements that can have led to one candidate."""
     program = case.program
     found = best_pair(case, candidate, program)
     if found is None:
@@ -160,7 +159,6 @@ def _to_finding(
 
 
 def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:
-    """Return a source line with its text."""
     file = program.files.file(rank, site.path) if site is not None else None
     if site is None or file is None:
         return None

@@ -81,7 +81,6 @@ class End(NamedTuple):
 
 
 def _is_of_other_thread(end: End) -> bool:
-    """Whether a thread other than the main one made the call."""
     return isinstance(end.call, Call) and end.call.thread is not None
 
 

@@ -41,8 +41,6 @@ Scope = tuple[str, str]
 
 @dataclass(slots=True)
 class _Line:
-    """A line that is shown."""
-
     what: What
     notes: dict[str, tuple[set[int], float]] = field(default_factory=dict)
     """The ranks and the waiting time in seconds, by the note's text as marks have it."""
@@ -208,7 +206,6 @@ def _text(finding: Finding, part: _Part, number: int) -> str:
 
 
 def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
-    """Return lines without their common indentation."""
     indents = [len(one.text) - len(one.text.lstrip()) for one in lines if one.text]
     least = min(indents, default=0)
     return tuple(replace(one, text=one.text[least:]) for one in lines)

@@ -240,7 +240,6 @@ class Case:
                 yield made, [near, *(rank for rank in ranks if rank != near)]
 
     def _scopes(self, rank: int, call: Call | None) -> list[tuple[str, str]]:
-        """Return the functions above a call, innermost first."""
         stack = self.stack(rank, call) if call is not None else ()
         return [chains.scope(frame) for frame in stack]
 

@@ -265,7 +265,6 @@ def skipped_answer(case: Case, at: Awaited) -> Entry | None:
 
 
 def _call_before_skip(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
-    """Return the only call after which a rank skipped what always followed there, or None."""
     made = calls_of(case, at.rank)
     due = {token(one) for one in made if one.key == at.key}
     names = [token(one) for one in made]

@@ -56,7 +56,6 @@ def _end(case: Case, rank: int, key: ChannelKey, seq: int) -> Sent | None:
 
 
 def _ends_from(case: Case, rank: int, place: CallPlace) -> list[Sent]:
-    """Return a rank's ends of messages that it made at a place."""
     return [one for one in ends_of(case, rank) if one.place == place]
 
 

@@ -103,7 +103,6 @@ def _link_causes(case: Case, found: Sequence[Candidate]) -> Causes:
 
 
 def _blaming(candidate: Candidate, suspects: tuple[int, ...]) -> Verdict:
-    """Return a candidate's verdict with other suspects."""
     return Verdict(candidate.kind, candidate.severity, suspects, candidate.evidence)
 
 
@@ -208,12 +207,10 @@ _OF_ONE_RANK: Final = frozenset({"odd_message", "end_of_every_misfit"})
 
 
 def _facts(candidate: Candidate) -> set[str]:
-    """Return the facts that decided the suspects of a candidate."""
     return {row.fact for row in candidate.verdict.evidence} if candidate.verdict else set()
 
 
 def _root(causes: Causes, candidate: Candidate) -> Candidate:
-    """Return the end of the chain of causes."""
     while candidate in causes:
         candidate = causes[candidate]
     return candidate

@@ -26,8 +26,6 @@ _TORCH: Final = ("", "dist", "distributed")
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line that makes a call."""
-
     function: Function
     graph: Graph
     node: Node
@@ -51,8 +49,6 @@ def counterparts(case: Case, found: AloneByRank) -> tuple[str, ...]:
 
 
 class _Search:
-    """Searches the counterparts of one call."""
-
     def __init__(self, case: Case, found: AloneByRank) -> None:
         self._case = case
         self._found = found
@@ -87,7 +83,6 @@ class _Search:
                 yield line.site
 
     def _calls(self, names: set[str]) -> Iterator[_Line]:
-        """Yield the lines of the program's files that call functions with some names."""
         for file in self._case.program.files.known():
             if not any(name in text for name in names for text in file.lines):
                 continue

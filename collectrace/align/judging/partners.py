@@ -142,7 +142,6 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
 
 
 def _are_mutual(exchanges: Mapping[int, Exchange]) -> bool:
-    """Whether all partners are mutual, between the same collectives."""
     return len({one.phase for one in exchanges.values()}) == 1 and all(
         one.peer in exchanges and exchanges[one.peer].peer == rank
         for rank, one in exchanges.items()

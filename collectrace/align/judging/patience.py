@@ -117,7 +117,6 @@ def are_undated(logs: Sequence[RankLog | None]) -> bool:
 
 
 def _has_completed(case: Case, stream: StreamKey, seq: int) -> bool:
-    """Whether any rank has completed a call."""
     logs = (case.log(rank) for rank in case.comparison.streams.get(stream, ()))
     dones = (log.dones.get(stream) for log in logs if log is not None)
     return any(done is not None and done.seq >= seq for done in dones)

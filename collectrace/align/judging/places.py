@@ -58,7 +58,6 @@ def first_difference(case: Case, candidate: Candidate) -> Parting | None:
 
 
 def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
-    """Return the logs of the ranks that represent the sides."""
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
     if KINDS[candidate.what].family != "call" or len(sides) < 2:
         return None
@@ -100,7 +99,6 @@ def sides_at_new_place(case: Case, candidate: Candidate) -> DivergedSides | None
 
 
 def _sides_at(case: Case, candidate: Candidate, since: Parting) -> DivergedSides | None:
-    """Return where two sides were at a call before the candidate's."""
     if len(candidate.sides) != 2:
         return None
     places = tuple(

@@ -71,7 +71,6 @@ def _in_circle(case: Case, cycle: Cycle) -> Refused | None:
 
 
 def _refusals_of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
-    """Return the refused calls of a rank in a stream, up to call ``seq``."""
     log = case.log(rank)
     return [r for r in log.refused if r.key == stream and r.seq <= seq] if log is not None else []
 
@@ -129,7 +128,6 @@ def is_shifted(
 
 
 def _is_same_call(one: Call | None, other: Call | None) -> bool:
-    """Whether two calls have the same op, line and role."""
     if one is None or other is None:
         return False
     return (one.op, one.site, one.role) == (other.op, other.site, other.role)

@@ -52,7 +52,6 @@ def sisters_agree(case: Case, candidate: Candidate, call: Call) -> bool:
 
 
 def _sister_calls(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
-    """Return the calls of sister groups at a candidate."""
     stream, seq = candidate.stream, candidate.seq
     if candidate.group is None or stream is None or seq is None:
         return []
@@ -230,7 +229,6 @@ def _message(case: Case, issue: ChannelIssue) -> Hashable:
 
 
 def _kin(case: Case, name: str) -> Hashable:
-    """Return an identity of a group's dimension."""
     return case.dimensions.kinships.get(name, name)
 
 

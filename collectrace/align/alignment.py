@@ -144,7 +144,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     if not brief:
         told = first_of_each_kind(case, information(case, candidates), attrgetter("kind"))
         findings = _merge(findings, told)
-        findings = excerpts.added(case, findings, case.program)
+        findings = excerpts.add_excerpts(case, findings, case.program)
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
     lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)

@@ -69,7 +69,7 @@ def of_run(entry: Entry) -> Causes:
         candidates = judge(case)
         found = []
         for n, (candidate, decided) in enumerate(
-            zip(candidates, named.decided(case, candidates), strict=True)
+            zip(candidates, named.find_decisions(case, candidates), strict=True)
         ):
             situation = Situation(case, candidate, decided.decisions, decided.pair)
             found.append(_applied(entry.name, n, situation))

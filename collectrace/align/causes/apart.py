@@ -1,4 +1,4 @@
-"""What each side of a finding called next, after the last call that both had made."""
+"""The next call of each side of a finding, after their last common call."""
 
 from __future__ import annotations
 
@@ -19,67 +19,72 @@ from collectrace.findings import Decision
 from collectrace.records import Call
 
 
-class Step(NamedTuple):
-    """One side, and its next call."""
+class NextCall(NamedTuple):
+    """The next call of one side."""
 
     ranks: tuple[int, ...]
     rank: int
-    """The rank that stands for it."""
+    """The rank that represents the side."""
     call: Call | None
     """None: it made no further call."""
     stack: tuple[str, ...] = ()
 
     @property
-    def who(self) -> str:
-        """The ranks in words."""
+    def subject(self) -> str:
+        """The ranks of the side in words, as the subject of a sentence."""
         return words.ranks(self.ranks)
 
 
-def steps(situation: Situation) -> tuple[Step, Step] | None:
-    """Return the next call of either side, the suspects' first.
+def next_calls(situation: Situation) -> tuple[NextCall, NextCall] | None:
+    """Return the next call of both sides, the suspects' first.
 
-    Where the last common call is not known these are the calls of the finding itself.
+    If the last common call is not known, return the calls of the finding itself.
     """
     pair, case, departure = situation.pair, situation.case, situation.departure
-    found: list[Step] = []
+    found: list[NextCall] = []
     if pair is None and departure is not None and departure.what is What.EXTRA:
         found = _extra(situation, departure)
     if pair is not None and not pair.is_of_one_rank:
         for rank, t in zip(pair.ranks, pair.times, strict=True):
             log = case.log(rank)
-            entries = timeline.before(log, t + 1) if log is not None and t is not None else []
+            entries = timeline.calls_before(log, t + 1) if log is not None and t is not None else []
             call = call_of(case, rank, entries[-1]) if entries else None
             if t is not None and call is None:
                 found = []
                 break
             stack = case.stack(rank, call) if call is not None else ()
-            found.append(Step(_ranks(situation, rank), rank, call, stack))
+            found.append(NextCall(_ranks(situation, rank), rank, call, stack))
     return _first_suspects(situation, found or at_finding(situation))
 
 
-def _extra(situation: Situation, departure: Departure) -> list[Step]:
-    """Return the extra calls of some ranks, and what others called instead of the first."""
+def _extra(situation: Situation, departure: Departure) -> list[NextCall]:
+    """Return the extra calls of some ranks, and the call of the others in place of the first."""
     stream, seq = situation.candidate.stream, departure.seq
     if stream is None or departure.key != stream or seq is None or not departure.others:
         return []
     rank, case = departure.others[0], situation.case
     call = case.call(rank, stream, seq)
-    other = Step(departure.others, rank, call, case.stack(rank, call) if call else ())
-    return [Step(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack), other]
+    other = NextCall(departure.others, rank, call, case.stack(rank, call) if call else ())
+    return [
+        NextCall(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack),
+        other,
+    ]
 
 
-def at_finding(situation: Situation) -> list[Step]:
-    """Return what each side called at the finding itself, the suspects' first."""
+def at_finding(situation: Situation) -> list[NextCall]:
+    """Return what each side called at the finding itself, suspects first."""
     suspects = set(situation.suspects)
     found = [
-        Step(tuple(sorted(side.ranks)), side.ranks[0], side.call, side.stack or ())
+        NextCall(tuple(sorted(side.ranks)), side.ranks[0], side.call, side.stack or ())
         for side in situation.candidate.sides
         if side.ranks
     ]
     return sorted(found, key=lambda one: not set(one.ranks) & suspects)
 
 
-def _first_suspects(situation: Situation, found: Sequence[Step]) -> tuple[Step, Step] | None:
+def _first_suspects(
+    situation: Situation, found: Sequence[NextCall]
+) -> tuple[NextCall, NextCall] | None:
     if len(found) < 2:
         return None
     suspects = set(situation.suspects)
@@ -93,11 +98,11 @@ def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
 
 
 def meets_others(situation: Situation) -> tuple[str, ...]:
-    """Return a sentence on the first call that met another one, if it is before the finding's."""
+    """Return a sentence on the first mismatched call, if it is before the finding's."""
     stream, seq = situation.candidate.stream, situation.candidate.seq
     numbers = [
         step.call.seq
-        for step in steps(situation) or ()
+        for step in next_calls(situation) or ()
         if step.call is not None and stream == (step.call.group, step.call.device)
     ]
     if not numbers or seq is None or min(numbers) >= seq:
@@ -107,16 +112,16 @@ def meets_others(situation: Situation) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A loop that one side has left, and that the other is in."""
+    """A loop that one side has left while the other is still in it."""
 
     loop: Decision
-    gone: Step
-    inside: Step
+    gone: NextCall
+    inside: NextCall
 
 
 def left_loops(situation: Situation) -> list[Left]:
     """Return the loops among the decisions that one side has left and the other is in."""
-    both = steps(situation)
+    both = next_calls(situation)
     found: list[Left] = []
     for one in deciders.ranked(situation):
         if both is None or deciders.form(one) != "loop" or one.library is not None:
@@ -124,12 +129,12 @@ def left_loops(situation: Situation) -> list[Left]:
         inside = [is_inside(situation.case, one, step.stack) for step in both]
         if inside.count(True) == 1:
             within, gone = both if inside[0] else both[::-1]
-            if _came_to(situation, one, gone):
+            if _was_near(situation, one, gone):
                 found.append(Left(one, gone, within))
     return found
 
 
-def _came_to(situation: Situation, loop: Decision, gone: Step) -> bool:
+def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
     """Whether a side was in a loop before its next call, or is in the function around it."""
     file, pair = chains.split(loop.site)[0], situation.pair
     function = loop.function.rpartition(".")[2]
@@ -146,7 +151,7 @@ def _name(frame: str) -> str:
 
 
 def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
-    """Whether a call was made in the body of a loop, given by the user's frames above it."""
+    """Whether a call was made in the body of a loop. ``stack``: the user's frames above it."""
     file, number = chains.split(loop.site)
     last = _end_of_body(case, file, number)
     return any(
@@ -155,7 +160,7 @@ def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
 
 
 def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
-    """Whether a loop is the innermost around a call, but for loops of a fixed length within it."""
+    """Whether no other loop is around a call inside this one, except loops of a fixed length."""
     file, number = chains.split(loop.site)
     last = _end_of_body(case, file, number)
     for frame in stack:
@@ -173,7 +178,7 @@ def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
 
 
 def _is_written(node: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether a loop runs over what is written there: ``for view in (batch, -batch):``."""
+    """Whether a loop runs over items written in place: ``for view in (batch, -batch):``."""
     return isinstance(node, ast.For) and isinstance(node.iter, ast.List | ast.Tuple)
 
 

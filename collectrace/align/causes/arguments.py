@@ -1,4 +1,4 @@
-"""One call that the ranks made with different arguments: what they passed, now and before."""
+"""A call that the ranks made with different arguments: what they passed, now and before."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
 _LOOK_BACK: Final = 400
-"""Calls before the first difference that are looked at."""
+"""Calls before the first difference that are examined."""
 
 _LONGEST: Final = 34
 """Characters of an argument in a headline."""
 
 _MOST: Final = 3
-"""Sides, and statements, that a sentence lists."""
+"""Sides or statements that a sentence lists."""
 
 Place = tuple[str, tuple[str, ...]]
 Kind = Hashable
@@ -32,15 +32,15 @@ Show = Callable[[Call], str]
 
 
 def kind(call: Call) -> Kind:
-    """Return all arguments of a call that must fit those of the others."""
+    """Return all arguments of a call that must match those of the others."""
     return str((call.dtype, call.shape, call.out_shape, call.reduce_op, call.root, call.splits))
 
 
 def are_one_call(situation: Situation) -> bool:
-    """Return whether all sides made the same call, so that only its arguments differ.
+    """Whether all sides made the same call, so that only its arguments differ.
 
-    They made it from the same lines, or from lines whose calls have met before. What a framework
-    passes to its own calls follows from the model, and is no argument.
+    They made it from the same lines, or from lines whose calls have met before. Arguments that a
+    framework passes to its own calls follow from the model, and do not count.
     """
     made = situation.called
     if len(made) < 2 or not all(is_asked(call) for _, call in made):
@@ -52,14 +52,14 @@ def are_one_call(situation: Situation) -> bool:
 
 
 def are_in_one_part(situation: Situation) -> bool:
-    """Return whether all sides are in one part of a framework, at the same lines."""
+    """Whether all sides are in the same part of a framework, at the same lines."""
     made = situation.called
     parts = {(call.role, call.part, call.op, call.site, side.stack) for side, call in made}
     return len(made) > 1 and len(parts) == 1 and not is_user(made[0][1])
 
 
 def are_at_one_place(situation: Situation) -> bool:
-    """Return whether all sides made their call from the same lines."""
+    """Whether all sides made their call from the same lines."""
     return len({_place(situation, side) for side, _ in situation.called}) == 1
 
 
@@ -82,14 +82,14 @@ def _have_met(situation: Situation) -> bool:
 
 
 def history(situation: Situation, side: Side) -> list[Kind]:
-    """Return what a side's first rank passed at the place of its call before."""
+    """Return what a side's first rank passed earlier at the place of its call."""
     candidate = situation.candidate
     calls = situation.case.before(side.ranks[0], candidate.stream, candidate.seq, _LOOK_BACK)
     return _passed(situation, side, calls)
 
 
 def following(situation: Situation, side: Side) -> list[Kind]:
-    """Return what a side's first rank passes there in its call, and in its later calls."""
+    """Return what a side's first rank passes at that place in its call and later ones."""
     candidate, log = situation.candidate, situation.case.log(side.ranks[0])
     stream, seq = candidate.stream, candidate.seq
     if log is None or stream is None or seq is None:
@@ -99,9 +99,9 @@ def following(situation: Situation, side: Side) -> list[Kind]:
 
 
 def _passed(situation: Situation, side: Side, calls: Iterable[Call | None]) -> list[Kind]:
-    """Return what a side's first rank passed in those of its calls that are at one place."""
+    """Return what a side's first rank passed in those of its calls that are from one place."""
     here, own = _place(situation, side), side.call
-    # A function that makes several collectives makes this one with this dtype.
+    # A function with several collectives is identified by the dtype of this one.
     dtype = own.dtype if own is not None and own.api not in (None, own.op) else None
     return [
         kind(one)
@@ -113,13 +113,13 @@ def _passed(situation: Situation, side: Side, calls: Iterable[Call | None]) -> l
 
 
 def all_usual(situation: Situation) -> bool:
-    """Return whether every rank has passed what each side passes now at this place before."""
+    """Whether every rank has already passed what each side passes now at this place."""
     kinds = {kind(side.call) for side, _ in situation.called if side.call is not None}
     return all(kinds <= {*history(situation, side)} for side, _ in situation.called)
 
 
 def is_permuted(situation: Situation) -> bool:
-    """Return whether the sides pass the same things from here on, in another order."""
+    """Whether the sides pass the same arguments from here on, in another order."""
     made = [following(situation, side) for side, _ in situation.called]
     shortest = min(map(len, made), default=0)
     return any(
@@ -129,12 +129,12 @@ def is_permuted(situation: Situation) -> bool:
 
 
 def op(call: Call) -> str:
-    """Return ``SUM``."""
+    """Return the reduction as in a headline: ``SUM``."""
     return call.reduce_op or "no op"
 
 
 def root(call: Call) -> str:
-    """Return ``src 2``."""
+    """Return the root as in a headline: ``src 2``."""
     return f"{words.root(call)} {call.root}"
 
 
@@ -142,7 +142,7 @@ def root(call: Call) -> str:
 
 
 def headline(situation: Situation, show: Show) -> str:
-    """Return who passed what, and the others what."""
+    """Return which ranks passed what, suspects first."""
     made = situation.called
     call = made[0][1]
     parts = [(side.ranks, words.brief(show(one), _LONGEST)) for side, one in made]
@@ -154,7 +154,7 @@ def headline(situation: Situation, show: Show) -> str:
             f"ranks disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
         )
     (ranks, what), *others = parts
-    did = phrases.did(call) if is_user(call) or len(ranks) == 1 else "were in"
+    did = phrases.verb_of(call) if is_user(call) or len(ranks) == 1 else "were in"
     rest = ", ".join(f"{words.ranks(those)} with {given}" for those, given in others)
     return phrases.fitting(
         f"{words.ranks(ranks)} {did} {name} with {what}, {rest}",
@@ -164,7 +164,7 @@ def headline(situation: Situation, show: Show) -> str:
 
 
 def place(situation: Situation) -> str:
-    """Return the call, with the lines that made it if they are the same on all ranks."""
+    """Return the call, and its line if all ranks made it there."""
     side, call = situation.called[0]
     name = words.name(call) if is_user(call) else f"{words.issuer(call)} ({call.op})"
     stack = side.stack or ()
@@ -180,7 +180,7 @@ def listed(situation: Situation, show: Show) -> str:
 
 
 def before(situation: Situation, show: Show) -> tuple[str, ...]:
-    """Return a sentence on what every rank had passed before; nothing if that differed."""
+    """Return a sentence on what every rank had passed before; empty if they differed."""
     past = [history(situation, side) for side, _ in situation.called]
     usual = {one for those in past for one in those}
     times = min(map(len, past))
@@ -198,7 +198,7 @@ def before(situation: Situation, show: Show) -> tuple[str, ...]:
 
 
 def silent(situation: Situation) -> str:
-    """Return since when the results are wrong, where no backend notices."""
+    """Return since which call results are wrong, if no backend notices."""
     return (
         "No backend checks this, so nothing failed: the results are wrong since call "
         f"{situation.candidate.seq}."
@@ -206,15 +206,15 @@ def silent(situation: Situation) -> str:
 
 
 def is_undecided(situation: Situation) -> bool:
-    """Return whether the statements that were found led to lines that belong together by right."""
+    """Whether the statements found only led to lines whose calls match by design."""
     pair = situation.pair
     return pair is not None and not (are_at_one_place(situation) or pair.is_of_one_rank)
 
 
 def deciding(situation: Situation) -> list[Decision]:
-    """Return the statements that can have decided what was passed, the most telling first.
+    """Return the statements that can have decided what was passed, most informative first.
 
-    Of calls from different lines, the statement that led to these lines did not decide it.
+    If the calls are from different lines, the statement that led to these lines did not decide it.
     """
     is_known = situation.pair is not None and all(is_asked(call) for _, call in situation.called)
     if not is_known or is_undecided(situation):
@@ -226,14 +226,14 @@ def deciding(situation: Situation) -> list[Decision]:
 
 
 def sure(situation: Situation) -> Decision | None:
-    """Return the one statement that computed what was passed; None: it is not certain."""
+    """Return the one statement that computed the argument; None if it is not certain."""
     found = deciding(situation)
     is_one = len(found) == 1 and found[0].strength in ("only", "confirmed")
     return found[0] if is_one and deciders.form(found[0]) == "value" else None
 
 
 def why(situation: Situation) -> tuple[str, ...]:
-    """Return one sentence on what decided it; nothing if that is not known."""
+    """Return one sentence on what decided it; empty if that is not known."""
     found = deciding(situation)
     if not found:
         return ()
@@ -256,7 +256,7 @@ def why(situation: Situation) -> tuple[str, ...]:
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:
-    """Return what to change if ranks are at different iterations, not the argument."""
+    """Return fixes for ranks that are at different iterations."""
     found = deciding(situation)
     led = [one for one in found if deciders.form(one) in ("condition", "handler")]
     loops = [one for one in found if is_over_names(one)]
@@ -268,16 +268,16 @@ def fixes(situation: Situation) -> tuple[str, ...]:
 _ORDERED: Final = re.compile(
     r"for (?!.* if ).+? in ([\[(\"']|(range|enumerate|reversed|sorted|zip|DataLoader)\()"
 )
-"""A loop over what has the same order on all ranks, and the same length in most programs."""
+"""A loop over items with the same order on all ranks, and usually the same length."""
 
 
 def is_over_names(decision: Decision) -> bool:
-    """Return whether a ``for`` goes over what may have another order, or length, on each rank."""
+    """Whether a ``for`` loop has items that may differ between ranks in order or number."""
     return decision.text.startswith("for ") and not _ORDERED.match(decision.text)
 
 
 def differ_in_first_only(calls: Sequence[Call]) -> bool:
-    """Return whether tensors differ in their first dimension, and in nothing else."""
+    """Whether tensors differ only in their first dimension."""
     shapes = [call.shape for call in calls]
     if any(not shape or isinstance(shape[0], list) for shape in shapes):
         return False

@@ -1,4 +1,4 @@
-"""Calls that a ``backward()`` makes: who skipped it, and which autograd function made one."""
+"""Calls that ``backward()`` makes: ranks that skipped it, and the autograd function of a call."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ast
 from collections.abc import Sequence
 
 from collectrace.align.causes import phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.records import Call
 
 
-def went_past(situation: Situation, maker: Step, gone: Step) -> bool:
-    """Whether a side ran the statement of ``backward()`` that the other is in, and went on.
+def has_skipped_backward(situation: Situation, maker: NextCall, gone: NextCall) -> bool:
+    """Whether a side ran the ``backward()`` that the other is in, and went on without its calls.
 
-    By the source: that statement alone can have decided between their next calls.
+    The source must show that only that statement can have decided between their next calls.
     """
     sites = {chains.site(frame) for frame in maker.stack}
     for one in situation.decisions:
@@ -27,7 +27,7 @@ def went_past(situation: Situation, maker: Step, gone: Step) -> bool:
 
 
 def autograd_function(case: Case, stack: Sequence[str]) -> str:
-    """Return the autograd function whose backward made a call: ``Sum.backward``; or nothing."""
+    """Return the autograd function whose backward made a call: ``Sum.backward``; empty if none."""
     for frame in stack:
         if chains.method(frame) == "backward" and _is_of_function(case, frame):
             return chains.function(frame).rpartition("<locals>.")[2]
@@ -35,7 +35,6 @@ def autograd_function(case: Case, stack: Sequence[str]) -> str:
 
 
 def _is_of_function(case: Case, frame: str) -> bool:
-    """Whether a frame is in a method of a class that derives from ``Function``."""
     tree, number = case.code.parsed(chains.file(frame)), chains.line(frame)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.ClassDef) and node.lineno < number <= (node.end_lineno or 0):
@@ -57,8 +56,8 @@ def runs_backward(case: Case, frame: str) -> bool:
     return False
 
 
-def of_forward(case: Case, stack: Sequence[str]) -> int:
-    """Return how many frames out a ``backward()`` is that ran the forward of a call; 0: none is."""
+def rerunning_depth(case: Case, stack: Sequence[str]) -> int:
+    """Return the depth of the ``backward()`` frame that reran the call's forward; 0 if none did."""
     outer = enumerate(stack[1:], 1)
     at = next((n for n, frame in outer if runs_backward(case, frame)), 0)
     methods = [chains.method(frame) for frame in stack[:at]]
@@ -66,16 +65,16 @@ def of_forward(case: Case, stack: Sequence[str]) -> int:
 
 
 def is_alone(case: Case, frame: str) -> bool:
-    """Whether the statement of a frame calls nothing but ``backward()``, and so runs no forward."""
+    """Whether the statement of a frame calls only ``backward()``, and so runs no forward."""
     text = phrases.text(case, frame)
     return text.endswith(".backward()") and text.count("(") == 1
 
 
-def left_exchanges(situation: Situation, step: Step) -> int:
-    """Return how many backwards of an all_to_all a rank left out before its call; 0: none.
+def skipped_exchanges(situation: Situation, step: NextCall) -> int:
+    """Return how many backwards of an all_to_all a rank skipped before its call; 0: none.
 
-    The backward of an exchange sends back what its forward received: its sizes are the forward's,
-    the other way round. autograd runs the backwards in the reverse order of the forwards.
+    The backward of an exchange sends back what its forward received, so its sizes are swapped.
+    autograd runs the backwards in reverse order of the forwards.
     """
     case, stream, call = situation.case, situation.candidate.stream, step.call
     forward = autograd_function(case, step.stack).removesuffix("backward") + "forward"

@@ -1,4 +1,4 @@
-"""The table of causes as documentation: one cause, or all of them, in Markdown."""
+"""Print one or all causes as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
 
 SECTIONS: Final = ("What it means", "Example", "Not to be confused with", "How to fix it")
-"""What the docstring of each module consists of, after its first sentence."""
+"""Sections that the docstring of each cause has, after its first sentence."""
 
 FAMILIES: Final = {
     "1": "Conditions, loops, handlers and values",
@@ -30,7 +30,7 @@ FAMILIES: Final = {
 _SUGGESTIONS: Final = 3
 
 _WHOLE: Final = len("CT102")
-"""Characters of a whole code; less stands for all codes that begin so."""
+"""Length of a whole code; a shorter one is a prefix of several."""
 
 _INTRODUCTION: Final = """\
 # Causes
@@ -42,10 +42,10 @@ specific one wins.
 
 
 def find(name: str) -> Cause:
-    """Return the cause with a code, or a name: ``CT102``, ``ct102``, ``decided-by-data``.
+    """Return the cause with a code or a name: ``CT102``, ``ct102``, ``decided-by-data``.
 
     Raises:
-        CollectraceError: there is no such cause; the message names those that are alike.
+        CollectraceError: there is no such cause; the message names similar ones.
 
     """
     known = {key: one for one in registry.CAUSES for key in (one.code.lower(), one.name)}
@@ -85,7 +85,7 @@ def parts(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _code_blocks(text: str) -> Iterator[str]:
-    """Return the lines of a section, with what follows ``::`` as a block of code."""
+    """Yield the lines of a section, with the text after ``::`` as a block of code."""
     before, mark, code = text.partition("::\n")
     yield from before.replace("``", "`").rstrip().splitlines()
     if mark:
@@ -124,6 +124,6 @@ def _summary(cause: Cause) -> str:
 
 
 def listed() -> str:
-    """Return all codes with their names, a line each."""
+    """Return all codes with their names, one per line."""
     return "".join(f"{one.code}  {one.name:28} {_summary(one)}\n"
                    for one in sorted(registry.CAUSES, key=lambda one: one.code))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Exceptions that some ranks caught just before they differ from the others."""
+"""Exceptions that some ranks caught just before they diverged from the others."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _CONTROL: Final = frozenset(
     {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
      "SystemExit"}
 )  # fmt: skip
-"""Exceptions by which programs find their way, or a person ends them."""
+"""Exceptions that programs use for control flow, or that a person causes."""
 
 _MOST: Final = 3
 """Ranks that a sentence lists."""
 
 
 def caught(situation: Situation) -> dict[int, Raised]:
-    """Return by rank what ranks raised since the last common call; the others raised no such thing.
+    """Return by rank what ranks raised since the last common call, if the others did not.
 
-    Not what says that other ranks let them down, and not what they have lived with before.
+    Exceptions that report the failure of other ranks do not count, nor those that the rank handled
+    before without diverging.
     """
     if situation.candidate.cycle:
         return {rank: one for rank, (one, _) in in_cycle(situation).items()}
@@ -36,7 +37,7 @@ def caught(situation: Situation) -> dict[int, Raised]:
     found = dict(_latest(situation))
     sides = [set(side.ranks) for side in situation.candidate.sides]
     raising = [side for side in sides if side & found.keys()]
-    # An exception that only some ranks of a side had led the others there by no means.
+    # An exception that only some ranks of a side raised did not lead the others there.
     if len(raising) != 1 or len(sides) < 2 or not raising[0] <= found.keys():
         return {}
     others = [rank for side in sides if side is not raising[0] for rank in side]
@@ -46,10 +47,10 @@ def caught(situation: Situation) -> dict[int, Raised]:
 
 
 def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
-    """Return the one rank of a cycle that waits in a call which it made in a handler, with both.
+    """Return the one rank of a cycle that waits in a call made in a handler, with both.
 
-    Empty if other ranks of the cycle raised the same: then the exception parted nobody. Nor of a
-    message: who handles a miss in a cache may ask for its part by arrangement.
+    Empty if other ranks of the cycle raised the same: then the exception explains nothing. Also
+    empty for messages: the handler of a cache miss may request its part by design.
     """
     case, found = situation.case, dict[int, tuple[Raised, Call]]()
     ranks = {edge.waiting.rank for edge in situation.candidate.cycle}
@@ -84,7 +85,7 @@ def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:
 
 
 def _intervals(situation: Situation) -> Iterator[tuple[int, int, int | None]]:
-    """Return ranks, with the times of their last common call and of the next one."""
+    """Yield ranks with the times of their last common call and of the next one."""
     case, candidate, pair = situation.case, situation.candidate, situation.pair
     known = set()
     if pair is not None:
@@ -102,12 +103,12 @@ def _intervals(situation: Situation) -> Iterator[tuple[int, int, int | None]]:
 
 
 def _what(one: Raised) -> tuple[str, str | None, str]:
-    """Return what makes two exceptions the same, whatever their texts."""
+    """Return what identifies an exception, ignoring its text."""
     return one.error, one.site, one.what
 
 
 def is_handled(one: Raised) -> bool:
-    """Return whether the rank made its next call while it handled the exception."""
+    """Whether the rank made its next call while it handled the exception."""
     return one.what == HANDLED
 
 
@@ -123,6 +124,6 @@ def sentence(found: dict[int, Raised]) -> str:
 
 
 def notes(situation: Situation) -> tuple[str, ...]:
-    """Return a note on exceptions that ranks caught just before, and went on."""
+    """Return a note on exceptions that ranks caught before they went on."""
     found = caught(situation)
     return (f"Just before, {words.lower(sentence(found)[:-1])}, and went on.",) if found else ()

@@ -21,7 +21,7 @@ class Cause:
     """A row of the table of causes."""
 
     code: str
-    """``CT102``. Codes never change their meaning, and are never used again."""
+    """``CT102``. A code never changes its meaning, and is never reused."""
 
     name: str
     """``skipped-by-condition``. The module is ``ct102_skipped_by_condition``."""
@@ -33,7 +33,7 @@ class Cause:
     """The kinds of finding that it can explain."""
 
     needs: tuple[Need, ...] = ()
-    """Facts without which it is not tried: see ``situation.NEEDS``."""
+    """Facts that must hold before it is tried: see ``situation.NEEDS``."""
 
     yields_to: tuple[str, ...] = ()
     """Codes that are more specific and win if both apply; ``CT2`` stands for all that begin so."""
@@ -104,7 +104,7 @@ def kinds(*those: Kind) -> frozenset[Kind]:
 
 
 def retired(code: str, name: str, successor: str) -> Cause:
-    """Return the row of a code that another one covers: it stays, so that nobody uses it again."""
+    """Return the row of a code that another one covers. It stays to prevent reuse of the code."""
     reason = f"{successor} covers it since 0.1.0."
     return Cause(code, name, reason, ALL, status="retired", reason=reason)
 
@@ -112,12 +112,12 @@ def retired(code: str, name: str, successor: str) -> Cause:
 STATES: Final = (
     "CT2", "CT5", "CT602", "CT8", "CT30", "CT317", "CT4",
 )  # fmt: skip
-"""Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
+"""Causes that take precedence over statements: states of ranks, and arguments of one call."""
 
 CAUGHT: Final = (
     "CT2", "CT104", "CT306", "CT502", "CT505", "CT508", "CT510", "CT511",
 )  # fmt: skip
-"""Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
+"""Causes that take precedence over arguments: frameworks, and earlier calls that raised."""
 
 FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
 """All causes that explain a finding."""
@@ -125,4 +125,4 @@ FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
 HANDLED: Final = (
     "CT2", "CT30", "CT317", "CT502", "CT505", "CT508", "CT510", "CT511", "CT801",
 )  # fmt: skip
-"""Causes that win over an exception that some ranks handled."""
+"""Causes that take precedence over an exception that some ranks handled."""

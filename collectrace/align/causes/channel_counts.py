@@ -1,4 +1,4 @@
-"""How many messages the two ends of a channel made, by line."""
+"""Count the messages that the two ends of a channel made, by line."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def of_channel(case: Case, channel: ChannelKey) -> str:
 
 
 def uneven(situation: Situation) -> Iterator[str]:
-    """Return sentences on channels between the ranks of a cycle that lack messages at one end.
+    """Yield sentences on channels between the ranks of a cycle that lack messages at one end.
 
-    What the cycle itself waits for is no such message.
+    The messages that the cycle itself waits for do not count.
     """
     case, cycle = situation.case, situation.candidate.cycle
     ranks = {edge.waiting.rank for edge in cycle}
@@ -52,7 +52,7 @@ def uneven(situation: Situation) -> Iterator[str]:
 
 
 def other_end(case: Case, edge: Edge) -> str:
-    """Return which line meets such a message elsewhere, a sentence; empty: it is not known."""
+    """Return a sentence on the line that makes the other end of such a message elsewhere, or ""."""
     channel, seq = edge.waiting.channel, edge.waiting.seq
     log = case.log(edge.waiting.rank)
     call = log.channel_call(channel, seq) if log and channel is not None and seq else None
@@ -60,9 +60,9 @@ def other_end(case: Case, edge: Edge) -> str:
 
 
 def met_elsewhere(case: Case, channel: ChannelKey, call: Call, rank: int) -> str:
-    """Return which line makes the other end of such a message between other ranks.
+    """Return the line that makes the other end of such messages between other ranks.
 
-    Those that have made it for this channel, too, do not count. Empty if it is not one.
+    Lines that also made it for this channel do not count. Empty if it is not exactly one.
     """
     stack = case.stack(rank, call)
     met: set[tuple[str, ...]] = set()
@@ -96,7 +96,7 @@ def _last(log: RankLog, key: ChannelKey) -> Iterator[tuple[int, Call]]:
 
 
 def _of_any_source(case: Case, channel: ChannelKey) -> str:
-    """Return what a rank asked for from any rank, and what each sent; empty: it is not known."""
+    """Return what a rank received from any rank, and what each sent; empty: not known."""
     asked = _by_line(case, channel.destination, channel)
     sent = {rank: _by_line(case, rank, one) for rank, one in case.sent_to_any(channel).items()}
     if not asked or not sent or None in sent.values():
@@ -111,7 +111,7 @@ def _of_any_source(case: Case, channel: ChannelKey) -> str:
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     """Return how many messages a rank made from each line; None: its log was read in part.
 
-    Receives from any source count for the rank whose message they took.
+    Receives from any source count for the rank that sent the message.
     """
     log = case.log(rank)
     if log is None or not log.scanned:
@@ -128,8 +128,8 @@ def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
         ]
     lines = Counter(chains.site(one.where[0]) if one.where else one.site for one in seen)
     if len(lines) == 1 and len({one.where for one in seen}) > 1:
-        # One helper sends all: the lines that call it tell more.
-        depth = phrases.apart([one.where for one in seen])
+        # If one helper sends everything, the lines that call it are more informative.
+        depth = phrases.differing_depth([one.where for one in seen])
         lines = Counter(chains.site(one.where[min(depth, len(one.where) - 1)]) for one in seen)
     return lines
 

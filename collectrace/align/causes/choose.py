@@ -1,4 +1,4 @@
-"""Find the cause of a finding: the first in order that applies."""
+"""Find the cause of a finding: the first one in order that applies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Found(NamedTuple):
     data: object
 
     def words(self, situation: Situation) -> Words:
-        """Return what a report says of it."""
+        """Return the words of its report."""
         said = self.cause.words(situation, self.data)
         raised = caught.notes(situation) if situation.candidate.cause is None else ()
         return replace(said, notes=(*said.notes, *raised))
 
 
 def applying(situation: Situation) -> Iterator[Found]:
-    """Return the causes that apply, those first that win."""
+    """Yield the causes that apply, in order of precedence."""
     for cause in registry.order():
         data = cause.find(situation)
         if data is not None:
@@ -34,5 +34,5 @@ def applying(situation: Situation) -> Iterator[Found]:
 
 
 def cause_of(situation: Situation) -> Found | None:
-    """Return the cause that wins; None: none applies."""
+    """Return the cause with precedence; None if none applies."""
     return next(applying(situation), None)

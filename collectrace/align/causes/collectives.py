@@ -1,4 +1,4 @@
-"""What happened to a call of a group, in words that several causes share."""
+"""Words for calls of a group that several causes share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collectrace.records import Call
 
 
 def headline(situation: Situation) -> str:
-    """Return who did what at the first difference."""
+    """Return what each side did at the first difference, as a headline."""
     found, called = situation.departure, situation.called
     if found is not None and situation.suspects and (said := _departed(situation, found)):
         return said
@@ -34,11 +34,11 @@ def headline(situation: Situation) -> str:
 
 
 def _departed(situation: Situation, found: Departure) -> str:
-    """Return what suspects did; empty if both calls say it better."""
+    """Return what the suspects did; empty if naming both calls is clearer."""
     who, others = words.ranks(situation.suspects), words.ranks(situation.others)
     if not found.calls or not situation.others:
         return ""
-    if found.what is What.SKIPPED and _loop_did(situation, "iterates", "ended"):
+    if found.what is What.SKIPPED and _loop_differs(situation, "iterates", "ended"):
         own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
         if own is not None:
             return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
@@ -49,7 +49,7 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} skipped {made(situation, found)}{at}, {others} did not"
         case What.EXTRA if _is_instead(situation):
             return ""
-        case What.EXTRA if _loop_did(situation, "ended", "iterates") or structure.has_left_loop(
+        case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
             situation
         ):
             return f"{who} left the loop and {_called(situation)}; {others} went on with it"
@@ -65,12 +65,12 @@ def _departed(situation: Situation, found: Departure) -> str:
 
 
 def _is_instead(situation: Situation) -> bool:
-    """Whether each branch of one statement holds a call: they are alternatives."""
+    """Whether each branch of one statement contains a call, so that the calls are alternatives."""
     return any(structure.around(situation, one).branches > 1 for one in situation.decisions[:1])
 
 
-def _loop_did(situation: Situation, suspects: Way, others: Way) -> bool:
-    """Whether a loop did one thing on the suspects, and another one on the other ranks."""
+def _loop_differs(situation: Situation, suspects: Way, others: Way) -> bool:
+    """Whether a loop had one outcome on the suspects, and another one on the other ranks."""
     return any(
         {side.did for side in one.sides if side.rank in situation.suspects} == {suspects}
         and {side.did for side in one.sides if side.rank not in situation.suspects} == {others}
@@ -84,7 +84,7 @@ def _called(situation: Situation) -> str:
 
 
 def _did_not(situation: Situation) -> str:
-    """Return that the others did not make a call, and if they had finished that."""
+    """Return that the others did not make a call, or that they finished without it."""
     others = situation.others
     states = {situation.case.standings[rank].state for rank in others}
     if states == {"finished"} and situation.is_absence:
@@ -132,9 +132,9 @@ def made(situation: Situation, found: Departure) -> str:
 
 
 def silent(situation: Situation) -> tuple[str, ...]:
-    """Return since when results are wrong without an error, as a sentence; empty if they are not.
+    """Return since when results are wrong without an error, as a sentence, or nothing.
 
-    That is where the sides departed at an earlier call, and sizes matched until the finding's.
+    That is so if the sides diverged earlier, and sizes matched until the finding's call.
     """
     found = situation.departure
     if found is None or found.seq is None or found.key != situation.candidate.stream:
@@ -152,7 +152,7 @@ def silent(situation: Situation) -> tuple[str, ...]:
 
 
 def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
-    """Return when a rank made a call, `` (14:02:11)``; empty: it is not known."""
+    """Return when a rank made a call, `` (14:02:11)``; empty if not known."""
     stream, case = situation.candidate.stream, situation.case
     call = case.call(rank[0], stream, seq) if rank and stream is not None else None
     t = case.issued(rank[0], call) if rank else None
@@ -160,12 +160,12 @@ def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
 
 
 def iteration(call: Call) -> str:
-    """Return `` in iteration 4``; empty if no loop of the framework counts."""
+    """Return `` in iteration 4``; empty if no loop of the framework counts iterations."""
     return f" in iteration {call.iteration}" if call.iteration is not None else ""
 
 
 def awaited(situation: Situation) -> Sequence[Call]:
-    """Return the calls of the sides that are not to blame; of all sides in a tie."""
+    """Return the calls of the sides that are not suspects; of all sides in a tie."""
     suspects = set(situation.suspects)
     found = [c for s, c in situation.called if not set(s.ranks) & suspects]
     return found or [c for _, c in situation.called]

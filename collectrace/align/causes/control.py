@@ -1,4 +1,4 @@
-"""What decided that ranks ran other parts of a framework, as causes of frameworks tell it."""
+"""Find what sent ranks to different parts of a framework, for causes of frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.causes import deciders, phrases, remedies
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
@@ -15,8 +15,8 @@ from collectrace.findings import Decision
 _TELLING: Final = ("condition", "loop", "handler")
 
 
-def telling(situation: Situation) -> list[Decision]:
-    """Return the conditions, loops and handlers that can have decided, the most telling first."""
+def statements(situation: Situation) -> list[Decision]:
+    """Return the conditions, loops and handlers that can have decided, most informative first."""
     return [
         one
         for one in deciders.ranked(situation)
@@ -25,7 +25,7 @@ def telling(situation: Situation) -> list[Decision]:
 
 
 def is_condition(decision: Decision | None) -> bool:
-    """Whether a condition decided, be it inside an expression."""
+    """Whether a condition decided, possibly inside an expression."""
     if decision is None:
         return False
     return deciders.form(decision) == "condition" or _chooses_by_rank(decision)
@@ -37,12 +37,14 @@ def _chooses_by_rank(decision: Decision) -> bool:
 
 
 def first(situation: Situation) -> Decision | None:
-    """Return the condition, loop or handler that most probably decided; None: none is known."""
-    return next(iter(telling(situation)), None)
+    """Return the condition, loop or handler that most probably decided; None: not known."""
+    return next(iter(statements(situation)), None)
 
 
-def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> bool:
-    """Whether a condition let only the one side make its call: inside it, or behind its return."""
+def lets_one_side(
+    situation: Situation, decision: Decision, mine: NextCall, other: NextCall
+) -> bool:
+    """Whether a condition let only one side make its call: inside it, or behind its return."""
     if decision.library is not None:
         return False
     file, number = chains.split(decision.site)
@@ -54,8 +56,8 @@ def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> 
     return any(chains.site(frame) == decision.site for frame in mine.stack)
 
 
-def _within(node: ast.If, file: str, step: Step) -> str:
-    """Return the line of a call inside a condition, as ``path:line``; or nothing."""
+def _within(node: ast.If, file: str, step: NextCall) -> str:
+    """Return the line of a call inside a condition, as ``path:line``, or nothing."""
     lines = range(node.lineno + 1, (node.end_lineno or 0) + 1)
     sites = [chains.site(f) for f in step.stack if chains.file(f) == file]
     return next((one for one in sites if chains.split(one)[1] in lines), "")
@@ -65,8 +67,8 @@ def _returns(node: ast.If) -> bool:
     return isinstance(node.body[-1], ast.Return | ast.Raise)
 
 
-def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
-    """Return ``Move X out of `if ...`.``: the line inside the condition that led to a call."""
+def moved(situation: Situation, mine: NextCall) -> tuple[str, ...]:
+    """Return ``Move X out of `if ...`.``, with the line inside the condition that led to a call."""
     decision = first(situation)
     if decision is None or mine.call is None:
         return ()
@@ -81,7 +83,7 @@ def moved(situation: Situation, mine: Step) -> tuple[str, ...]:
 
 
 def why(situation: Situation) -> tuple[str, ...]:
-    """Return what decided, in at most two sentences; nothing if it is not known."""
+    """Return what decided, in at most two sentences; empty if it is not known."""
     decision = first(situation)
     if decision is None:
         return ()
@@ -91,7 +93,7 @@ def why(situation: Situation) -> tuple[str, ...]:
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:
-    """Return what to change about what decided; nothing if it is not known."""
+    """Return fixes for what decided; empty if it is not known."""
     decision = first(situation)
     if decision is None:
         return ()

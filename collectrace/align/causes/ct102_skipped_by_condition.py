@@ -1,8 +1,8 @@
 """A condition sent some ranks past a call that the others made.
 
 What it means
-    The condition tests the rank, or has another value on each rank: it depends on the data of the
-    rank, a clock, a random number, a file, or on a result that only the root of a collective got.
+    The condition tests the rank, or its value differs between ranks: it depends on the rank's data,
+    a clock, a random number, a file, or a result that only the root of a collective got.
 
 Example
     ::
@@ -11,12 +11,12 @@ Example
             dist.barrier()          # only rank 0 waits here
 
 Not to be confused with
-    CT103, if a loop had another length. CT106, if the condition is about the items of a loop. A
+    CT103, if a loop had a different length. CT106, if the condition tests the items of a loop. A
     leader and its followers may make the same call from two branches: that is no error.
 
 How to fix it
-    Move the call out of a condition on the rank. If it depends on data, decide together before it:
-    reduce its value over all ranks, then branch.
+    Move the call out of a condition on the rank. If it depends on data, agree first: reduce its
+    value over all ranks, then branch.
 """
 
 from __future__ import annotations

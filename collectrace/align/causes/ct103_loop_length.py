@@ -1,8 +1,8 @@
 """A loop had more iterations on some ranks than on others.
 
 What it means
-    Each iteration makes collectives. A rank that left the loop earlier does not make them any more,
-    and the others wait.
+    Each iteration makes collectives. A rank that left the loop earlier makes none of them, and the
+    others wait for it.
 
 Example
     ::
@@ -12,7 +12,7 @@ Example
 
 Not to be confused with
     CT204, if the loop runs over the batches of a DataLoader. CT102, if a condition inside the loop
-    left it.
+    ended it.
 
 How to fix it
     Agree on the number of iterations before the loop.

@@ -1,4 +1,4 @@
-"""A rank handled an exception, and made other calls than the ranks that had none.
+"""A rank handled an exception, and then made other calls than the ranks without one.
 
 What it means
     The exception was raised on some ranks only. They skipped the rest of the ``try`` block, or made
@@ -18,8 +18,8 @@ Not to be confused with
     the rank is one call behind.
 
 How to fix it
-    Fix the exception. If a rank may fail alone, share an error flag behind the ``try`` block, and
-    let all ranks do the same.
+    Fix the exception. If one rank may fail alone, all_reduce an error flag after the ``try`` block,
+    so that all ranks do the same.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Found(NamedTuple):
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the exceptions and their handler, if either shows that one decided.
+    """Return the exceptions and their handler, if one of them shows that an exception decided.
 
-    A handler alone does not explain one call with other arguments.
+    A handler alone does not explain the same call with other arguments.
     """
     raised = caught.caught(situation)
     ranked = deciders.ranked(situation)

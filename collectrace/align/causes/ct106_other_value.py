@@ -1,9 +1,9 @@
-"""One line gave the ranks different values, items or functions, and these lead to other calls.
+"""One line gave the ranks different values, items or functions, which led to different calls.
 
 What it means
-    All ranks run the same lines. The next item of a loop, the function that a line calls, or
-    another value decided which call came next. Often a loop goes over what is not the same on all
-    ranks: a set, a dict that was filled in another order, files in the order of the directory.
+    All ranks ran the same lines. The next item of a loop, the function that a line calls, or
+    another value decided which call came next. Often the items of a loop differ between ranks: a
+    set, a dict that was filled in another order, or files in directory order.
 
 Example
     ::
@@ -12,12 +12,12 @@ Example
             dist.all_reduce(grads[name])
 
 Not to be confused with
-    CT102, if a condition chose the function. CT103, if a loop has the same items and another
+    CT102, if a condition chose the function. CT103, if a loop has the same items and a different
     length. CT403 and CT413, if only the tensors differ.
 
 How to fix it
-    Go through the same items in the same order on every rank, for example by ``sorted``. Compute
-    other values in the same way, or broadcast them.
+    Loop over the same items in the same order on every rank, for example with ``sorted``. Compute
+    other values the same way on every rank, or broadcast them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from collectrace.findings import Decision
 
 
 def find(situation: Situation) -> Decision | None:
-    """Return the line that decided: no call of a library that neither side has come back from."""
-    stacks = [[*map(chains.site, step.stack)] for step in apart.steps(situation) or ()]
+    """Return the line that decided, unless it is a library call that both sides are still in."""
+    stacks = [[*map(chains.site, step.stack)] for step in apart.next_calls(situation) or ()]
     within = {stack[0] for stack in stacks if stack and all(stack[0] in one for one in stacks)}
     found = (one for one in deciders.ranked(situation)
              if deciders.form(one) != "value" or one.site not in within)  # fmt: skip

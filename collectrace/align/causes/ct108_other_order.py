@@ -1,9 +1,8 @@
 """A rank made the same calls as the others, in another order.
 
 What it means
-    Each call is right by itself. In another order they meet calls of the other ranks that have
-    another purpose. If operation and size happen to match, no error is raised and the results are
-    wrong.
+    Each call is valid. In another order, the calls meet calls of the other ranks with a different
+    purpose. If operation and size happen to match, torch raises no error and the results are wrong.
 
 Example
     ::

@@ -1,11 +1,11 @@
-"""A call inside ``join()`` met what a rank without inputs answers there, and that is another call.
+"""A call inside ``join()`` met a different call, with which a rank without inputs answers.
 
 What it means
-    A rank that runs out of inputs stays in ``join()``. There it answers what ``join()`` was given:
-    for each input one forward and one backward of each model, one model after the other, one step
-    of each optimizer, and the hooks of the script's own. Any other call meets one of these: a call
-    of the script's own, one of a model or optimizer that ``join()`` was not given, or a second
-    forward for one input. So does a rank that runs the model outside of ``join()``.
+    A rank that runs out of inputs stays in ``join()``. For each input of the others it repeats the
+    calls of everything that was passed to ``join()``: one forward and one backward of each model in
+    turn, one step of each optimizer, and custom join hooks. Any other call meets one of these: the
+    script's own collective, a model or optimizer that was not passed to ``join()``, or a second
+    forward for one input. The same happens if a rank runs the model outside of ``join()``.
 
 Example
     ::
@@ -19,8 +19,8 @@ Not to be confused with
     CT204, if the ranks do not use ``join()``.
 
 How to fix it
-    Move the call out of the ``with model.join():`` block, or give every rank as many inputs. Give
-    ``join()`` every model and optimizer: ``with Join([student, teacher, optimizer]):``.
+    Move the call out of the ``with model.join():`` block, or give every rank the same number of
+    inputs. Pass every model and optimizer: ``with Join([student, teacher, optimizer]):``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Why = Literal[
 ]  # fmt: skip
 
 _BACK: Final = 64
-"""Calls before the finding's that are looked at."""
+"""Calls before the finding's that are examined."""
 
 _HOOK: Final = "join.own_hook"
 
@@ -100,7 +100,7 @@ _EVEN: Final = (
 
 
 class Unanswered(NamedTuple):
-    """A call that join() does not answer, and the one that it met."""
+    """A call that join() does not answer, and the call that it met."""
 
     why: Why
     side: Side
@@ -142,7 +142,7 @@ def _why(situation: Situation, side: Side, call: Call, joined: Side, shadow: Cal
 
 
 def _outside(situation: Situation) -> Unanswered | None:
-    """Return a call of DDP inside join(), and the one outside of it that it met."""
+    """Return a call of DDP inside join(), and the call outside of it that it met."""
     sides = situation.called
     if len(sides) < 2 or not all(call.role.startswith("ddp.") for _, call in sides):
         return None
@@ -156,14 +156,14 @@ def _outside(situation: Situation) -> Unanswered | None:
 
 
 def _latest(situation: Situation, rank: int, call: Call | None) -> Join | None:
-    """Return the latest record of ``join()`` that a rank wrote up to a call."""
+    """Return the latest record of ``join()`` that a rank wrote before a call."""
     log = situation.case.log(rank)
     before = [one for one in (log.joins if log is not None else ()) if call and one.t <= call.t]
     return before[-1] if before else None
 
 
 def _open_forwards(situation: Situation, side: Side) -> list[int]:
-    """Return the models whose forward a rank has begun, and not the backward, before a finding."""
+    """Return the models whose forward a rank began before a finding, but not their backward."""
     stream, seq = situation.candidate.stream, situation.candidate.seq
     found: list[int] = []
     for call in reversed(situation.case.before(side.ranks[0], stream, seq, _BACK)):

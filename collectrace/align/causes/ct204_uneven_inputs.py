@@ -1,8 +1,8 @@
-"""Some ranks had fewer batches than others, and nothing takes care of that.
+"""Some ranks had fewer batches than others, and nothing compensates for it.
 
 What it means
-    The ranks loop over batches and make collectives for each. A rank that has no more batches
-    leaves the loop, and the others wait for it, or meet the calls behind the loop.
+    The ranks loop over batches and make collectives for each. A rank without further batches leaves
+    the loop. The others wait for it, or meet its calls after the loop.
 
 Example
     ::
@@ -41,9 +41,9 @@ def words(situation: Situation, found: Inputs) -> Words:
             f"after {count} forward passes" if found.counted_by == "forwards" else f"after {count}"
         )
         why.append(
-            f"The loop {deciders.quoted(found.left.loop)} ended earlier on {gone.who}, {after}; "
-            f"{found.left.inside.who} {text.verb(found.left.inside.ranks, 'is', 'are')} still in "
-            "it."
+            f"The loop {deciders.quoted(found.left.loop)} ended earlier on {gone.subject}, "
+            f"{after}; {found.left.inside.subject} "
+            f"{text.verb(found.left.inside.ranks, 'is', 'are')} still in it."
         )
     if not situation.suspects and found.counted_by == "forwards":
         why.append("The logs do not show which number is right.")
@@ -56,5 +56,5 @@ def _headline(situation: Situation, found: Inputs) -> str:
         return collectives.headline(situation)
     call = phrases.call(left.inside.call)
     if situation.suspects and set(situation.suspects) == set(left.inside.ranks):
-        return f"{left.inside.who} had more inputs than {left.gone.who}, and is in {call}"
-    return f"{left.gone.who} ran out of inputs; {left.inside.who} went on to {call}"
+        return f"{left.inside.subject} had more inputs than {left.gone.subject}, and is in {call}"
+    return f"{left.gone.subject} ran out of inputs; {left.inside.subject} went on to {call}"

@@ -1,18 +1,18 @@
 """A rank that others wait for raised an exception, ended, stopped, or is busy.
 
 What it means
-    The rank did not reach a call, and its state is the fault. What the other ranks report, a
-    timeout or a lost connection, only follows from it. The finding names the state:
+    The rank did not reach a call because of its state. The timeouts or lost connections that other
+    ranks report are consequences. The finding names the state:
 
-    - It raised an exception: in its main thread, in a thread whose work it waits for, or the
-      SystemExit of ``sys.exit()``.
+    - It raised an exception in its main thread or in a thread that it waits for, or it called
+      ``sys.exit()``.
     - Its process died: a signal, the out-of-memory killer, an abort in C++, or ``os._exit``.
-    - It left no file: it never started, has not come so far, or its file was lost.
-    - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code). Of files
-      that were copied while the job ran, its own may have been copied earlier.
-    - It left the job, to form it anew without the others.
-    - It is busy: it waits in no call (for a file lock, a queue, a key of the store, a worker or
-      another process, a thread, a connection, a file), or it computes, or it is in an endless loop.
+    - It left no file: it never started, did not get that far, or its file was lost.
+    - It stopped: not even its heartbeat thread runs (SIGSTOP, a debugger, C code). Or its file was
+      copied earlier than those of the other ranks.
+    - It left the job, to form a new one without the others.
+    - It is busy: it computes, is in an endless loop, or waits outside of all calls, for example for
+      a file lock, a queue, a key of the store, another process or thread, or a connection.
 
 Example
     ::
@@ -22,14 +22,14 @@ Example
         dist.all_reduce(loss)       # the others wait here
 
 Not to be confused with
-    CT104, if the rank caught the exception. CT317, if it returned early before, and so skipped
-    calls already. CT320, if it waits for what a rank holds that waits for it. CT918, if nothing
-    proves that a rank without a file is to blame.
+    CT104, if the rank caught the exception. CT317, if it had returned early, and so had already
+    skipped calls. CT320, if it waits for a resource of a rank that waits for it. CT918, if nothing
+    proves that a rank without a file is the culprit.
 
 How to fix it
-    Fix what raised, what ended the process, or what the rank is busy with. If a rank may fail
+    Fix what raised, what ended the process, or what the rank is busy with. If one rank may fail
     alone, share an error flag before the next collective. A longer timeout of
-    ``init_process_group`` only helps if the work ends at all.
+    ``init_process_group`` helps only if the work finishes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from collectrace import exceptions
 from collectrace import words as text
 from collectrace.align.causes import deciders, not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.waited_for import Said, Those
+from collectrace.align.causes.waited_for import Standings, StateWords
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, failure
@@ -51,12 +51,12 @@ from collectrace.records import Raised
 
 
 class Row(NamedTuple):
-    """A state in which ranks do not come."""
+    """A state in which ranks do not make a call, and its words."""
 
     states: tuple[State, ...]
     is_it: Callable[[Situation, Standing], bool]
-    say: Callable[[Situation, Those, str], Said]
-    """Its last argument are the ranks in words."""
+    say: Callable[[Situation, Standings, str], StateWords]
+    """Writes the words. Its last argument names the ranks."""
     with_messages: bool = False
     """Whether it also explains a message without its other end."""
 
@@ -65,24 +65,24 @@ class Absent(NamedTuple):
     """Ranks, and the state that they are in."""
 
     row: Row
-    those: Those
+    standings: Standings
 
 
 def find(situation: Situation) -> Absent | None:
-    """Return the ranks in the first state of the table in which any is that others wait for."""
+    """Return the awaited ranks in the first matching state of the table."""
     for row in _ROWS:
-        those = waited_for.those(situation, *row.states)
-        found = tuple(one for one in those if row.is_it(situation, one))
+        awaited = waited_for.awaited_in(situation, *row.states)
+        found = tuple(one for one in awaited if row.is_it(situation, one))
         if found and (row.with_messages or situation.kind == "missing_call"):
             return Absent(row, found)
     return None
 
 
 def words(situation: Situation, found: Absent) -> Words:
-    """Return the words for ranks that did not come."""
-    who = text.ranks(waited_for.numbers(found.those))
-    said = found.row.say(situation, found.those, who)
-    last = waited_for.last_calls(situation, found.those)
+    """Return the words for ranks that did not make the call."""
+    who = text.ranks(waited_for.ranks_of(found.standings))
+    said = found.row.say(situation, found.standings, who)
+    last = waited_for.last_calls(situation, found.standings)
     why = (*said.why, waited_for.waiting(situation), last)
     return Words(
         phrases.fitting(
@@ -98,7 +98,7 @@ def words(situation: Situation, found: Absent) -> Words:
 
 
 class Hint(NamedTuple):
-    """What a text of torch's own tells about the error."""
+    """A hint for an error message of torch."""
 
     pattern: re.Pattern[str]
     why: str
@@ -125,24 +125,26 @@ _HINTS: Final = (
         "find_unused_parameters=True.",
     ),
 )  # fmt: skip
-"""torch 2.13, distributed_c10d.py, and reducer.cpp."""
+"""Hints for messages of torch 2.13, from distributed_c10d.py and reducer.cpp."""
 
 _LONGEST: Final = 60
-"""Characters of an exception's type that a headline can hold."""
+"""Longest exception type that a headline contains, characters."""
 
 
-def raised(situation: Situation) -> Those:
-    """Return the ranks that raised by themselves, not because others let them down."""
-    return tuple(one for one in waited_for.those(situation, "raised") if _is_own(situation, one))
+def raised(situation: Situation) -> Standings:
+    """Return the ranks that raised by themselves, and not because other ranks failed."""
+    return tuple(
+        one for one in waited_for.awaited_in(situation, "raised") if _is_own(situation, one)
+    )
 
 
 def _is_own(situation: Situation, one: Standing) -> bool:
     return not one.by_peers and one.rank not in situation.candidate.present
 
 
-def _raised(_: Situation, found: Those, who: str) -> Said:
+def _raised(_: Situation, found: Standings, who: str) -> StateWords:
     known, at = hints(one.message for one in found), line(found[0])
-    return Said(
+    return StateWords(
         f"raised {_error(found[0])}{at}",
         (f"{each(found)}{through(found[0])}.", *(hint.why for hint in known)),
         (
@@ -155,7 +157,7 @@ def _raised(_: Situation, found: Those, who: str) -> Said:
 
 
 def hints(messages: Iterable[str]) -> list[Hint]:
-    """Return what torch's own texts tell about errors, one at most."""
+    """Return the hint for error messages of torch, at most one."""
     said = list(messages)
     return [hint for hint in _HINTS if any(map(hint.pattern.search, said))][:1]
 
@@ -175,7 +177,7 @@ def line(one: Standing) -> str:
     return phrases.line(failure(end).site if end.error else end.site)
 
 
-def each(found: Those) -> str:
+def each(found: Standings) -> str:
     """Return ``Ranks 1-2 raised ValueError: no labels (train.py:19)``."""
     said: dict[str, list[int]] = {}
     for one in found:
@@ -200,15 +202,15 @@ def through(one: Standing) -> str:
 
 
 def _ended(one: Standing) -> tuple[Raised, ...]:
-    """Return the exceptions of its own that ended threads of a rank, the latest last."""
+    """Return a rank's own exceptions that ended threads, latest last."""
     known = one.log.threads_ended if one.log is not None else ()
     return tuple(r for r in known if not exceptions.blames_peers(r.error, r.message))
 
 
-def _thread(_s: Situation, found: Those, _who: str) -> Said:
+def _thread(_s: Situation, found: Standings, _who: str) -> StateWords:
     one, last = found[0], _ended(found[0])[-1]
     at, place = phrases.line(last.site), waited_for.place(one)
-    return Said(
+    return StateWords(
         f"waits for its thread {last.thread}, which {last.error} ended,",
         (
             f"Thread {last.thread} of rank {one.rank} had ended before, by the exception "
@@ -226,10 +228,10 @@ def _thread(_s: Situation, found: Those, _who: str) -> Said:
 # -- it left -----------------------------------------------------------------------------------
 
 
-def _rejoined(situation: Situation, found: Those, who: str) -> Said:
+def _rejoined(situation: Situation, found: Standings, who: str) -> StateWords:
     decided = deciders.ranked(situation)[:1]
     here = text.ranks(situation.candidate.present)
-    return Said(
+    return StateWords(
         f"alone {detail.rejoins(found[0])}",
         (
             f"{text.upper(who)} {detail.rejoins(found[0])}, which "
@@ -244,12 +246,12 @@ def _rejoined(situation: Situation, found: Those, who: str) -> Said:
     )
 
 
-def _exited(_s: Situation, found: Those, _who: str) -> Said:
+def _exited(_s: Situation, found: Standings, _who: str) -> StateWords:
     there = text.listed(
         [*dict.fromkeys(text.site(one.exit.site) for one in found if one.exit and one.exit.site)]
     )
     left = [f"rank {one.rank} left by {detail.left_by_exit(one)}" for one in found]
-    return Said(
+    return StateWords(
         f"left by sys.exit() ({there})",
         (f"{text.upper('; '.join(left[: waited_for.MOST]))}.",),
         (
@@ -259,9 +261,9 @@ def _exited(_s: Situation, found: Those, _who: str) -> Said:
     )
 
 
-def _died(_: Situation, found: Those, who: str) -> Said:
+def _died(_: Situation, found: Standings, who: str) -> StateWords:
     deaths = [f"rank {one.rank}: {detail.death(one)}" for one in found[: waited_for.MOST]]
-    return Said(
+    return StateWords(
         "died",
         (
             f"{text.upper('; '.join(deaths))}.",
@@ -276,11 +278,11 @@ def _died(_: Situation, found: Those, who: str) -> Said:
     )
 
 
-# -- it is not there, or does not move ---------------------------------------------------------
+# -- missing, or not moving ----------------------------------------------------------------
 
 
-def _missing(situation: Situation, found: Those, who: str) -> Said:
-    return Said(
+def _missing(situation: Situation, found: Standings, who: str) -> StateWords:
+    return StateWords(
         "left no file",
         (
             f"{text.upper(who)} never started, {text.verb(found, 'has', 'have')} not come so "
@@ -305,4 +307,4 @@ _ROWS: Final = (
     Row(("silent",), lambda _s, _o: True, not_moving.stopped, True),
     Row(("busy", "running"), lambda _s, _o: True, not_moving.busy, True),
 )
-"""Those that tell most come first."""
+"""The states, the most informative first."""

@@ -1,8 +1,8 @@
 """A call was refused on some ranks over its own arguments, and never reached the others.
 
 What it means
-    torch checked the arguments and raised, before anything was sent. If the program caught the
-    exception and went on, its later calls meet the wrong calls of the others.
+    torch checked the arguments and raised before it sent anything. If the program caught the
+    exception and continued, its later calls meet the wrong calls of the others.
 
 Example
     ::
@@ -16,7 +16,7 @@ Not to be confused with
     CT104, if the program's own code raised. CT302, if the exception came from anything else.
 
 How to fix it
-    Fix the call that was refused. Do not go on after such an exception on one rank alone.
+    Fix the call that was refused. Do not continue after such an exception on one rank only.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from collectrace.align.judging.refusals import refused
 
 
 class Refused(NamedTuple):
-    """Which ranks were refused a call."""
+    """A call that some ranks were refused."""
 
     ranks: tuple[int, ...]
     call: str
     errors: tuple[str, ...]
-    """What each of the first ranks raised."""
+    """The exceptions of the first few ranks."""
     seq: int
     """The number that the call would have had."""
     behind: int
-    """Calls that they are short of since; 0: they ended there."""
+    """Calls that they have been short of since then; 0: they ended there."""
 
 
 def find(situation: Situation) -> Refused | None:

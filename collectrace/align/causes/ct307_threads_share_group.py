@@ -2,7 +2,7 @@
 
 What it means
     Every rank must make the calls of a group in the same order. If two threads make them, the order
-    depends on which thread is faster, on each rank anew.
+    depends on which thread is faster, separately on each rank.
 
 Example
     ::
@@ -14,7 +14,7 @@ Not to be confused with
     CT102, if only some ranks have the thread at all.
 
 How to fix it
-    Give each thread a process group of its own, or make all calls from one thread.
+    Give each thread its own process group, or make all calls from one thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collectrace import words as text
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.threads import sharing
+from collectrace.align.judging.threads import sharing_threads
 from collectrace.align.matching.comparison import Divergence
 from collectrace.dumps import MAIN
 from collectrace.signature import is_user
@@ -36,21 +36,21 @@ class Shared(NamedTuple):
 
     threads: tuple[str, ...]
     calls: tuple[str, ...]
-    """With the ranks that made them, in words."""
+    """Each with the ranks that made it, in words."""
 
 
 def find(situation: Situation) -> Shared | None:
-    """Return the threads that the calls of the sides are of, if nothing orders them."""
+    """Return the threads that made the calls of the sides, if nothing orders them."""
     made = situation.called
     calls = tuple(f"{text.ranks(side.ranks)} called {phrases.call(call)}" for side, call in made)
-    found = sharing(situation.case, situation.candidate)
+    found = sharing_threads(situation.case, situation.candidate)
     if found:
         return Shared(found, calls)
     threads = tuple(dict.fromkeys(call.thread or MAIN for _, call in made))
     is_row = isinstance(situation.candidate.source, Divergence)
     if not is_row or len(threads) < 2 or not all(is_user(call) for _, call in made):
         return None
-    # A statement that is known to have decided tells more: it may start the thread on some ranks.
+    # A statement that certainly decided is more specific: it may start the thread on some ranks.
     is_known = any(one.strength in ("only", "confirmed") for one in situation.decisions)
     return None if is_known else Shared(threads, calls)
 

@@ -1,12 +1,12 @@
 """Every rank reached a call, and it does not complete: a rank stopped in it, or came too late.
 
 What it means
-    The program is right so far: all ranks made the call, with the same arguments. One of these is
-    so:
+    The program is correct so far: all ranks made the call with the same arguments. One of these is
+    the reason:
 
-    - The process of a rank stopped inside the call, and gives no sign of life.
-    - A rank came when the others had given up, raised their timeout, and left.
-    - What fails lies below the collective: the network, a driver, a device that hangs.
+    - The process of a rank stopped inside the call, and no longer writes heartbeats.
+    - A rank made the call after the others had timed out and raised.
+    - Something below the collective fails: the network, a driver, or a device that hangs.
 
 Example
     ::
@@ -15,11 +15,11 @@ Example
         dist.all_reduce(loss)       # the others gave up after 10
 
 Not to be confused with
-    CT302, if the rank never came.
+    CT302, if the rank never made the call.
 
 How to fix it
-    Find out what keeps the rank so long, or raise the timeout. If no rank is late, look at the
-    network, and run again with the backend's own log.
+    Find out what delays the rank, or raise the timeout. If no rank is late, check the network, and
+    run again with the backend's own log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find(situation: Situation) -> IncompleteRow | None:
 
 def words(situation: Situation, found: IncompleteRow) -> Words:
     """Return the words for a call that every rank reached."""
-    call, stopped = waited_for.call(situation), waited_for.those(situation, "silent")
+    call, stopped = waited_for.call(situation), waited_for.awaited_in(situation, "silent")
     if stopped:
         return _stopped(situation, stopped)
     if found.late:
@@ -71,7 +71,7 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
 
 
 def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
-    who = text.ranks(waited_for.numbers(those))
+    who = text.ranks(waited_for.ranks_of(those))
     said = not_moving.stopped(situation, those, who)
     return Words(
         f"{who} {said.did} inside {waited_for.call(situation)}",

@@ -1,8 +1,8 @@
 """A rank returned before a call that the others made, and raised an exception later.
 
 What it means
-    The function in which the others wait had returned on the rank already. So the rank skipped the
-    call; the exception that ended it came afterwards, and may follow from that.
+    On this rank, the function in which the others wait had already returned. So the rank skipped
+    the call. The exception that ended it came later, and may be a consequence.
 
 Example
     ::
@@ -44,7 +44,7 @@ class Early(NamedTuple):
 
 
 def find(situation: Situation) -> Early | None:
-    """Return who returned early: a function of the awaited call decided, and was left by then."""
+    """Return ranks that returned early: they left a function of the awaited call by a statement."""
     those = absent_rank.raised(situation)
     if not those or not situation.called:
         return None
@@ -58,7 +58,6 @@ def find(situation: Situation) -> Early | None:
 
 
 def _raised_in(situation: Situation, one: Standing) -> set[tuple[str, str]]:
-    """Return file and name of the functions that an exception passed."""
     end, files = one.exit, Files(situation.case.evidence.source_files)
     found = set()
     for site in (end.site, *end.through) if end is not None else ():
@@ -70,7 +69,7 @@ def _raised_in(situation: Situation, one: Standing) -> set[tuple[str, str]]:
 
 def words(situation: Situation, found: Early) -> Words:
     """Return the words for ranks that returned early."""
-    who, call = text.ranks(waited_for.numbers(found.raised)), waited_for.call(situation)
+    who, call = text.ranks(waited_for.ranks_of(found.raised)), waited_for.call(situation)
     said = deciders.quoted(found.decision)
     return Words(
         phrases.fitting(f"{who} skipped {call}: it returned early", f"{who} skipped {call}"),

@@ -1,8 +1,8 @@
 """Ranks had not reached a call when the logs end, and that proves nothing.
 
 What it means
-    A healthy job that is stopped everywhere at once, or looked at while it runs, has ranks one call
-    apart. The others had not waited long enough to call it a hang.
+    In a healthy job that is killed or examined while it runs, ranks are one call apart. The others
+    had not waited long enough to call it a hang.
 
 Example
     ::
@@ -13,7 +13,7 @@ Not to be confused with
     CT302, if the others had waited longer than ever before.
 
 How to fix it
-    If the job hung here, let it hang for longer than a minute, then align its logs again.
+    If the job hangs here, wait for more than a minute, then align its logs again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collectrace.align.judging import patience
 
 
 def find(situation: Situation) -> int | None:
-    """Return for how long ranks had been waited for, ns."""
+    """Return how long the others had waited, ns."""
     return patience.waited(situation.case, situation.candidate)
 
 

@@ -1,8 +1,8 @@
-"""Ranks wait for each other: one for a lock or another resource that a rank in a call holds.
+"""Ranks wait for each other: one waits for a lock or other resource of a rank that is in a call.
 
 What it means
-    A rank waits in a collective for another rank. That one waits for something which the first
-    holds: the lock of a file, or a pipe that only the first can write to. Neither can go on.
+    A rank waits in a collective for another rank. That rank waits for something that the first
+    holds: a file lock, or a pipe that only the first can write to. Neither can continue.
 
 Example
     ::
@@ -11,12 +11,12 @@ Example
             dist.all_reduce(loss)           # rank 0 waits here, and holds the lock
 
 Not to be confused with
-    CT302, if the rank that holds the lock waits for nobody: then it is busy, or stopped. CT606, if
+    CT302, if the rank that holds the lock waits for no rank: then it is busy or stopped. CT606, if
     all ranks of the cycle wait in collectives.
 
 How to fix it
     Release the lock before the collective. If one rank must do something first, let it do so and
-    release the lock, and let the others wait in a barrier, not for the lock.
+    release the lock. Let the others wait in a barrier instead of for the lock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     """Return the words for ranks that wait for each other's resources."""
     waits = [edge.waiting for edge in found]
     who = text.ranks(w.rank for w in waits)
-    calls = [wait_cycle.what(situation, e) for e in found if e.waiting.what != HOST]
+    calls = [wait_cycle.describe_wait(situation, e) for e in found if e.waiting.what != HOST]
     noun = next(w.op for w in waits if w.what == HOST)
     call = calls[0] if calls else "the call"
     holders = text.ranks(e.target[0] for e in found if e.waiting.what == HOST)

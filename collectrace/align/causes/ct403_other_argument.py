@@ -1,8 +1,8 @@
-"""All ranks made one call, and passed it different arguments.
+"""All ranks made the same call with different arguments.
 
 What it means
-    The tensors differ in their type, size or shape, or the ranks named another op or root.
-    Backends compare few of these: the call fails, hangs, or returns wrong results without an error.
+    The tensors differ in dtype, size or shape, or the ranks passed different ops or roots. Backends
+    compare few of these: the call fails, hangs, or returns wrong results without an error.
 
 Example
     ::
@@ -15,8 +15,8 @@ Not to be confused with
     of a sequence, and no tensor is wrong. CT707, for messages.
 
 How to fix it
-    Pass the same arguments on every rank. If a size depends on the rank's own data, exchange the
-    sizes first, or pad the tensors.
+    Pass the same arguments on every rank. If a size depends on the rank's data, exchange the sizes
+    first, or pad the tensors.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Argument = Literal[
 
 
 class _Row(NamedTuple):
-    """What is said of one argument."""
+    """The words for one kind of argument."""
 
     noun: str
     show: arguments.Show
     fixes: tuple[str, ...]
-    """With what torch calls the root, and who it is."""
+    """May contain placeholders for torch's name of the root, and for the root."""
     more: Callable[[Situation], str] = lambda _: ""
-    """What else is known, as a sentence."""
+    """Returns a further sentence, or nothing."""
 
 
 _COALESCED: Final = "_coalesced"
@@ -128,7 +128,7 @@ def _is_half(calls: Sequence[Call]) -> bool:
 
 
 def _uses_autocast(situation: Situation) -> bool:
-    """Whether the user's files name autocast, or are not known."""
+    """Whether the user's files mention autocast, or are not known."""
     files = {chains.file(frame) for frame in situation.case.frames}
     trees = [tree for file in files if (tree := situation.case.code.parsed(file)) is not None]
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -137,7 +137,7 @@ def _uses_autocast(situation: Situation) -> bool:
 
 
 def _last_batch(situation: Situation) -> str:
-    """Return who is at the last batch of a loader, and has fewer rows; empty: nobody is known."""
+    """Return which rank is at the last batch of a loader with fewer rows; empty: not known."""
     made = situation.called
     least = min(made, key=lambda one: one[1].shape or ())[0]
     last = _batches(situation, least)
@@ -156,7 +156,7 @@ def _itself(situation: Situation) -> str:
 
 
 def _batches(situation: Situation, side: Side) -> int:
-    """Return how many batches a rank's loader has, if it is at the last; else 0."""
+    """Return the number of batches of a rank's loader if it is at the last one; else 0."""
     found = inputs.reached(situation.case.log(side.ranks[0]), side.call)
     is_last = found is not None and found.length == found.batch >= _SEVERAL
     return found.batch if found is not None and is_last else 0
@@ -175,7 +175,7 @@ def _batch(call: Call) -> str:
 
 
 def _objects(call: Call) -> str:
-    """Return ``a list of 3 objects``: the call sends their sizes."""
+    """Return ``a list of 3 objects`` for a call that sends the sizes of a list."""
     return f"a list of {call.shape[0] if call.shape else 0} objects"
 
 

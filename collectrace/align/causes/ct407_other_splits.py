@@ -1,9 +1,9 @@
-"""The sizes of an all_to_all do not fit pair by pair.
+"""The split sizes of an all_to_all do not match between two ranks.
 
 What it means
-    What rank i sends to rank j is not what rank j expects from rank i. The totals may agree all the
-    same, so nothing is noticed before the data moves. Often the ranks had exchanged the sizes, and
-    one changed them after that: rows over a capacity or duplicates were dropped.
+    Rank i sends another number of elements to rank j than rank j expects. The totals may match, so
+    nothing fails before the data is transferred. Often the ranks had exchanged the sizes, and one
+    changed them afterwards: it dropped duplicates, or rows over a capacity.
 
 Example
     ::
@@ -16,7 +16,7 @@ Not to be confused with
     CT403, if the tensors of a call that has no splits differ in size.
 
 How to fix it
-    Exchange the sizes first, and use what was received, unchanged. Drop rows before the exchange.
+    Exchange the sizes first, and use the received sizes unchanged. Drop rows before the exchange.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collectrace import words as text
 from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.exchanged import Exchanged, exchanged
+from collectrace.align.judging.exchanged import Exchanged, size_exchange
 from collectrace.align.matching.comparison import Divergence
 
 _MOST: Final = 3
@@ -35,28 +35,28 @@ _MOST: Final = 3
 
 
 class Found(NamedTuple):
-    """The call whose sizes do not fit, and the exchange of sizes before it."""
+    """The call whose sizes do not match, and the exchange of sizes before it."""
 
     source: Divergence
     before: Exchanged | None
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the call whose sizes do not fit."""
+    """Return the call whose sizes do not match."""
     source = situation.candidate.source
     if not isinstance(source, Divergence) or not source.bad_pairs:
         return None
-    before = exchanged(situation.case, situation.candidate)
+    before = size_exchange(situation.case, situation.candidate)
     return Found(source, before) if before or arguments.are_one_call(situation) else None
 
 
 def words(situation: Situation, found: Found) -> Words:
-    """Return the words for sizes that do not fit."""
+    """Return the words for sizes that do not match."""
     source, before = found
     suspects, call = {*situation.suspects}, situation.called[0][1]
     pairs = sorted(source.bad_pairs, key=lambda one: not suspects.intersection(one))
     equal = _equal_parts(source)
-    # Whoever sends equal parts has another tensor: one pair shows that.
+    # With equal parts the whole tensor differs, and one pair shows that.
     sizes = [_sizes(source, *pair) for pair in pairs[: 1 if equal else _MOST]]
     more = len(pairs) - len(sizes)
     rest = f"; and {text.counted(more, 'more pair')}" if more > 0 else ""

@@ -1,8 +1,8 @@
-"""One line goes through several tensors, and the ranks are at different ones.
+"""One line loops over several tensors, and the ranks are at different ones.
 
 What it means
-    No tensor is wrong. A rank skipped an element, has one more, or goes through them in another
-    order, so its call meets that for another element.
+    No tensor is wrong. A rank skipped an element, has an extra one, or loops in another order. So
+    its call meets the others' call for another element.
 
 Example
     ::
@@ -15,7 +15,7 @@ Not to be confused with
     CT403, if the ranks are at the same element and its size differs.
 
 How to fix it
-    Go through the same elements in the same order on every rank.
+    Loop over the same elements in the same order on every rank.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from collectrace.findings import Side
 from collectrace.signature import is_asked, numel
 
 How = Literal["order", "round", "usual"]
-"""How it is known: the ranks go on with the same elements in another order; one is not where it was
-in each round before; or all have passed both tensors before."""
+"""The evidence: the ranks go on with the same elements in another order; one departs from its
+earlier iterations; or all have passed both tensors before."""
 
 
 def find(situation: Situation) -> How | None:
-    """Return how it is known that the ranks are at different elements."""
+    """Return the evidence that the ranks are at different elements, if any."""
     if not arguments.are_one_call(situation) or not arguments.are_at_one_place(situation):
         return None
     calls = [call for _, call in situation.called]
@@ -46,7 +46,7 @@ def find(situation: Situation) -> How | None:
     if arguments.is_permuted(situation):
         return "order"
     if len({str(numel(call.shape)) for call in calls}) == 1:
-        return None  # one tensor that came out otherwise
+        return None  # one tensor that got another shape
     if any(_left_round(situation, side) for side, _ in situation.called):
         return "round"
     is_one = arguments.differ_in_first_only(calls)
@@ -54,7 +54,7 @@ def find(situation: Situation) -> How | None:
 
 
 def _left_round(situation: Situation, side: Side) -> bool:
-    """Return whether a side passes another element than its round leads to, and others not."""
+    """Whether a side alone passes another element than its earlier iterations did."""
     numbers: dict[object, int] = {}
     steps = [numbers.setdefault(one, len(numbers)) for one in arguments.history(situation, side)]
     place = habit.expected(steps, len(steps))

@@ -1,12 +1,12 @@
-"""Ranks built their models, or wrapped them, differently, or used several in another order.
+"""Ranks built or wrapped their models differently, or used several models in different orders.
 
 What it means
     DDP compares the models in its constructor, and raises if parameters, shapes or
-    ``requires_grad`` differ. What else differs shows later: ``find_unused_parameters`` and
-    ``static_graph`` cost a collective of their own, ``bucket_cap_mb`` and frozen parameters decide
-    how gradients are cut into buckets, a hook of ``register_comm_hook`` what is sent of them.
-    FSDP gathers parameters again for the backward unless it is told to keep them. If ranks use
-    several models in different orders, gradients of different models meet, and often nothing fails.
+    ``requires_grad`` differ. Other differences show later. ``find_unused_parameters`` and
+    ``static_graph`` add a collective. ``bucket_cap_mb`` and frozen parameters change the gradient
+    buckets. A hook of ``register_comm_hook`` changes what is sent. FSDP gathers parameters again
+    for the backward unless it is configured to keep them. If ranks use several models in different
+    orders, gradients of different models meet, and often nothing fails.
 
 Example
     ::
@@ -15,7 +15,7 @@ Example
         model = DistributedDataParallel(torch.nn.Linear(width, 1), find_unused_parameters=rank == 1)
 
 Not to be confused with
-    CT505, if a rank did not send a bucket at all. CT102, if a rank skipped one of several models.
+    CT505, if a rank did not reduce a bucket at all. CT102, if a rank skipped one of several models.
 
 How to fix it
     Build the same model with the same arguments and hooks on every rank. Run forward and backward
@@ -41,10 +41,10 @@ What = Literal["model", "unused", "dtype", "size", "order", "resharding"]
 
 
 class Differing(NamedTuple):
-    """What differs, and how that shows."""
+    """What differs, and how it shows."""
 
     did: str
-    """What the ranks did among which it differs."""
+    """What the ranks did that differs."""
     why: str
     fixes: tuple[str, ...]
 
@@ -129,7 +129,7 @@ def _differing(situation: Situation) -> Iterator[What]:
     models = {call.model or 1 for _, call in sides}
     at_one_line = len({(call.site, side.stack) for side, call in sides}) == 1
     are_two = len(made) == 1 and len(models) > 1 and min(made).startswith("ddp.")
-    # At several lines a condition may have led past one of the models.
+    # At several lines a condition may have skipped one of the models.
     if are_two and (at_one_line or not _is_condition(situation)):
         yield "order"
     is_one = at_one_line and len(models) == len({call.iteration for _, call in sides}) == 1
@@ -143,7 +143,7 @@ def _differing(situation: Situation) -> Iterator[What]:
 
 
 def _raised(situation: Situation) -> bool:
-    """Whether all absent ranks raised in DDP's constructor, behind its comparison."""
+    """Whether all absent ranks raised in DDP's constructor, after it compared the models."""
     logs = [situation.case.log(rank) for rank in situation.candidate.absent]
     return bool(logs) and all(
         log is not None
@@ -156,7 +156,7 @@ def _raised(situation: Situation) -> bool:
 
 
 def _exchanged(situation: Situation, n: int) -> bool:
-    """Whether a side exchanged before which parameters were used."""
+    """Whether a side exchanged which parameters were used, before this call."""
     rank, candidate = situation.called[n][0].ranks[0], situation.candidate
     before = situation.case.before(rank, candidate.stream, candidate.seq)
     return any(one is not None and roles.pairing_class(one.role) == _UNUSED for one in before)
@@ -168,7 +168,7 @@ def _is_condition(situation: Situation) -> bool:
 
 
 def _freed_by_some(situation: Situation) -> bool:
-    """Whether one side gathers a module again for its backward, and the other has it still."""
+    """Whether one side gathers a module again for its backward, and the other still holds it."""
     sides = apart.at_finding(situation)
     calls = [step.call for step in sides if step.call is not None]
     if len(sides) != 2 or len(calls) != 2:
@@ -199,13 +199,13 @@ def words(situation: Situation, found: What) -> Words:
             decided = f"What {said} works on comes from {source}, and can differ between the ranks."
     return Words(
         f"{who} {row.did}{phrases.line(sides[0][1].site)}",
-        tuple(one for one in (_told(situation, found), row.why, decided) if one),
+        tuple(one for one in (_describe(situation, found), row.why, decided) if one),
         row.fixes,
     )
 
 
-def _told(situation: Situation, found: What) -> str:
-    """Return what each side called, or raised."""
+def _describe(situation: Situation, found: What) -> str:
+    """Return what each side called or raised."""
     told = []
     for side, call in situation.called:
         what = f"model {call.model or 1}" if found == "order" else text.tensors(call)

@@ -1,11 +1,12 @@
-"""Only some ranks ran a forward of a wrapped model, or made a call that stands among a framework's.
+"""Only some ranks ran a wrapped model's forward, or made a call between a framework's own calls.
 
 What it means
-    A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers
-    the parameters of each module. So every rank must run it, from whichever line. The same holds
-    for a call of the script's own, or of a framework that the script asks for by name, such as
-    saving a state dict: the other ranks are in another part of the framework already. What they
-    send there meets the call: often the sizes even fit, and gradients are mixed with a metric.
+    DDP's forward broadcasts buffers, also in evaluation. A sharded model's forward gathers the
+    parameters of each module. So every rank must run the forward, from any line. The same holds for
+    the script's own collectives, and for framework functions with collectives that the script
+    calls, such as saving a state dict. The other ranks are already in another part of the
+    framework, and its collectives meet this call. The sizes may even match, and gradients are mixed
+    with a metric.
 
 Example
     ::
@@ -17,13 +18,13 @@ Example
         loss.backward()
 
 Not to be confused with
-    CT204, if ranks had another number of batches. CT511, if the ranks ran one forward, and some of
-    them left a module out. CT505, if the others are behind their backward(). CT508, if a rank
-    skipped a backward(). CT102, if no framework is at work.
+    CT204, if ranks had different numbers of batches. CT511, if all ranks ran the forward, and some
+    skipped a module. CT505, if the others are past their backward(). CT508, if a rank skipped a
+    backward(). CT102, if no framework is involved.
 
 How to fix it
-    Make the call on every rank, or on none. Call the wrapped module, ``model.module(...)``, to
-    evaluate on one rank.
+    Make the call on every rank, or on none. To evaluate on one rank, call the inner module:
+    ``model.module(...)``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, control, deciders, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import timeline
@@ -42,7 +43,7 @@ from collectrace.signature import is_asked, is_user
 
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
-Found = tuple[Step, Step]
+Found = tuple[NextCall, NextCall]
 
 
 class Made(NamedTuple):
@@ -53,16 +54,16 @@ class Made(NamedTuple):
 
 
 def find(situation: Situation) -> Found | None:
-    """Return who alone made such a call, and the next call of the others."""
-    both = apart.steps(situation)
+    """Return which side alone made such a call, and the next call of the others."""
+    both = apart.next_calls(situation)
     if both is None or both[0].call is None:
         return None
     is_it = _is_forward(situation, *both) or _is_chosen(situation, *both)
     return both if is_it else None
 
 
-def _is_forward(situation: Situation, mine: Step, other: Step) -> bool:
-    """Whether a side ran a whole forward, from a line to which the others did not come."""
+def _is_forward(situation: Situation, mine: NextCall, other: NextCall) -> bool:
+    """Whether a side ran a whole forward, from a line that the others did not reach."""
     if not set(mine.ranks) <= set(situation.suspects) or mine.call is None:
         return False
     if not mine.call.role.startswith(FORWARDS):
@@ -80,21 +81,21 @@ def _is_forward(situation: Situation, mine: Step, other: Step) -> bool:
     return mine.call.role.startswith("ddp.") or len(parts) > 1
 
 
-def _is_chosen(situation: Situation, mine: Step, other: Step) -> bool:
-    """Whether a condition on the rank led to the call, and the others are in a framework."""
+def _is_chosen(situation: Situation, mine: NextCall, other: NextCall) -> bool:
+    """Whether a condition on the rank led to the call while the others are in a framework."""
     first = control.first(situation)
     if first is None or mine.call is None or not is_asked(mine.call):
         return False
     if is_user(mine.call) and (other.call is None or is_asked(other.call)):
-        return False  # no framework, or it is asked for by the others
+        return False  # no framework, or the others called it by name
     chosen = deciders.form(first) == "condition" and deciders.origin(first) == "rank"
-    return chosen and control.holds(situation, first, mine, other)
+    return chosen and control.lets_one_side(situation, first, mine, other)
 
 
-def _made(situation: Situation, step: Step) -> list[Made]:
-    """Return the calls of a side, each with its stack and the module that it is of."""
+def _made(situation: Situation, step: NextCall) -> list[Made]:
+    """Return the calls of a side, each with its stack and its module."""
     log = situation.case.log(step.rank)
-    entries = timeline.before(log) if log is not None else []
+    entries = timeline.calls_before(log) if log is not None else []
     calls = [(one, call_of(situation.case, step.rank, one)) for one in entries]
     return [Made(one.stack, call.part) for one, call in calls if call is not None]
 
@@ -113,7 +114,7 @@ def words(situation: Situation, found: Found) -> Words:
         if other.call is not None:
             meanwhile = (f"Meanwhile {phrases.made(other.ranks, other.call)}.",)
         return Words(
-            f"only {mine.who} called {phrases.call(call)}{by}",
+            f"only {mine.subject} called {phrases.call(call)}{by}",
             (*told[:1], *meanwhile, *then),
             moved,
         )
@@ -130,7 +131,7 @@ def words(situation: Situation, found: Found) -> Words:
     inside = f" in {function}" if function else ""
     line = phrases.line(call.site)
     return Words(
-        f"{mine.who} ran a forward{inside}{line} that {other.who} did not run",
+        f"{mine.subject} ran a forward{inside}{line} that {other.subject} did not run",
         (does, *told[:1], *(then or told[1:])),
         (fix, *(f"Or {text.lower(one)}" for one in moved)),
     )

@@ -1,11 +1,12 @@
-"""What some ranks computed took no part in their loss, so a part of backward() did not run there.
+"""On some ranks, a computed value was not part of the loss, so a part of backward() did not run.
 
 What it means
-    backward() runs only what the loss was computed from. DDP sends a bucket when all its parameters
-    have their gradients, a sharded model reduces the gradients of a module when they have come, and
-    the backward of an autograd function makes its collectives when it runs. On a rank whose loss
-    leaves a term out, or has new zeros in its place, none of that happens: the rank goes on, and
-    the others wait. So it does if the parameters of a sharded model's module are frozen there.
+    backward() runs only what the loss was computed from. DDP reduces a bucket when all its
+    parameters have gradients. A sharded model reduces the gradients of a module when they are
+    computed. The backward of an autograd function makes its collectives when it runs. If the loss
+    of a rank omits a term, or has new zeros in its place, none of these happen. The rank goes on,
+    and the others wait. The same happens if the parameters of a sharded model's module are frozen
+    on the rank.
 
 Example
     ::
@@ -17,8 +18,8 @@ Not to be confused with
     CT508, if the whole backward() was skipped. CT511, if a module was not run at all.
 
 How to fix it
-    Let every parameter take part in the loss on every rank, times zero where it is not wanted, or
-    construct DDP with ``find_unused_parameters=True``.
+    Let every parameter contribute to the loss on every rank, multiplied by zero if it is not
+    wanted. Or construct DDP with ``find_unused_parameters=True``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Final, Literal, NamedTuple
 from collectrace import roles
 from collectrace import words as text
 from collectrace.align.causes import apart, backwards, deciders, phrases, sharded
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
@@ -73,20 +74,20 @@ _FIXES: Final[dict[Of, tuple[str, ...]]] = {
 
 
 class Left(NamedTuple):
-    """Who made a call of a backward, and who did not."""
+    """Which ranks made a call of a backward, and which did not."""
 
     of: Of
-    maker: Step
-    gone: Step
+    maker: NextCall
+    gone: NextCall
     call: Call
-    """Of the maker."""
+    """The call of the ranks that made it."""
     function: str = ""
     """The autograd function that made it."""
 
 
 def find(situation: Situation) -> Left | None:
     """Return the part of a backward() that did not run on some ranks."""
-    both = apart.steps(situation)
+    both = apart.next_calls(situation)
     forms = {deciders.form(one) for one in situation.decisions}
     is_decided = bool(forms & {"condition", "loop", "handler"})
     for maker, gone in (both, both[::-1]) if both is not None else ():
@@ -102,19 +103,19 @@ def find(situation: Situation) -> Left | None:
             continue
         if gone.call is not None and roles.of(gone.call.role).in_backward:
             continue
-        says_so = gone.call is None and _says_so(situation, gone.rank)
-        if says_so or (not is_decided and backwards.went_past(situation, maker, gone)):
+        says_so = gone.call is None and _reports_unused(situation, gone.rank)
+        if says_so or (not is_decided and backwards.has_skipped_backward(situation, maker, gone)):
             return Left("module" if is_module else "bucket", maker, gone, call)
     return _of_exchange(situation) or _of_module(situation)
 
 
-def _says_so(situation: Situation, rank: int) -> bool:
+def _reports_unused(situation: Situation, rank: int) -> bool:
     log = situation.case.log(rank)
     return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
 
 
 def _of_exchange(situation: Situation) -> Left | None:
-    """Return the exchange whose backward the suspects left out, as its sizes show."""
+    """Return the exchange whose backward the suspects skipped, judged by the sizes."""
     sides, case = apart.at_finding(situation), situation.case
     if situation.kind != "split_mismatch" or not situation.suspects or len(sides) < 2:
         return None
@@ -122,13 +123,13 @@ def _of_exchange(situation: Situation) -> Left | None:
     functions = {backwards.autograd_function(case, step.stack) for step in sides}
     if len(functions) > 1 or not all(functions) or maker.call is None:
         return None
-    is_left = backwards.left_exchanges(situation, gone) > 0
+    is_left = backwards.skipped_exchanges(situation, gone) > 0
     return Left("function", maker, gone, maker.call, functions.pop()) if is_left else None
 
 
 def _of_module(situation: Situation) -> Left | None:
-    """Return the module of a sharded model whose gradients did not come."""
-    found = sharded.apart(situation)
+    """Return the module of a sharded model whose gradients were not reduced."""
+    found = sharded.different_modules(situation)
     if found is None or not found.in_backward or found.other.call is None:
         return None
     return Left("module", found.other, found.mine, found.other.call)
@@ -144,11 +145,11 @@ def words(situation: Situation, found: Left) -> Words:
     is_past = gone.call is None or not roles.of(gone.call.role).in_backward
     what = "send a gradient bucket in" if found.of == "bucket" else "issue"
     return Words(
-        f"{gone.who} did not {what} {phrases.call(found.call)}{inside}, {maker.who} did",
+        f"{gone.subject} did not {what} {phrases.call(found.call)}{inside}, {maker.subject} did",
         (
             _RUNS[found.of].format(function=found.function),
-            f"On {gone.who} {_WHY[found.of].format(line=line)}.",
-            *((f"{text.upper(gone.who)} had gone on{beyond} without it.",) if is_past else ()),
+            f"On {gone.subject} {_WHY[found.of].format(line=line)}.",
+            *((f"{text.upper(gone.subject)} had gone on{beyond} without it.",) if is_past else ()),
         ),
         _FIXES[found.of],
     )

@@ -1,10 +1,10 @@
 """A rank skipped a backward() that the others ran, or ran it inside ``no_sync()``.
 
 What it means
-    Iterations, and models of one size, make the same calls. So the next backward() of the rank that
-    skipped one meets another one of the others, and nothing fails until the end. Results are wrong.
-    A backward() inside ``no_sync()`` sends no gradients: ranks that accumulate over another number
-    of micro-batches depart in the same way.
+    All iterations make the same calls, and so do models of one size. After a rank skips a
+    backward(), its next one meets a different backward() of the others, and nothing fails until the
+    end. The results are wrong. A backward() inside ``no_sync()`` reduces no gradients. So ranks
+    that accumulate different numbers of micro-batches diverge in the same way.
 
 Example
     ::
@@ -14,11 +14,11 @@ Example
         loss.backward()
 
 Not to be confused with
-    CT204, if a rank had fewer batches. CT505, if a backward() ran, and a part of it did not.
+    CT204, if a rank had fewer batches. CT505, if a backward() ran only partly.
 
 How to fix it
-    Agree on the batches to leave out before backward(). Decide about ``no_sync()`` by the step
-    number, with as many micro-batches on every rank.
+    Agree before backward() which batches to skip. Choose ``no_sync()`` by the step number, with the
+    same number of micro-batches on every rank.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class Skipped(NamedTuple):
 
     call: Call
     rank: int
-    """One that made it."""
+    """A rank that ran it."""
     iteration: int | None = None
-    """That was skipped as a whole; None: only the call was."""
+    """The iteration that was skipped as a whole; None: only the call was skipped."""
     entered: str = ""
-    """How often the ranks of each side entered ``no_sync()``; empty: it has no part in it."""
+    """How often the ranks of each side entered ``no_sync()``; empty: it is not involved."""
 
 
 def find(situation: Situation) -> Skipped | None:
     """Return the backward() that the suspects skipped."""
     case, candidate = situation.case, situation.candidate
     if caught.caught(situation):
-        return None  # an exception led past it
+        return None  # an exception made the rank skip it
     found = departures.skipped_iterations(case, candidate, situation.suspects)
     if found is not None:
         entered = _entered_more(situation, found)
         return Skipped(found.calls[0], found.others[0], found.iteration, entered)
-    both, first = apart.steps(situation), control.first(situation)
+    both, first = apart.next_calls(situation), control.first(situation)
     if both is None or first is None or not control.is_condition(first):
         return None
     (mine, call), (other, due) = ((step, step.call) for step in both)
-    if call is None or due is None or not control.holds(situation, first, other, mine):
+    if call is None or due is None or not control.lets_one_side(situation, first, other, mine):
         return None
     in_backward = roles.of(call.role).in_backward and roles.of(due.role).in_backward
     return Skipped(due, other.rank) if in_backward and call.model != due.model else None

@@ -2,7 +2,7 @@
 
 What it means
     ``torch.utils.checkpoint`` keeps a module's inputs and runs its forward a second time during
-    backward(). So its collectives are made twice. That must be so on every rank.
+    backward(). So its collectives are made twice. Every rank must do so.
 
 Example
     ::
@@ -23,27 +23,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectrace.align.causes import apart, backwards, control, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
 
-Found = tuple[Step, str]
+Found = tuple[NextCall, str]
 
 
 def find(situation: Situation) -> Found | None:
-    """Return who ran a forward again, and the line of the backward() that did."""
-    sides = [*(apart.steps(situation) or ()), *apart.at_finding(situation)]
+    """Return which side ran a forward again, and the line of its backward()."""
+    sides = [*(apart.next_calls(situation) or ()), *apart.at_finding(situation)]
     found = [(step, _within(situation, step)) for step in sides if step.call is not None]
     ran = [(step, line) for step, line in found if line]
     ranks = {step.rank for step, _ in ran}
     return ran[0] if len(ranks) == 1 else None
 
 
-def _within(situation: Situation, step: Step) -> str:
-    """Return the line of the backward() that ran the forward of a call; or nothing."""
+def _within(situation: Situation, step: NextCall) -> str:
+    """Return the line of the backward() that ran the forward of a call, or nothing."""
     stack = step.stack
-    at = backwards.of_forward(situation.case, stack)
+    at = backwards.rerunning_depth(situation.case, stack)
     if not at:
         return ""
     is_alone = backwards.is_alone(situation.case, stack[at])
@@ -51,8 +51,8 @@ def _within(situation: Situation, step: Step) -> str:
     return chains.site(stack[at]) if is_it else ""
 
 
-def _ran_before(situation: Situation, step: Step, inner: Sequence[str]) -> bool:
-    """Whether the same forward ran before by way of other lines, and through a checkpoint."""
+def _ran_before(situation: Situation, step: NextCall, inner: Sequence[str]) -> bool:
+    """Whether the same forward ran before from other lines, through a checkpoint."""
     case, stream, call = situation.case, situation.candidate.stream, step.call
     for one in case.before(step.rank, stream, call.seq) if call is not None else ():
         stack = case.stack(step.rank, one) if one is not None else ()
@@ -67,7 +67,7 @@ def words(situation: Situation, found: Found) -> Words:
     step, line = found
     call = phrases.call(step.call) if step.call is not None else "the call"
     return Words(
-        f"{step.who} called {call} in a forward() that ran again",
+        f"{step.subject} called {call} in a forward() that ran again",
         (
             (
                 "A checkpointed module runs its forward a second time in backward() "

@@ -1,9 +1,9 @@
-"""Some ranks left out a module of a sharded model.
+"""Some ranks skipped a module of a sharded model.
 
 What it means
     A sharded model gathers the parameters of each module before it runs it. A rank that does not
-    run a module makes fewer calls, and what it gathers for the next one meets that module on the
-    others.
+    run a module makes fewer calls. Its gather for the next module meets the others' gather for the
+    skipped one.
 
 Example
     ::
@@ -13,31 +13,31 @@ Example
                 x = layer(x)
 
 Not to be confused with
-    CT503, if only some ranks ran the whole forward. CT505, if all ran the module, and its gradients
-    did not come.
+    CT503, if only some ranks ran the whole forward. CT505, if all ranks ran the module, and some
+    did not reduce its gradients.
 
 How to fix it
-    Let every rank run the same modules, times zero where one is not wanted.
+    Run the same modules on every rank, and multiply the result by zero if it is not wanted.
 """
 
 from __future__ import annotations
 
 from collectrace.align.causes import control, sharded
-from collectrace.align.causes.sharded import Apart
+from collectrace.align.causes.sharded import DifferentModules
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 
 
-def find(situation: Situation) -> Apart | None:
+def find(situation: Situation) -> DifferentModules | None:
     """Return the sides that gather different modules in one statement, in the forward."""
-    found = sharded.apart(situation)
+    found = sharded.different_modules(situation)
     return found if found is not None and not found.in_backward else None
 
 
-def words(situation: Situation, found: Apart) -> Words:
+def words(situation: Situation, found: DifferentModules) -> Words:
     """Return the words for a module that was left out."""
     return Words(
-        f"{sharded.told(found.mine)}, {sharded.told(found.other)}",
+        f"{sharded.describe(found.mine)}, {sharded.describe(found.other)}",
         (
             f"The ranks run other modules{sharded.line(found.mine)}.",
             *control.why(situation),

@@ -2,9 +2,9 @@
 
 What it means
     torch numbers groups in the order of their creation. If a rank skips a ``new_group`` call, even
-    for a group that it is not in, every later group has another number there. Its members then wait
-    for each other in different groups. The same happens if the lists of ranks differ: ranks of
-    different groups look for each other under one name.
+    for a group that it is not in, every later group has a different number on that rank. The
+    members then wait for each other in different groups. The same happens if the lists of ranks
+    differ: different groups then share one name.
 
 Example
     ::
@@ -12,15 +12,15 @@ Example
         if rank in members:
             group = dist.new_group(members)     # the others must call it, too
         ranks = [0, 2] if rank == 1 else [0, 1, 2]
-        group = dist.new_group(ranks)           # rank 1 asks for another group
+        group = dist.new_group(ranks)           # rank 1 requests another group
 
 Not to be confused with
-    CT302, if a rank did not come. CT603, if groups are made by their members only
+    CT302, if a rank did not reach the call. CT603, if groups are made by their members only
     (``use_local_synchronization=True``).
 
 How to fix it
-    Call ``new_group`` on every rank, in the same order, with a list of ranks from values that are
-    the same on every rank. Neither the number of visible devices nor an environment variable is.
+    Call ``new_group`` on every rank, in the same order. Compute the list of ranks from values that
+    are the same on every rank. The number of visible devices and environment variables may differ.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MESHES: Final = re.compile(r"\b(init_device_mesh|DeviceMesh|init_mesh)\(")
 
 
 def find(situation: Situation) -> Requests | None:
-    """Return what the ranks asked for, if that differs and each had to ask."""
+    """Return the different requests for a group, if every rank had to create it."""
     found = group_requests.requests(situation)
     if found is None:
         return None
@@ -60,14 +60,14 @@ def find(situation: Situation) -> Requests | None:
 
 def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
-    _, why = group_requests.decided(situation)
+    _, why = group_requests.deciding_statement(situation)
     said = (
-        _never_called(situation, found) or group_requests.parted(situation, found),
+        _never_called(situation, found) or group_requests.earlier_difference(situation, found),
         *why[:2],
         _COUNTS,
         group_requests.lines_apart(situation, found),
         *why[2:],
-        group_requests.went_on(situation, found.none),
+        group_requests.describe_waits(situation, found.none),
     )
     told = [one for one in said if one]
     return Words(
@@ -83,7 +83,7 @@ def _is_skip(found: Requests) -> bool:
 
 
 def _never_called(situation: Situation, found: Requests) -> str:
-    """Return who skipped which group, a sentence; of several the one that is to blame."""
+    """Return a sentence on the skipped group and its ranks, suspects first."""
     if not _is_skip(found) or found.none:
         return ""
     mine = (one for one in found.skipped if {*one[0]} & {*situation.suspects})
@@ -92,7 +92,7 @@ def _never_called(situation: Situation, found: Requests) -> str:
 
 
 def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
-    decision, _ = group_requests.decided(situation)
+    decision, _ = group_requests.deciding_statement(situation)
     own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     apart = group_requests.lines_apart(situation, found)
     mesh = _mesh(situation, found)

@@ -1,9 +1,9 @@
-"""Members of a group that is made by its members only wait for each other.
+"""Members of a group that only its members create wait for each other.
 
 What it means
-    With ``use_local_synchronization=True`` only the members call ``new_group``. Each of them waits
-    until all have asked for the same group. torch names such a group by its members and by the
-    number of groups that the rank is in. So members must be in equally many groups before.
+    With ``use_local_synchronization=True`` only the members call ``new_group``. Each waits until
+    all have requested the same group. torch names such a group by its members and by the number of
+    groups that the rank is in. So all members must have been in the same number of groups.
 
 Example
     ::
@@ -15,8 +15,7 @@ Not to be confused with
     CT602, if every rank has to create the group.
 
 How to fix it
-    Leave ``use_local_synchronization`` out, and let every rank create all groups in one sorted
-    order.
+    Omit ``use_local_synchronization``, and let every rank create all groups in one sorted order.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _EVERY: Final = (
 )
 
 Found = Requests | tuple[Group, ...]
-"""What members asked for; else the groups of a cycle, in each of which a rank waits."""
+"""The requests of the members, or the groups of a cycle in which ranks wait."""
 
 
 def find(situation: Situation) -> Found | None:
-    """Return how members of a group do not meet."""
+    """Return why the members of a group do not meet."""
     asked = [situation.case.asked(edge.waiting) for edge in situation.candidate.cycle]
     groups = tuple(group for group in asked if group is not None)
     if groups and len(groups) == len(asked):

@@ -1,8 +1,8 @@
 """One line called a collective on different groups.
 
 What it means
-    The same line of the program made the call, but a rank passed another process group than the
-    others. So the ranks wait for each other in two groups, or values of two groups are mixed up.
+    The same line made the call, but a rank passed another process group than the others. So the
+    ranks wait for each other in two groups, or values of two groups are mixed up.
 
 Example
     ::
@@ -11,7 +11,7 @@ Example
             dist.all_reduce(norm, group=group)
 
 Not to be confused with
-    CT606, if a rank skipped a call, or two lines are called in opposite order.
+    CT606, if a rank skipped a call, or two lines ran in opposite order.
 
 How to fix it
     Pass the same group on every rank. If the line runs for several groups, use one order on all
@@ -36,20 +36,20 @@ from collectrace.findings import GroupInfo
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Which groups ranks passed at one line."""
+    """The groups that ranks passed at one line."""
 
     name: str
-    """What they called there."""
+    """The name of the call."""
     lines: tuple[str, ...]
-    """Where; if two lines exchanged their groups, both."""
+    """The lines of the call; two if they exchanged their groups."""
     groups: tuple[tuple[tuple[int, ...], GroupInfo], ...]
-    """Ranks, and their group; those to blame first."""
+    """Ranks with their group, suspects first."""
     is_turn: bool = False
-    """Whether the line runs for each of these groups, one after the other."""
+    """Whether the line runs for each of these groups in sequence."""
 
 
 def find(situation: Situation) -> Passed | None:
-    """Return which groups ranks passed at one line."""
+    """Return the groups that ranks passed at one line."""
     source, case, suspects = situation.candidate.source, situation.case, situation.suspects
     groups, called = case.comparison.groups, situation.called
     sites = tuple(dict.fromkeys(call.site for _, call in called if call.site))
@@ -107,7 +107,7 @@ def words(situation: Situation, found: Passed) -> Words:
         ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
         names = words_.listed([words_.group(group) for _, group in found.groups])
         headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
-    decision = departed_words.decider(situation)
+    decision = departed_words.deciding_statement(situation)
     why: tuple[str, ...] = ()
     if decision is not None:
         why = deciders.reasons(situation, [decision])

@@ -1,10 +1,9 @@
 """Ranks wait for each other in different groups: one skipped a call, or the orders differ.
 
 What it means
-    One rank is in a collective of a group, another rank in that of another group, and each waits
-    for the other to join. If a rank departed from its usual calls, by skipping a collective or by
-    an extra one, the finding says so. Else each call is valid by itself, and the ranks entered the
-    groups in opposite order.
+    Two ranks are in collectives of different groups, and each waits for the other to join. If a
+    rank skipped a collective or made an extra one, the finding says so. Else each call is valid by
+    itself, and the ranks entered the groups in opposite order.
 
 Example
     ::
@@ -14,7 +13,7 @@ Example
         dist.all_reduce(loss)                               # where it waits for the others
 
 Not to be confused with
-    CT102, if all calls are of one group. CT604, if it is one line.
+    CT102, if all calls are of one group. CT604, if all calls are from one line.
 
 How to fix it
     Let every rank of the group make the call, with zeros or an empty tensor if it has nothing to
@@ -32,7 +31,7 @@ from collectrace.align.ranks.waitgraph import Cycle
 
 
 def find(situation: Situation) -> Departed | Cycle | None:
-    """Return how a rank departed, else the cycle, if every wait is for a collective."""
+    """Return how a rank departed, or else the cycle, if every wait is for a collective."""
     cycle = situation.candidate.cycle
     if not cycle or any(edge.waiting.stream is None for edge in cycle):
         return None
@@ -42,13 +41,13 @@ def find(situation: Situation) -> Departed | Cycle | None:
 def words(situation: Situation, found: Departed | Cycle) -> Words:
     """Return the words for ranks that wait in different groups."""
     if isinstance(found, Departed):
-        return departed_words.told(situation, found)
+        return departed_words.describe(situation, found)
     who = words_.ranks(edge.waiting.rank for edge in found)
-    first, last = (wait_cycle.what(situation, edge) for edge in (found[0], found[-1]))
+    first, last = (wait_cycle.describe_wait(situation, edge) for edge in (found[0], found[-1]))
     names = [one.partition(" (")[0] for one in (first, last)]
-    # Nobody departed, so that nothing decided between the iterations of one rank.
+    # Without a departure, no statement separated two iterations of one rank.
     is_own = situation.pair is not None and situation.pair.is_of_one_rank
-    decision = None if is_own else departed_words.decider(situation)
+    decision = None if is_own else departed_words.deciding_statement(situation)
     why: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
     if decision is not None:

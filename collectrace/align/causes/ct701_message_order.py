@@ -1,9 +1,9 @@
-"""Ranks wait for each other's messages, because they make their calls in other orders.
+"""Ranks wait for each other's messages, because they make their calls in conflicting orders.
 
 What it means
-    Every rank of a cycle waits in a message or a collective, and what it waits for comes later in
-    the program of the next rank. For example both receive before they send. Or one receives before
-    a barrier, and its peer sends after it.
+    Every rank of a cycle waits in a message or a collective that the next rank only makes later.
+    For example, both receive before they send. Or one receives before a barrier, and its peer sends
+    after it.
 
 Example
     ::
@@ -16,8 +16,8 @@ Not to be confused with
     messages than the other.
 
 How to fix it
-    Let one of the ranks send first, or pass both messages to ``batch_isend_irecv``. Finish an
-    exchange before a collective, or after it, on every rank alike.
+    Let one of the ranks send first, or pass both messages to ``batch_isend_irecv``. Make each
+    exchange on the same side of a collective on every rank.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from collectrace.records import Call
 
 
 def find(situation: Situation) -> Cycle | None:
-    """Return a cycle of messages in which nobody departed, or all ranks are at one line.
+    """Return a cycle of messages without a departure, or with all ranks at one line.
 
-    Or of messages and collectives, whatever rank is to blame for it.
+    Also return a cycle of messages and collectives, whichever rank is the suspect.
     """
     cycle = situation.candidate.cycle
     channels = [edge.waiting.channel for edge in cycle]
@@ -78,8 +78,8 @@ def words(situation: Situation, found: Cycle) -> Words:
 
 
 def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which condition, not on the rank, let a rank do otherwise, and what to change."""
-    first = departed_words.decider(situation)
+    """Return the condition that changed what a rank did, except on the rank, and its fix."""
+    first = departed_words.deciding_statement(situation)
     if first is None or deciders.form(first) != "condition" or deciders.origin(first) == "rank":
         return (), ()
     fix = f"Let both ends of the message decide alike at {deciders.quoted(first)}."
@@ -113,7 +113,7 @@ def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
 
 
 def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
-    """Return that a rank had no such message before, so that there was no cycle; or nothing."""
+    """Return a sentence if the message is the rank's first one there, or nothing."""
     for edge in cycle:
         rank, channel, seq = edge.waiting.rank, edge.waiting.channel, edge.waiting.seq
         log = situation.case.log(rank)
@@ -135,7 +135,10 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
         (edge, channel) for edge in cycle if (channel := edge.waiting.channel) is not None
     )
     collective = next(edge for edge in cycle if edge.waiting.channel is None)
-    one, other = wait_cycle.what(situation, message), wait_cycle.what(situation, collective)
+    one, other = (
+        wait_cycle.describe_wait(situation, message),
+        wait_cycle.describe_wait(situation, collective),
+    )
     rank, peer = message.waiting.rank, message.target[0]
     who = words_.ranks(edge.waiting.rank for edge in cycle)
     headline = f"{who} disagree: {one} or {other} first"

@@ -2,7 +2,7 @@
 
 What it means
     A rank waits for a message. Its sender sends to another rank instead, and waits there. The send
-    may name the wrong peer. Or it is right, and only comes before the message that is awaited.
+    may name the wrong peer. Or it is correct, but comes before the awaited message.
 
 Example
     ::
@@ -25,7 +25,7 @@ from collectrace import words as words_
 from collectrace.align.causes import phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.closing_send import in_circle
+from collectrace.align.judging.closing_send import find_in_cycle
 from collectrace.align.matching.comparison import ChannelIssue
 
 _APART: Final = (
@@ -37,7 +37,7 @@ _APART: Final = (
 def find(situation: Situation) -> ChannelIssue | None:
     """Return the message that the send of a cycle was meant for, or comes before."""
     cycle = situation.candidate.cycle
-    found = in_circle(situation.case, cycle) if cycle and situation.is_tie else None
+    found = find_in_cycle(situation.case, cycle) if cycle and situation.is_tie else None
     is_known = found is not None and found.near is not None and found.near.send is not None
     return found if is_known else None
 

@@ -1,8 +1,8 @@
 """A rank departed from an exchange of messages that had worked before.
 
 What it means
-    A rank skipped a message or a collective, or made an extra one. Its partner waits for the call
-    that it skipped, or does not make the other end of the extra one. So they wait for each other.
+    A rank skipped a message or a collective, or made an extra one. Its partner waits for the
+    skipped call, or does not make the other end of the extra one. So they wait for each other.
 
 Example
     ::
@@ -18,7 +18,7 @@ Not to be confused with
 
 How to fix it
     Send a message in every iteration, with zeros if there is nothing to send. Or let both ends
-    decide together whether there is a message.
+    agree whether there is a message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from collectrace.align.causes.words import Words
 
 
 def find(situation: Situation) -> Departed | None:
-    """Return how a rank departed, if ranks wait for each other in a message at least."""
+    """Return how a rank departed, if some rank of the cycle waits in a message."""
     if all(edge.waiting.channel is None for edge in situation.candidate.cycle):
         return None
     return departed.find(situation)
@@ -38,4 +38,4 @@ def find(situation: Situation) -> Departed | None:
 
 def words(situation: Situation, found: Departed) -> Words:
     """Return the words for a rank that departed from an exchange."""
-    return departed_words.told(situation, found)
+    return departed_words.describe(situation, found)

@@ -3,8 +3,8 @@
 What it means
     One end of a channel made more messages than the other. A channel is a group, a sender, a
     receiver and a tag. Messages of a channel match in the order in which they are made. Or the
-    sender only began its send: ``isend`` loses the message if the process ends, or destroys the
-    group, before ``wait()`` has returned.
+    sender only started its send: ``isend`` loses the message if the process ends or destroys the
+    group before ``wait()`` has returned.
 
 Example
     ::
@@ -13,12 +13,12 @@ Example
             dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
 
 Not to be confused with
-    CT705, if a message fits but for its tag, peer or group. CT703, if both ranks wait for each
-    other.
+    CT705, if a message matches except for its tag, peer or group. CT703, if both ranks wait for
+    each other.
 
 How to fix it
-    Give every send one receive: count both. Loops around them need the same number of iterations.
-    Call ``wait()`` on the work that ``isend`` returns.
+    Match every send with one receive: count both. Loops around them need the same number of
+    iterations. Call ``wait()`` on the work that ``isend`` returns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ENDS: Final = {
 
 
 def find(situation: Situation) -> ChannelIssue | tuple[str, ...] | None:
-    """Return the message that lacks an end; of a cycle how uneven the messages were before it."""
+    """Return the message that lacks an end; for a cycle, how uneven its messages were before."""
     source = situation.candidate.source
     if isinstance(source, ChannelIssue):
         return source if source.attribute in ("absent", "undelivered") else None
@@ -88,7 +88,7 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     for rank in guilty[:2]:
         why += _ended(situation, rank)
     fixes += _before_it_ended(situation, guilty)
-    decision = departed_words.decider(situation, ended=True)
+    decision = departed_words.deciding_statement(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
         why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         if deciders.form(decision) == "loop":
@@ -105,7 +105,7 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
 
 
 def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
-    """Return what ranks should do before they end: sentences; none: they did not."""
+    """Return what ranks should have done before they ended, as sentences."""
     standings = {rank: situation.case.standings[rank] for rank in guilty}
     states = {rank: one.state for rank, one in standings.items() if not one.by_peers}
     raised = [rank for rank, state in states.items() if state == "raised"]
@@ -125,7 +125,7 @@ def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
 
 
 def _ended(situation: Situation, rank: int) -> list[str]:
-    """Return how a rank ended, and who waits for it: sentences; none: it did not."""
+    """Return how a rank ended, and which ranks wait for it, as sentences."""
     standing = situation.case.standings.get(rank)
     if standing is None or standing.state not in _ENDS or standing.by_peers:
         return []
@@ -149,7 +149,7 @@ def _ended(situation: Situation, rank: int) -> list[str]:
 
 
 def _lost(situation: Situation, found: ChannelIssue) -> Words:
-    """Return the words for a message whose sender left before it had arrived."""
+    """Return the words for a message whose sender exited before it had arrived."""
     send, recv, begun = found.send, found.recv, senders(situation.case, found)
     api, line = (
         (send.api or "isend", phrases.line(send.site)) if send is not None else ("isend", "")
@@ -182,9 +182,9 @@ def _lost(situation: Situation, found: ChannelIssue) -> Words:
 
 def _of_cycle(situation: Situation, uneven: tuple[str, ...]) -> Words:
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
-    decision = departed_words.decider(situation)
+    decision = departed_words.deciding_statement(situation)
     if decision is not None and deciders.origin(decision) == "rank":
-        decision = None  # the ends of a message run different code by right
+        decision = None  # the ends of a message run different code by design
     why = deciders.reasons(situation, [decision])[:1] if decision is not None else ()
     fixes = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     return Words(

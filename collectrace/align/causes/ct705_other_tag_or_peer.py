@@ -1,9 +1,9 @@
-"""A send and a receive would match but for one thing: the tag, the peer, or the group.
+"""A send and a receive match except for one property: the tag, the peer, or the group.
 
 What it means
-    A rank waits for a message that nobody sends. Another rank sends one that nobody receives. Both
-    agree in all but one thing. A common one: ``dst`` and ``src`` are global ranks, whatever the
-    group, and a rank in the group was passed.
+    A rank waits for a message that nobody sends. Another rank sends one that nobody receives. They
+    differ in only one property. A common mistake: ``dst`` and ``src`` are global ranks in every
+    group, but a group rank was passed.
 
 Example
     ::
@@ -12,7 +12,7 @@ Example
         dist.recv(x, src=0, tag=8)    # rank 1
 
 Not to be confused with
-    CT702, if they wait for each other.
+    CT702, if both ranks wait for each other.
 
 How to fix it
     Pass the same tag, peer and group at both ends. For the n-th rank of a group, pass
@@ -40,7 +40,7 @@ _FIXES: Final = {
 
 
 def find(situation: Situation) -> ChannelIssue | None:
-    """Return the message that lacks a send, if another send fits it but for one thing."""
+    """Return the message that lacks a send, if another send differs in only one property."""
     source = situation.candidate.source
     if not isinstance(source, ChannelIssue) or source.near is None:
         return None
@@ -99,7 +99,7 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
 
 
 def _named(issue: ChannelIssue) -> list[tuple[int, str, int, int]]:
-    """Return who named its peer by a number: the rank, the parameter, the number, the peer."""
+    """Return ranks that named a peer by a number: rank, parameter, number, peer."""
     assert issue.near is not None
     sender, receiver = issue.near.channel.source, issue.channel.destination
     ends = [
@@ -110,7 +110,7 @@ def _named(issue: ChannelIssue) -> list[tuple[int, str, int, int]]:
 
 
 def _of_numbers(situation: Situation, found: ChannelIssue, info: GroupInfo) -> Words:
-    """Return the words for numbers in a group that are passed as global ranks."""
+    """Return the words for group ranks that were passed as global ranks."""
     assert found.near is not None
     named, calls = _named(found), {"dst": found.near.send, "src": found.recv}
     members = f"{words_.group(info)} ({words_.ranks(info.ranks)})"

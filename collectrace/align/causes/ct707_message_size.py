@@ -1,9 +1,9 @@
 """The two ends of a message differ in size or dtype.
 
 What it means
-    The n-th send of a channel meets the n-th receive. Backends do not check that they fit: bytes
-    are reinterpreted, cut off, or awaited for ever. A receive without a source takes whatever
-    message comes first: perhaps one that was meant for another receive.
+    The n-th send of a channel meets the n-th receive. Backends do not check that they match: bytes
+    are reinterpreted or truncated, or the receive waits forever. A receive without a source takes
+    the message that arrives first, which may be meant for another receive.
 
 Example
     ::
@@ -12,11 +12,11 @@ Example
         dist.recv(torch.empty(6), 0)    # rank 1
 
 Not to be confused with
-    CT708, if the sizes fit again in another order.
+    CT708, if the sizes match in another order.
 
 How to fix it
     Give the receive buffer the size and dtype of the tensor that is sent. If the size varies, send
-    the shape first. Name the source, if the receive names none.
+    the shape first. Name the source if the receive names none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collectrace.align.causes import like_messages, phrases
 from collectrace.align.causes.like_messages import Unlike
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.passed_on import passed_on
+from collectrace.align.judging.passed_on import dependent_ranks
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
 from collectrace.ops import ANY_SOURCE
@@ -47,7 +47,7 @@ class Unfit:
 
     issue: ChannelIssue
     unlike: Unlike | None
-    """How the suspect's end differs from those of ranks that run the same line."""
+    """How the suspect's end differs from its peers' messages from the same line."""
 
 
 def find(situation: Situation) -> Unfit | None:
@@ -58,7 +58,9 @@ def find(situation: Situation) -> Unfit | None:
     is_known = issue.attribute in ("dtype", "count")
     if not is_known:
         return None
-    return Unfit(issue, None if issue.is_from_any else like_messages.unlike(situation, issue))
+    return Unfit(
+        issue, None if issue.is_from_any else like_messages.compare_with_peers(situation, issue)
+    )
 
 
 def words(situation: Situation, found: Unfit) -> Words:
@@ -116,13 +118,13 @@ def words(situation: Situation, found: Unfit) -> Words:
             f"rank (pad it).{_first_dimension(issue)}"
         )
     why += [_UNCHECKED, *_stumbled(situation)]
-    # What led to the lines of a message does not say what was passed there.
+    # The statement that led to these lines does not explain what was passed there.
     is_led = _are_others(issue.send, issue.recv)
     return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_led)
 
 
 def _are_others(send: Call, recv: Call) -> bool:
-    """Whether two ends differ in both dtype and size, or only one is of a list of objects."""
+    """Whether two ends differ in both dtype and size, or only one sends a list of objects."""
     if ("object" in (send.api or "")) is not ("object" in (recv.api or "")):
         return True
     return send.dtype != recv.dtype and numel(send.shape) != numel(recv.shape)
@@ -157,15 +159,15 @@ def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
 
 
 def _sites(situation: Situation, issue: ChannelIssue) -> list[str | None]:
-    """Return the lines of the two ends that tell most."""
+    """Return the most informative lines of the two ends."""
     known = {side.ranks[0]: call.site for side, call in situation.called}
     return [known.get(rank) for rank in (issue.channel.source, issue.channel.destination)]
 
 
 def length(call: Call) -> int | None:
-    """Return how many objects are in the list whose sizes a message holds; None: it holds none.
+    """Return the length of the object list whose sizes a message carries; None: it carries none.
 
-    send_object_list sends an int64 for each object first (distributed_c10d.py, torch 2.13).
+    send_object_list first sends an int64 for each object (distributed_c10d.py, torch 2.13).
     """
     apis = ("send_object_list", "recv_object_list")
     if call.api not in apis or call.dtype != "int64" or len(call.shape or ()) != 1:
@@ -234,7 +236,7 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
 
 
 def _ends_of_all(situation: Situation, rank: int) -> list[str]:
-    """Return that a rank is at an end of every message that does not fit; nothing: it is not."""
+    """Return that a rank is at one end of every mismatched message, or nothing."""
     issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
     if len(issues) < 2 or any(
         rank not in (o.channel.source, o.channel.destination) for o in issues
@@ -254,7 +256,7 @@ def _first_dimension(issue: ChannelIssue) -> str:
 def _stumbled(situation: Situation) -> list[str]:
     """Return that the message made another rank raise."""
     told = []
-    for rank in passed_on(situation.case, situation.candidate):
+    for rank in dependent_ranks(situation.case, situation.candidate):
         standing = situation.case.standings[rank]
         if standing.state == "raised" and not standing.by_peers and standing.exit is not None:
             said = failure(standing.exit)

@@ -1,8 +1,8 @@
-"""The messages of a channel are made in another order, or from another list, at its two ends.
+"""The two ends of a channel make their messages in different orders, or from different lists.
 
 What it means
     Messages of one tag between two ranks match in the order in which they are made. Here a later
-    message of each end fits the other's. Or one end goes through a longer list than the other.
+    message of each end matches the other's. Or one end loops over a longer list than the other.
 
 Example
     ::
@@ -13,10 +13,10 @@ Example
             dist.recv(tensor, 0)
 
 Not to be confused with
-    CT707, if nothing fits in another order.
+    CT707, if no other order matches.
 
 How to fix it
-    Make the messages in the same order at both ends, or give each kind a tag of its own.
+    Make the messages in the same order at both ends, or give each kind its own tag.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from collectrace.records import Call
 from collectrace.signature import numel
 
 _NEAR: Final = 4
-"""Messages after one that may have changed places with it."""
+"""Following messages that may be swapped with a message."""
 
 _BOTH: Final = 2
-"""Later messages that must fit, to say that one end has more."""
+"""Later messages that must match to show that one end has more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """A message of the sender that fits what is awaited."""
+    """Another message of the sender that matches the receive."""
 
     issue: ChannelIssue
     later: int
-    """How many messages later it is sent; 0: with another tag."""
+    """How many messages later it is sent; 0: it has another tag."""
     tag: int
     mutual: bool
-    """Whether what is awaited there fits the message that is sent here."""
+    """Whether the receive of that message matches the send of this one."""
 
 
 def find(situation: Situation) -> Crossed | None:
-    """Return which other message fits; None: none, or it is known who is to blame."""
+    """Return which other message matches; None if there is none, or if a suspect is known."""
     issue = situation.candidate.source
     if not isinstance(issue, ChannelIssue) or issue.attribute not in ("dtype", "count"):
         return None
@@ -83,7 +83,7 @@ def find(situation: Situation) -> Crossed | None:
 
 
 def _others(sender: RankLog, issue: ChannelIssue) -> Iterator[tuple[ChannelKey, int]]:
-    """Return the messages that may be meant: of the same number with another tag; or later ones."""
+    """Yield messages that may be meant: the same number with another tag, or a later one."""
     here = issue.channel
     for key in sender.last_channel_seq:
         if key.tag != here.tag and key._replace(tag=here.tag) == here:
@@ -93,7 +93,7 @@ def _others(sender: RankLog, issue: ChannelIssue) -> Iterator[tuple[ChannelKey, 
 
 
 def _fit(ends: tuple[RankLog, RankLog], key: ChannelKey, awaited: range, later: int) -> bool:
-    """Whether messages that are awaited fit those that are sent so many later, as far as known."""
+    """Whether the receives ``awaited`` match the sends ``later`` messages on, as far as known."""
     sender, receiver = ends
     pairs = ((receiver.channel_call(key, n), sender.channel_call(key, n + later)) for n in awaited)
     return all(one is None or (two is not None and _size(one) == _size(two)) for one, two in pairs)
@@ -104,7 +104,7 @@ def _size(call: Call) -> tuple[object, ...]:
 
 
 def words(_: Situation, found: Crossed) -> Words:
-    """Return the words for messages that fit in another order."""
+    """Return the words for messages that match in another order."""
     issue, tag = found.issue, found.issue.channel.tag
     assert issue.send is not None
     assert issue.recv is not None

@@ -1,8 +1,9 @@
-"""Ranks exchange messages in pairs, and a rank named another partner than the others expect.
+"""Ranks exchange messages in pairs, and a rank named a partner that does not name it.
 
 What it means
-    Partners change from one exchange to the next, and each rank computes its own. They must name
-    each other. One rank drew another partner, or skipped an exchange and is ahead since.
+    Partners change from one exchange to the next, and each rank computes its own. Partners must
+    name each other. One rank chose another partner, or skipped an exchange and has been ahead
+    since.
 
 Example
     ::
@@ -47,7 +48,7 @@ def words(situation: Situation, found: Unpaired) -> Words:
     ]
     told = f"In the {number} exchange partners are not mutual: {words_.listed(names)}."
     waits = wait_cycle.waits(situation)
-    first = departed_words.decider(situation)
+    first = departed_words.deciding_statement(situation)
     if found.behind:
         headline = f"rank {found.odd} skipped its {number} exchange, with rank {found.instead}"
         told += f" With that one more, all {found.behind} exchanges after it would be mutual."
@@ -66,6 +67,6 @@ def words(situation: Situation, found: Unpaired) -> Words:
             f"Or let rank {found.odd} exchange with its partner in every iteration, also if it has "
             "nothing new."
         )
-        fixes = (*(departed_words.together(situation, first) if first else ()), take_part)
+        fixes = (*(departed_words.agree_first(situation, first) if first else ()), take_part)
     why = deciders.reasons(situation, [first])[:1] if first and found.behind else ()
     return Words(headline, (told, *why, waits)[:3], fixes)

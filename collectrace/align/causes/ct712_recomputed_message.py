@@ -2,7 +2,7 @@
 
 What it means
     Activation checkpointing runs a forward a second time within ``backward()``. A message in that
-    forward is then made twice, and its partner makes its own once.
+    forward is then made twice, but its partner makes the other end only once.
 
 Example
     ::
@@ -16,7 +16,7 @@ Not to be confused with
     CT510, if it is a collective.
 
 How to fix it
-    Keep messages out of what is recomputed: receive before the checkpointed part, send after it.
+    Keep messages out of checkpointed code: receive before it, and send after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
 
 Found = tuple[int, str]
-"""A rank, and the line of the backward() in which its forward ran."""
+"""A rank, and the line of the backward() that ran the forward again."""
 
 
 def find(situation: Situation) -> Found | None:
@@ -37,7 +37,7 @@ def find(situation: Situation) -> Found | None:
         if side.call is None or side.call.peer is None or not situation.candidate.cycle:
             continue
         stack = side.stack or ()
-        at = backwards.of_forward(situation.case, stack)
+        at = backwards.rerunning_depth(situation.case, stack)
         if at and backwards.is_alone(situation.case, stack[at]):
             return side.ranks[0], chains.site(stack[at])
     return None

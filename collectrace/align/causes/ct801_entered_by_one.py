@@ -1,13 +1,13 @@
-"""A collective stands in a function, or in a block, that only some ranks enter at this point.
+"""A collective is in a function or block that only some ranks enter at this point.
 
 What it means
     Three kinds of code run on one rank while the others do something else:
 
     - Hooks that a framework calls on one rank while the others wait in a barrier: Lightning's
       ``prepare_data()`` and ``save_checkpoint()`` of a ``CheckpointIO``.
-    - Blocks that let one rank go first, and hold the others at their entry in a barrier:
+    - Blocks that let one rank go first, while the others wait in a barrier at the entry:
       ``with main_process_first():``.
-    - Functions that keep their result and run once in each process, on first use:
+    - Functions that cache their result and run once in each process, at first use:
       ``functools.cached_property`` and ``cache``. A rank may use one earlier than the others.
 
 Example
@@ -18,11 +18,11 @@ Example
             dist.all_reduce(rows)       # the others are held at the entry
 
 Not to be confused with
-    CT102, if a condition of the script's own is on the rank.
+    CT102, if the script itself has a condition on the rank.
 
 How to fix it
-    Move the collective to a hook that every rank runs, or behind the block. Use a function that
-    keeps its result once on every rank, before any condition.
+    Move the collective to a hook that every rank runs, or behind the block. Call a cached function
+    once on every rank, before any condition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, control, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging import hooks
@@ -41,36 +41,36 @@ from collectrace.ops import BARRIERS
 from collectrace.records import Call
 
 _KEEP: Final = ("cached_property", "cache", "lru_cache")
-"""Decorators of functools that keep what a function returns."""
+"""Decorators of functools that cache the result of a function."""
 
 
 class Entered(NamedTuple):
-    """Who alone is in such code."""
+    """The side that alone is in such code."""
 
-    step: Step
+    step: NextCall
     call: Call
     inside: str
-    """What the call stands in."""
+    """The hook, block or function that contains the call."""
     why: tuple[str, ...]
     fix: str
 
 
 def find(situation: Situation) -> Entered | None:
-    """Return the side that alone is in a hook, a block that holds the others, or a cache."""
+    """Return the only side in a hook, a block that holds the others, or a cached function."""
     return _in_hook(situation) or _in_block(situation) or _in_cache(situation)
 
 
 def words(_: Situation, found: Entered) -> Words:
     """Return the words for a collective in such code."""
     return Words(
-        f"only {found.step.who} called {phrases.call(found.call)} in {found.inside}",
+        f"only {found.step.subject} called {phrases.call(found.call)} in {found.inside}",
         found.why,
         (found.fix,),
     )
 
 
 def _in_hook(situation: Situation) -> Entered | None:
-    found = hooks.called(situation.case, situation.candidate)
+    found = hooks.call_in_hook(situation.case, situation.candidate)
     if found is None:
         return None
     [step] = [s for s in apart.at_finding(situation) if s.ranks == tuple(found.side.ranks)]
@@ -84,7 +84,7 @@ def _in_hook(situation: Situation) -> Entered | None:
 
 
 def _in_block(situation: Situation) -> Entered | None:
-    """Return the side in the body of such a ``with``; the other is held at its line."""
+    """Return the side in the body of such a ``with``, if the other waits at its line."""
     sides = apart.at_finding(situation)
     for within, held in (sides, sides[::-1]) if len(sides) == 2 else ():
         if held.call is None or within.call is None or held.call.op not in BARRIERS:
@@ -99,10 +99,10 @@ def _in_block(situation: Situation) -> Entered | None:
             has = text.verb(within.ranks, "has", "have")
             guard = _guard(head, inside)
             why = (
-                f"{said} holds {held.who} at its entry, in a barrier, until {within.who} {has} "
-                "left it.",
-                f"In that body {within.who} called {phrases.call(within.call)}{guard}, which "
-                f"{held.who} can reach only behind the entry.",
+                f"{said} holds {held.subject} at its entry, in a barrier, until "
+                f"{within.subject} {has} left it.",
+                f"In that body {within.subject} called {phrases.call(within.call)}{guard}, which "
+                f"{held.subject} can reach only behind the entry.",
             )
             fix = (
                 f"Move {phrases.call(within.call)} behind it: keep collectives out of the body of "
@@ -113,7 +113,7 @@ def _in_block(situation: Situation) -> Entered | None:
 
 
 def _guard(head: ast.With, frame: str) -> str:
-    """Return `` inside `if is_new:` (train.py:39)``, the innermost around a line of a block."""
+    """Return `` inside `if is_new:` (train.py:39)``, the innermost condition in a block."""
     file, line = chains.split(chains.site(frame))
     around = (
         one
@@ -141,18 +141,18 @@ def _with_at(situation: Situation, frame: str) -> ast.With | None:
 
 
 def _in_cache(situation: Situation) -> Entered | None:
-    """Return the side whose call is made in a function that keeps its result."""
-    both = apart.steps(situation) if situation.kind != "deadlock" else None
+    """Return the side that made its call in a function with a cached result."""
+    both = apart.next_calls(situation) if situation.kind != "deadlock" else None
     places = [{chains.scope(frame) for frame in step.stack} for step in both or ()]
     for n, step in enumerate(both or ()):
         for k, frame in enumerate(step.stack):
-            if chains.scope(frame) in places[1 - n] or not _keeps(situation, frame):
+            if chains.scope(frame) in places[1 - n] or not _is_cached(situation, frame):
                 continue
             line = phrases.line(chains.site(step.stack[k + 1])) if step.stack[k + 1 :] else ""
             function = f"{chains.function(frame)}()"
             why = (
                 f"{function} keeps its result, so only its first use on a rank makes the call: "
-                f"{step.who} came to it{line}, the others come to it at another point.",
+                f"{step.subject} came to it{line}, the others come to it at another point.",
                 *control.why(situation),
             )
             fix = f"Use {function} once on every rank at the same point, outside of any condition."
@@ -160,8 +160,8 @@ def _in_cache(situation: Situation) -> Entered | None:
     return None
 
 
-def _keeps(situation: Situation, frame: str) -> bool:
-    """Whether the function of a frame is decorated by what keeps its result."""
+def _is_cached(situation: Situation, frame: str) -> bool:
+    """Whether the function of a frame has a decorator that caches its result."""
     tree, number = situation.case.code.parsed(chains.file(frame)), chains.line(frame)
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.FunctionDef) or node.name != chains.method(frame):

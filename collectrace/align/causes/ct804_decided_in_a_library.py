@@ -1,9 +1,9 @@
-"""A library decided, by something that is not the same on all ranks.
+"""A library made different calls, because a value that it read differs between ranks.
 
 What it means
-    The script's own code ran alike, and one line of it called a framework. There a condition or a
-    loop sent the ranks different ways: it read a flag that the script had set on one rank only, or
-    went through a list that has another length there.
+    All ranks ran the same lines of the script, and one line called a framework. A condition or a
+    loop of the framework then differed between ranks: it read a flag that the script had set on one
+    rank only, or looped over a list whose length differs.
 
 Example
     ::
@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import apart, collectives, control, deciders, frameworks, phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
@@ -33,14 +33,14 @@ from collectrace.findings import Decision
 
 
 class Parted(NamedTuple):
-    """What it means if a framework goes on by two of its functions on different ranks."""
+    """Two functions of a framework on different ranks, and what that shows."""
 
     over: str
-    """The function on the ranks that are over with something."""
+    """The function on the ranks that have ended something."""
     going: str
-    """The function on the ranks that are going on with it."""
+    """The function on the ranks that continue it."""
     why: str
-    """With ``{over}`` and ``{going}`` for the ranks."""
+    """A sentence with ``{over}`` and ``{going}`` for the ranks."""
     fix: str
 
 
@@ -67,22 +67,22 @@ PARTED: Final = (
         "decision), and give all the same number of steps.",
     ),
 )  # fmt: skip
-"""Functions of frameworks by which ranks parted, and what that means."""
+"""Pairs of functions where the ranks of frameworks diverge, with an explanation."""
 
 
 class Found(NamedTuple):
-    """What is known of it."""
+    """The statement of a library that decided, or the functions where the sides diverged."""
 
     decision: Decision | None
     """The statement of the library."""
-    went: tuple[tuple[Step, str], ...] = ()
-    """Either side, and the function by which it went on in the library; empty: not known."""
+    went: tuple[tuple[NextCall, str], ...] = ()
+    """Each side with the function of the library that it called; empty: not known."""
     parted: Parted | None = None
-    """What that means; the first of ``went`` is over with it."""
+    """The explanation; the first side of ``went`` is the one that ended."""
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the statement of a library that decided, or the functions where the sides parted."""
+    """Return the statement of a library that decided, or the functions where the sides diverged."""
     decision = control.first(situation)
     if decision is not None and decision.library is None:
         return None
@@ -95,13 +95,13 @@ def find(situation: Situation) -> Found | None:
     return Found(known, went) if known is not None or went else None
 
 
-def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
-    """Return either side with the function by which it parted from the other in a library.
+def _went(situation: Situation) -> tuple[tuple[NextCall, str], ...]:
+    """Return each side with the function where it diverged from the other in a library.
 
-    On one side the library may have called a function of the script's own; then that of the other
-    side is empty: which of its functions is beside it is not known.
+    If the library called the script's code on one side, the function of the other side is empty,
+    because its counterpart is not known.
     """
-    both = apart.steps(situation)
+    both = apart.next_calls(situation)
     if both is None or not both[0].stack or not both[1].stack:
         return ()
     depth = chains.shared(both[0].stack, both[1].stack)
@@ -123,8 +123,8 @@ def _went(situation: Situation) -> tuple[tuple[Step, str], ...]:
     return tuple(zip(both, names, strict=True))
 
 
-def _is_called_back(situation: Situation, step: Step, inner: int) -> bool:
-    """Whether a library called the script's innermost so many frames above a call."""
+def _is_called_back(situation: Situation, step: NextCall, inner: int) -> bool:
+    """Whether a library called the script's frame ``inner`` frames above a call."""
     log, call = situation.case.log(step.rank), step.call
     stack = log.stack(call) if log is not None and call is not None else None
     lines = stack.libraries or () if stack is not None else ()
@@ -136,10 +136,10 @@ def words(situation: Situation, found: Found) -> Words:
     headline = collectives.headline(situation)
     if found.parted is not None:
         (over, _), (going, _) = found.went
-        meaning = found.parted.why.format(over=over.who, going=going.who)
+        meaning = found.parted.why.format(over=over.subject, going=going.subject)
         return Words(headline, (meaning,), (found.parted.fix,), undecided=found.decision is None)
     told = text.listed(
-        [f"{step.who} in {f'{name}()' if name else _name(step)}" for step, name in found.went]
+        [f"{step.subject} in {f'{name}()' if name else _name(step)}" for step, name in found.went]
     )
     why = (f"The same line called a library on all ranks: then {told}.",) if told else ()
     decision = found.decision
@@ -159,5 +159,5 @@ def words(situation: Situation, found: Found) -> Words:
     )
 
 
-def _name(step: Step) -> str:
+def _name(step: NextCall) -> str:
     return phrases.name(step.call) if step.call is not None else "no call"

@@ -1,10 +1,10 @@
 """It follows from another finding of the run.
 
 What it means
-    After a first difference, calls meet the wrong partners, ranks wait for ranks that left, and
-    connections break. All that is shown, so that nobody takes it for a fault of its own. Groups of
-    one dimension run the same lines, so one error may also show in each of them, such as in every
-    pair of a mesh.
+    After a first difference, calls meet the wrong partners, ranks wait for ranks that exited, and
+    connections break. The report shows these consequences, so that nobody takes them for separate
+    errors. Groups of one dimension run the same lines, so one error may also show in each of them,
+    such as in every pair of a mesh.
 
 Example
     ::
@@ -13,10 +13,10 @@ Example
         finding 2: ranks 0 and 2 then did not reach barrier (train.py:40)   # CT901
 
 Not to be confused with
-    A second, independent fault: that is a finding without ``caused_by``.
+    A second, independent error, which is a finding without ``caused_by``.
 
 How to fix it
-    Fix the finding that it follows from.
+    Fix the finding that caused it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FIX = "Nothing to change here: fix the finding that it follows from."
 
 
 def find(situation: Situation) -> Candidate | None:
-    """Return what it follows from."""
+    """Return the finding that it follows from."""
     return situation.candidate.cause
 
 
 def words(situation: Situation, found: Candidate) -> Words:
-    """Return the words for a consequence, or for the same error once more."""
+    """Return the words for a consequence, or for a repetition of the same error."""
     if repeated.is_repeat(situation):
         candidate, group = situation.candidate, situation.candidate.group
         who = text.ranks(candidate.ranks or (group.ranks if group is not None else ()))

@@ -1,8 +1,8 @@
-"""The ranks differ in calls of which a log has lost the lines.
+"""The ranks made different calls, but a log has lost their lines.
 
 What it means
-    Digests before and after the lost lines prove that the ranks made different calls. Which ones,
-    and who is wrong, cannot be known any more.
+    Digests before and after the lost lines prove that the ranks made different calls. The logs do
+    not show which calls, or which rank is wrong.
 
 Example
     ::

@@ -1,7 +1,7 @@
-"""Ranks ended with an exception though their collectives agree.
+"""Ranks ended with an exception although their collectives match.
 
 What it means
-    No rank skipped a call. The exception itself is the fault, and it does not come from the
+    No rank skipped a call. The exception itself is the error. It does not come from the
     collectives, unless the finding names work that nobody waited for.
 
 Example

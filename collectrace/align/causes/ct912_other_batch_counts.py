@@ -1,8 +1,8 @@
 """The ranks had different numbers of batches, and nothing failed because of it.
 
 What it means
-    ``join()`` answered for the ranks that ran out, or no collective came after. In another run,
-    with other calls, it may hang.
+    ``join()`` answered for the ranks that ran out of batches, or no collective followed. With other
+    calls, the job may hang.
 
 Example
     ::
@@ -11,7 +11,7 @@ Example
             loss += model(batch)
 
 Not to be confused with
-    CT204, if a collective lacked its partners for it.
+    CT204, if a collective lacked partners because of it.
 
 How to fix it
     Use DistributedSampler and ``drop_last=True``, or ``with model.join():``.

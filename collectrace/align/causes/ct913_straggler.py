@@ -1,8 +1,8 @@
 """One rank kept the others waiting, in most of its calls.
 
 What it means
-    The job is right, and slower than it need be: a slower machine or disk, or more work on that
-    rank.
+    The job is correct, but slower than necessary. The rank has a slower machine or disk, or more
+    work.
 
 Example
     ::
@@ -10,8 +10,8 @@ Example
         batch = transform(next(loader))     # takes twice as long on rank 3
 
 Not to be confused with
-    CT302, if the rank did not come at all.
+    CT302, if the rank never made the call.
 
 How to fix it
-    Look at what the rank does between the calls that the finding names.
+    Check what the rank does between the calls that the finding names.
 """

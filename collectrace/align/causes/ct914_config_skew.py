@@ -1,7 +1,7 @@
-"""The ranks were not started alike: versions, environment, code or devices differ.
+"""Versions, environment, code or devices differ between ranks.
 
 What it means
-    Different settings may lead to different calls. By itself it is no error.
+    Different settings may lead to different calls. A difference alone is no error.
 
 Example
     ::

@@ -1,4 +1,4 @@
-"""A shuffling sampler was never told the epoch.
+"""``set_epoch`` was never called on a shuffling sampler.
 
 What it means
     ``DistributedSampler`` shuffles by its epoch. Without ``set_epoch`` each epoch has the same

@@ -1,8 +1,8 @@
-"""Nobody waited for the work of an asynchronous call, or its tensor was written before.
+"""Nobody waited for an asynchronous call, or its tensor was written before it completed.
 
 What it means
-    Until ``wait()`` returns, the collective reads and writes the tensor. What is read then may be
-    the old value, the new one, or part of each, and errors go unseen.
+    Until ``wait()`` returns, the collective reads and writes the tensor. A read before that returns
+    the old value, the new one, or part of each. Errors stay unnoticed.
 
 Example
     ::

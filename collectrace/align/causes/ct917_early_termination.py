@@ -1,8 +1,7 @@
-"""``join()`` ended the job when the first rank ran out of inputs, as it was asked to.
+"""``join()`` ended the job when the first rank ran out of inputs, as configured.
 
 What it means
-    ``throw_on_early_termination=True`` raises on every rank at the same iteration. That is what it
-    is for.
+    ``throw_on_early_termination=True`` raises on every rank at the same iteration, as intended.
 
 Example
     ::
@@ -13,5 +12,5 @@ Not to be confused with
     CT302, if a rank raised for another reason.
 
 How to fix it
-    Catch the RuntimeError around the loop to go on after it.
+    To continue after the loop, catch the RuntimeError around it.
 """

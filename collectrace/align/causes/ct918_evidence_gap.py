@@ -1,8 +1,8 @@
-"""Evidence that would be needed to judge is not there.
+"""Evidence that is needed to judge is missing.
 
 What it means
-    A rank left no file, or one that cannot be read or is incomplete; it lost lines, or its record
-    ends early. What it did cannot be known, so nobody is blamed for it.
+    A rank left no file, an unreadable or incomplete one, or one with lost lines, or its record ends
+    early. Its calls are unknown, so nobody is blamed.
 
 Example
     ::
@@ -13,5 +13,5 @@ Not to be confused with
     CT302, if the others show that the rank never started.
 
 How to fix it
-    Collect the whole files of every rank, and trace all of them. See that no disk is full.
+    Trace every rank, and collect the complete file of each. Check that no disk is full.
 """

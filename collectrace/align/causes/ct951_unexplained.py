@@ -1,8 +1,9 @@
-"""The cause was not found: the finding says what is known, and where to look.
+"""No cause was found: the finding says what is known, and where to look.
 
 What it means
-    The ranks differ, or wait for each other, and no cause applies: sources were not recorded, the
-    statement is in code that cannot be followed, or it is a fault that has no cause of its own yet.
+    The ranks differ, or wait for each other, and no cause applies. Either sources were not
+    recorded, the statement is in code that cannot be followed, or the error has no cause in the
+    table yet.
 
 Example
     ::
@@ -13,8 +14,8 @@ Not to be confused with
     CT918, if logs are missing.
 
 How to fix it
-    Look at the lines that the report shows, from the last call that all ranks had in common.
-    Record sources (``sources=full``) and values, and report a script that shows it.
+    Look at the lines in the report, from the last common call on. Record sources (``sources=full``)
+    and values, and report a script that reproduces it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _OTHERS: Final = (
 
 
 def find(situation: Situation) -> Kind:
-    """Return the kind of the finding: it always applies."""
+    """Return the kind of the finding; this cause always applies."""
     return situation.kind
 
 

@@ -1,4 +1,4 @@
-"""The statements that can have decided, ranked and put into words."""
+"""Rank the statements that can have decided, and put them into words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, SourceLine, Way
 
 Form = Literal["condition", "loop", "handler", "dispatch", "value", "items"]
-"""What kind of statement decided. ``items``: which items a loop or a comprehension goes through."""
+"""The kind of statement that decided. ``items``: the items of a loop or a comprehension."""
 
 MOST: Final = 3
-"""Statements of one finding that a reason names."""
+"""Statements of one finding that the reasons name."""
 
 _FORMS: Final[dict[Way, Form]] = {
     "taken": "condition", "not_taken": "condition", "case": "condition", "no_case": "condition",
@@ -28,7 +28,7 @@ _FIRST: Final[tuple[DependsOn, ...]] = (
     "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
     "data", "length", "unknown", "agreed",
 )  # fmt: skip
-"""The most telling origin first."""
+"""Origins, the most informative first."""
 
 ORIGINS: Final[dict[DependsOn, str]] = {
     "rank": "depends on the rank",
@@ -45,7 +45,7 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "unknown": "",
     "agreed": "depends on values that are the same on all ranks",
 }
-"""What is said of a statement by what it depends on, without a subject."""
+"""Words on a statement by its origin, without a subject."""
 
 _SUBJECTS: Final[dict[Form, str]] = {
     "condition": "The condition", "loop": "The number of iterations", "handler": "That",
@@ -54,7 +54,7 @@ _SUBJECTS: Final[dict[Form, str]] = {
 
 
 def form(decision: Decision) -> Form:
-    """Return what kind of statement a decision is."""
+    """Return the kind of a decision's statement."""
     found = _form(decision)
     return "items" if found not in ("loop", "handler") and _loop_of(decision) else found
 
@@ -80,19 +80,19 @@ def _form(decision: Decision) -> Form:
 
 
 _CHOOSES: Final = re.compile(r"\b(if|and|or)\b")
-"""What makes an expression choose what is evaluated."""
+"""Keywords with which an expression chooses what is evaluated."""
 
 _CONSTANT: Final = re.compile(r"(if|elif|while) (not )?[A-Z][A-Z0-9_]*:")
-"""A test of what PEP 8 writes as a constant: it is the same on all ranks."""
+"""A test of a constant as PEP 8 writes it, which is the same on all ranks."""
 
 _OF_MODEL: Final = re.compile(r"\.(named_)?(parameters|buffers|modules|children)\(")
-"""What goes through the parts of a model, which is most often built alike on all ranks."""
+"""A loop over parts of a model, which is usually built alike on all ranks."""
 
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
 
 _COUNTS: Final = re.compile(r"for \w+ in range\(")
-"""A loop that goes through numbers: how many there are decides."""
+"""A loop over numbers, whose count decides."""
 
 _GOES_THROUGH: Final = re.compile(
     r"^for |^(?!if |elif |while |assert ).*[\[({].*\w\(.*\bfor\b.+\bin\b(?! range\()"
@@ -101,7 +101,7 @@ _GOES_THROUGH: Final = re.compile(
 
 
 def _loop_of(decision: Decision) -> SourceLine | None:
-    """Return the loop of whose items a decision is; None: it is about something else."""
+    """Return the loop whose items a decision is about, or None."""
     source = decision.comes_from
     if source is not None and source.text.startswith("for ") and _BY_NAME.search(decision.text):
         return source
@@ -110,16 +110,16 @@ def _loop_of(decision: Decision) -> SourceLine | None:
 
 
 def first(situation: Situation, *forms: Form) -> Decision | None:
-    """Return the most telling decision if it has one of some forms."""
+    """Return the most informative decision if it has one of these forms."""
     found = ranked(situation)[0]
     return found if form(found) in forms else None
 
 
 def ranked(situation: Situation) -> list[Decision]:
-    """Return the decisions, the most telling first.
+    """Return the decisions, the most informative first.
 
-    A value that differs decides. Then comes a statement that did different things on the sides,
-    then what it depends on, and whether it is the user's own code.
+    Values that differ come first, then statements with different outcomes on the sides. Ties are
+    broken by origin, and by whether the code is the user's.
     """
 
     def order(one: Decision) -> tuple[object, ...]:
@@ -142,14 +142,14 @@ def ranked(situation: Situation) -> list[Decision]:
 
 
 def origin(decision: Decision) -> DependsOn:
-    """Return the most telling of what a decision depends on."""
+    """Return the most informative origin of a decision."""
     return decision.depends_on[0] if decision.depends_on else "unknown"
 
 
 def is_rank_test(decision: Decision) -> bool:
-    """Whether a condition tests the rank itself, or a name that holds the outcome of such a test.
+    """Whether a condition tests the rank, or a name that holds the outcome of such a test.
 
-    A value that the rank chose, as in ``kept = loss if rank == 1 else None``, is data.
+    A value that was selected by the rank, as in ``kept = loss if rank == 1 else None``, is data.
     """
     if origin(decision) != "rank" or RANK.search(decision.text):
         return origin(decision) == "rank"
@@ -164,7 +164,7 @@ def quoted(decision: Decision) -> str:
 
 
 def what_it_did(situation: Situation, decision: Decision) -> str:
-    """Return one sentence: what the statement did, and to which call."""
+    """Return one sentence on what the statement did, and which call it led to."""
     said = quoted(decision)
     match form(decision):
         case "condition":
@@ -183,7 +183,7 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
         case "value" if calls(decision):
-            inside = structure.through(situation, decision)
+            inside = structure.called_through(situation, decision)
             if len(inside) != 1 or len(situation.called) < 2:
                 return f"{said} can have called other functions on some ranks."
             side, call = inside[0]
@@ -195,14 +195,14 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
 
 
 def calls(decision: Decision) -> bool:
-    """Whether a statement decided by what it called, not by a value that it computed."""
+    """Whether a statement decided by the function it called, not by a value."""
     return all(side.did != "value" for side in decision.sides)
 
 
 def _entered(situation: Situation, decision: Decision) -> str:
-    """Return which ranks entered a handler; empty: it is not known.
+    """Return which ranks entered a handler; empty if it is not known.
 
-    If nothing else can have decided, and one side entered none, the other did.
+    If nothing else can have decided and one side entered none, the other side did.
     """
     named = _named(situation, decision)
     entered = [who for who, side in named if side.did in ("handler", "raised")]
@@ -238,9 +238,9 @@ def _condition(situation: Situation, decision: Decision) -> str:
 
 
 def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]:
-    """Return the outcomes of a condition that are known.
+    """Return the known outcomes of a condition.
 
-    If nothing else can have decided, one outcome tells the other.
+    If nothing else can have decided, one outcome implies the other.
     """
     both = _named(situation, decision)
     known = [(who, side.did) for who, side in both if side.did in _OPPOSITE]
@@ -254,7 +254,7 @@ def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]
 
 def _loop(situation: Situation, decision: Decision) -> str:
     said = quoted(decision)
-    one, two = _named(situation, decision)  # the suspects first
+    one, two = _named(situation, decision)  # suspects first
     longer = one[1].did in _GOES_ON or two[1].did in _ENDS
     shorter = one[1].did in _ENDS or two[1].did in _GOES_ON
     if longer is shorter:
@@ -272,7 +272,7 @@ def _loop(situation: Situation, decision: Decision) -> str:
 
 _GOES_ON: Final = ("iterates", "taken")
 _ENDS: Final = ("ended", "not_taken")
-"""Ways of a loop; those of a ``while`` are those of its condition."""
+"""Outcomes that end a loop; for ``while``, those of its condition."""
 
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
@@ -286,7 +286,7 @@ _OPPOSITE: Final[dict[Way | None, Way]] = {
 def _named(
     situation: Situation, decision: Decision
 ) -> tuple[tuple[str, DecisionSide], tuple[str, DecisionSide]]:
-    """Return the two sides of a decision, each with the ranks that it stands for, in words."""
+    """Return the two sides of a decision, each with its ranks in words."""
     one, two = decision.sides[0], decision.sides[-1]
     if one.rank == two.rank:
         who = f"rank {one.rank}"
@@ -302,7 +302,7 @@ def _named(
 
 
 _EARLIER: Final = "in earlier iterations"
-"""A rank that is compared with itself."""
+"""Name of the second side if a rank is compared with itself."""
 
 
 def _on(who: str) -> str:
@@ -310,11 +310,11 @@ def _on(who: str) -> str:
 
 
 def depends(decision: Decision) -> str:
-    """Return what a statement depends on, and where that comes in; empty: it is not known."""
+    """Return what a statement depends on, and the line of that; empty if it is not known."""
     on, source = origin(decision), decision.comes_from
     if on == "unknown":
         return ""
-    if source is not None and _loop_of(decision) == source:  # it is what is quoted
+    if source is not None and _loop_of(decision) == source:  # it is quoted already
         source = None
     kind = form(decision)
     subject = "What it calls" if kind == "value" and calls(decision) else _SUBJECTS[kind]
@@ -325,7 +325,7 @@ def depends(decision: Decision) -> str:
 
 
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
-    """Return what decided, in at most three sentences."""
+    """Return sentences on what decided, at most three."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
     if len(chosen) > 1 and {form(one) for one in chosen} == {"value"}:
@@ -345,7 +345,7 @@ _MOST_SENTENCES: Final = 3
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
-    """Return the other statements that can have decided; none if the chosen one is certain."""
+    """Return the other statements that can have decided; empty if the chosen one is certain."""
     if chosen.strength in ("confirmed", "only") or form(chosen) == "items":
         return []
     return [
@@ -353,7 +353,7 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
         for one in ranked(situation)
         if one is not chosen
         and one.strength != "equal"
-        and not _is_one_with(one, chosen)
+        and not _is_same_explanation(one, chosen)
         and (_OF_MODEL.search(one.text) is None or _OF_MODEL.search(chosen.text) is not None)
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")
@@ -361,10 +361,10 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     ]
 
 
-def _is_one_with(one: Decision, chosen: Decision) -> bool:
+def _is_same_explanation(one: Decision, chosen: Decision) -> bool:
     """Whether two statements are one explanation.
 
-    They go through the same or test the same, or the chosen one depends on the other.
+    They loop over or test the same, or the chosen one depends on the other.
     """
     source = chosen.comes_from.site if chosen.comes_from is not None else ""
     is_source = one.site == source and form(one) != "loop"

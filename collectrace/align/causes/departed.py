@@ -1,4 +1,4 @@
-"""How a rank of a wait cycle departed from what it usually does, by the evidence against it."""
+"""Find how a rank of a wait cycle left its usual calls, from the evidence against it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding.timeline import Entry
-from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.candidates import awaited_call
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
@@ -22,33 +22,33 @@ _UNEVEN: Final = "uneven_exchange"
 _CHANGING: Final = "hub_serves_as_many"
 _OTHERS_KEPT: Final = "left_repeated_round"
 FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _OTHERS_KEPT})
-"""Facts that tell how ranks departed, besides those whose data does."""
+"""Facts without data that show how ranks departed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """Ranks that departed at one place."""
+    """Ranks that left their usual calls at one place."""
 
     what: What
     ranks: tuple[int, ...]
     call: Call
-    """The first call that they skipped; else the first that they made."""
+    """The first call that they skipped, or else the first that they made."""
     count: int = 1
-    """How many such calls there are."""
+    """Number of such calls."""
     usual: Call | None = None
     """What they called there in every iteration before."""
     rounds: int = 0
-    """How many iterations that was so; 0: it is not known."""
+    """Number of these iterations; 0: not known."""
     others: tuple[int, ...] = ()
-    """Who did otherwise in this iteration, or is of the same kind and did."""
+    """Peers that did otherwise."""
     times: tuple[int, int] | None = None
-    """How often they called it in this iteration, and how often it is called usually."""
+    """How often they called it in this iteration, and how often is usual."""
     served: tuple[int, int] | None = None
-    """With how many ranks, which change, messages are exchanged per iteration, and in this one."""
+    """Number of ranks served per iteration, usually and in this one, if the ranks change."""
     others_kept: bool = False
-    """Whether all other ranks are seen to have kept to what they usually do."""
+    """All other ranks are known to have kept their usual calls."""
     after: Call | None = None
-    """The call after which it made the skipped one each time but once."""
+    """The call that the skipped one always follows, except this time."""
 
 
 def find(situation: Situation) -> Departed | None:
@@ -79,7 +79,7 @@ def _of_suspects(
             calls[1] if is_other and len(calls) > 1 else None, others=of_kind.others,
         )  # fmt: skip
     mine = next((at for at in waits if at.rank in suspects), None)
-    stuck = waited_for(case, mine.elsewhere) if mine is not None else None
+    stuck = awaited_call(case, mine.elsewhere) if mine is not None else None
     due = _due(case, mine) if mine is not None else None
     likes = tuple(sorted(odd.likes)) if isinstance(odd, Odd) else ()
     others = likes or tuple(r for r in case.evidence.logs if r not in suspects)
@@ -112,7 +112,7 @@ def _of_suspects(
 
 
 def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
-    """Return how the one rank of a cycle departed that did; what several did alike is none."""
+    """Return the departure of the only rank of a cycle that departed; None if several did alike."""
     case = situation.case
     found = [left for at in waits if (left := left_own_round(case, at.rank)) is not None]
     if len({(one.usual.op, one.usual.site) for one in found}) < len(found):
@@ -131,7 +131,7 @@ def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:
 
 
 def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:
-    """Return how often a rank made a call in a row, now and usually; None: it made it once."""
+    """Return how often a rank made a call in sequence, now and usually; None if once."""
     place = left.usual.op, case.stack(left.rank, left.usual)
     before = (one for one in reversed(calls_of(case, left.rank)) if one.t < left.made.t)
     runs = [(at, len(list(run))) for at, run in groupby(one.place for one in before)]
@@ -141,8 +141,8 @@ def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:
 
 
 def _due(case: Case, at: Awaited) -> Call | None:
-    """Return the call that is awaited of a rank, at the line from which it usually made it."""
-    waits = waited_for(case, at.wait)
+    """Return the call that others await from a rank, from the line that usually makes it."""
+    waits = awaited_call(case, at.wait)
     if waits is None or waits.peer is None:
         return waits
     key = at.key

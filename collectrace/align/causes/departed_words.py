@@ -1,4 +1,4 @@
-"""A departure from what a rank usually does, in words that several causes share."""
+"""Words for a departure from a rank's usual calls that several causes share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from collectrace.align.reading import chains
 from collectrace.findings import Decision
 
 
-def told(situation: Situation, found: Departed) -> Words:
+def describe(situation: Situation, found: Departed) -> Words:
     """Return the words for a departure after which ranks wait for each other."""
     cycle = situation.candidate.cycle
     headline = _did(situation, found)
     if situation.is_tie:
         who = words.ranges({*(edge.waiting.rank for edge in cycle), *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
-    first = decider(situation)
+    first = deciding_statement(situation)
     why = [_autograd(situation, found), _usually(found)]
     if first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
@@ -36,13 +36,13 @@ def told(situation: Situation, found: Departed) -> Words:
     return Words(headline, tuple(said[:3]), fixes(situation, found, first), tuple(said[3:]))
 
 
-def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
-    """Return the statement that decided; None: none is known.
+def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision | None:
+    """Return the statement that decided; None if none is known.
 
-    A condition on the rank alone did not let a rank do otherwise than before, unless that is the
-    evidence against it. ``ended``: a rank left for good, so a loop tells most.
+    A condition on the rank alone had the same outcome before, so it comes last unless it is the
+    evidence. ``ended``: a rank left for good, so loops come first.
     """
-    # A context manager that may suppress an exception tells little.
+    # A context manager that may suppress an exception explains little.
     ranked = [one for one in deciders.ranked(situation) if not one.text.startswith("with ")]
 
     is_led = any(row.fact == "led_by_its_rank" for row in situation.candidate.evidence)
@@ -58,8 +58,8 @@ def decider(situation: Situation, *, ended: bool = False) -> Decision | None:
     return min(ranked, key=order, default=None)
 
 
-def together(situation: Situation, first: Decision) -> tuple[str, ...]:
-    """Return how to let all ranks take the same branch of a condition, which is not on the rank."""
+def agree_first(situation: Situation, first: Decision) -> tuple[str, ...]:
+    """Return how to make all ranks take the same branch of a condition that is not on the rank."""
     if deciders.form(first) != "condition":
         return remedies.fixes(situation, first)[:1]
     return (
@@ -79,14 +79,14 @@ def call(situation: Situation, found: Departed) -> str:
         (one.stack for one in reversed(calls_of(case, rank)) if one.stack != stack), ()
     )  # fmt: skip
     frame = chains.outermost_apart(stack, made)[0] if stack and made else ""
-    return wait_cycle.of_group(case, found.call, chains.site(frame) or None)
+    return wait_cycle.with_group(case, found.call, chains.site(frame) or None)
 
 
 def _did(situation: Situation, found: Departed) -> str:
     who, made = words.ranks(found.ranks), call(situation, found)
     edges = [e for e in situation.candidate.cycle if e.target[0] in found.ranks]
     waits = sorted({edge.waiting.rank for edge in edges})
-    usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
+    usual = wait_cycle.with_group(situation.case, found.usual) if found.usual is not None else ""
     match found.what:
         case What.SKIPPED:
             verb = words.verb(waits, "waits", "wait")
@@ -106,7 +106,7 @@ def _did(situation: Situation, found: Departed) -> str:
 
 
 def _usually(found: Departed) -> str:
-    """Return what a rank did in the iterations before; empty: it is not known."""
+    """Return what a rank did in the iterations before; empty if it is not known."""
     who = words.ranks(found.ranks)
     if found.served is not None:
         usual, now = found.served
@@ -137,7 +137,7 @@ def _usually(found: Departed) -> str:
 
 
 def _others(situation: Situation, found: Departed) -> str:
-    """Return what other ranks did, a sentence; empty: it is not known."""
+    """Return a sentence on what other ranks did; empty if it is not known."""
     who = words.ranks(found.ranks)
     if situation.is_tie:
         return ""
@@ -154,7 +154,7 @@ def _others(situation: Situation, found: Departed) -> str:
 
 
 def _elsewhere(situation: Situation, found: Departed) -> str:
-    """Return the line at which a rank of another group made such a call."""
+    """Return the line where a rank of another group made such a call."""
     pair = situation.pair
     if pair is None or pair.is_of_one_rank or not isinstance(pair.two.next, tuple):
         return ""
@@ -166,7 +166,7 @@ def _elsewhere(situation: Situation, found: Departed) -> str:
 
 
 def fixes(situation: Situation, found: Departed, first: Decision | None) -> tuple[str, ...]:
-    """Return how to let all ranks make the same calls again."""
+    """Return how to make all ranks call the same again."""
     own = _make_it(situation, found)
     if found.served is not None:
         return (
@@ -198,8 +198,8 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
             ),
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
-        # It let the rank make the same calls as the others before, so it is not the rank alone.
-        best = together(situation, first)
+        # It had the same outcome in earlier iterations, so it is not the rank alone.
+        best = agree_first(situation, first)
     elif form == "loop" and is_message:
         best = (
             (
@@ -253,7 +253,7 @@ def _make_it(situation: Situation, found: Departed) -> str:
             f"Let {who} make {made} {when}, with zeros or an empty tensor if it has nothing to "
             f"send, or {first}."
         )
-    usual = wait_cycle.of_group(situation.case, found.usual) if found.usual is not None else ""
+    usual = wait_cycle.with_group(situation.case, found.usual) if found.usual is not None else ""
     if found.what is What.SWAPPED or (found.what is What.OTHER_CALL and found.call.peer is None):
         group = ", or make it in a group of those who reach it" if found.call.peer is None else ""
         return f"Let {who} call {usual} before {made}, as the others expect{group}."
@@ -267,7 +267,7 @@ def _make_it(situation: Situation, found: Departed) -> str:
 
 
 def _peers(situation: Situation, found: Departed) -> set[int]:
-    """Return to whom a rank sends from the line of a call, if those are several."""
+    """Return the ranks that a rank sends to from the line of a call, if there are several."""
     log = situation.case.log(found.ranks[0])
     if log is None or found.call.site is None:
         return set()

@@ -1,4 +1,4 @@
-"""How the two sides of a finding depart from each other after their last common call."""
+"""How the two sides of a finding differ after their last common call."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.own_calls import call_of
 
 _MOST: Final = 64
-"""Calls after an earlier occurrence that are looked at."""
+"""Calls after an earlier occurrence that are examined."""
 
 _MOST_OCCURRENCES: Final = 50
-"""Earlier occurrences of the last common call that are looked at, the latest first."""
+"""Earlier occurrences of the last common call that are examined, latest first."""
 
 _MOST_SWAPPED: Final = 8
-"""Calls that may be made in another order."""
+"""Longest sequence of swapped calls that is recognised."""
 
 
 def differences(case: Case, pair: Pair) -> list[Departure]:
     """Return how each of two sides departs from the other, as far as the records show it.
 
-    A side skipped calls if it made a call that usually comes after those of the other side. It made
-    an extra call if its call does not usually come there, and that of the other side does. Usual is
-    what either did after the same call before, else what the other side did.
+    A side skipped calls if its call usually follows those of the other side. It made an extra call
+    if its call is not usual there, and that of the other side is. Usual is what either side did
+    earlier after the same call, or else what the other side did.
     """
     return _Sides(case, pair).departures()
 
@@ -70,9 +70,9 @@ class _Sides:
         return []
 
     def _usual(self, n: int) -> list[tuple[int, Entry]]:
-        """Return what followed the last common call before, if it began with the call of a side.
+        """Return what followed earlier occurrences of the last common call, with side numbers.
 
-        Each call with the side that made it.
+        Empty unless some occurrence was followed by the next call of side ``n``.
         """
         first = self._following[n][0].place
         for side, made in enumerate(self._pair.made):
@@ -83,12 +83,12 @@ class _Sides:
         return []
 
     def _after(self, n: int) -> Sequence[Entry]:
-        """Return the calls of one side after the last common one, of the same thread."""
+        """Return the calls of one side after the last common one, in the same thread."""
         log, t, made = self._case.log(self._pair.ranks[n]), self._pair.times[n], self._pair.made[n]
         if log is None:
             return ()
         beside = made[-1].beside if made else False
-        calls = [one for one in timeline.before(log) if one.beside == beside]
+        calls = [one for one in timeline.calls_before(log) if one.beside == beside]
         if t is not None:
             return [one for one in calls if one.t >= t]
         return [one for one in calls if not made or one.t > made[-1].t]
@@ -108,7 +108,7 @@ class _Sides:
 
 
 def _swapped(one: Sequence[Entry], two: Sequence[Entry]) -> int:
-    """Return how many calls both made first, in different orders; 0: they made others."""
+    """Return how many next calls both sides made in different orders; 0: they differ."""
     mine, theirs = (
         [(made.place[0], *made.place[1][:1]) for made in those[:_MOST_SWAPPED]]
         for those in (one, two)

@@ -1,4 +1,4 @@
-"""From judged candidates to findings: cause, words, table, lines."""
+"""Turn judged candidates into findings: cause, words, table, lines."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _MOST_SOURCES: Final = 12
 def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
     """Return a finding for every candidate, in the same order.
 
-    ``context``: how many rows a table shows before and after a difference.
+    ``context``: calls that a table shows before and after a difference.
     """
     index = {candidate: n for n, candidate in enumerate(judged)}
     found = []
-    for one, decided in zip(judged, named.decided(case, judged), strict=True):
+    for one, decided in zip(judged, named.find_decisions(case, judged), strict=True):
         again = case.faults.attempt("explanation", (), _again, case, one, judged)
         situation = Situation(case, one, decided.decisions, decided.pair, again)
         found.append(_finding(situation, judged, context, index))
@@ -46,7 +46,7 @@ def _finding(
     context: int,
     index: Mapping[Candidate, int],
 ) -> Finding:
-    """Return the finding of a candidate. A part of the explanation that fails is left out."""
+    """Return the finding of a candidate, without parts of the explanation that fail."""
     case, candidate = situation.case, situation.candidate
 
     def explained(otherwise: T, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -56,7 +56,7 @@ def _finding(
     found = explained(None, choose.cause_of, situation)
     said = explained(bare, found.words, situation) if found is not None else bare
     if found is not None:
-        said = explained(said, frameworks.applied, situation, found.cause.code, said)
+        said = explained(said, frameworks.apply_fix, situation, found.cause.code, said)
     cause = index.get(candidate.cause) if candidate.cause is not None else None
     verdict = candidate.verdict
     return Finding(
@@ -84,31 +84,36 @@ def _finding(
         skipped=explained(None, _skipped, situation, found),
         repeats=cause if explained(False, repeated.is_repeat, situation) else None,
         decisions=(None if said.undecided else situation.decisions) or None,
-        evidence=explained(None, evidence.told, verdict.evidence if verdict is not None else ()),
+        evidence=explained(
+            None, evidence.evidence_rows, verdict.evidence if verdict is not None else ()
+        ),
     )
 
 
 def _table(situation: Situation, judged: Sequence[Candidate], context: int) -> Table | None:
-    """Return the rows around a root row; a fatal row is shown in the table of its root."""
+    """Return the calls around a root difference; its table also shows the fatal difference."""
     case, candidate = situation.case, situation.candidate
     if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
         return None
     if candidate.kind == "lost_mismatch":
-        return None  # an empty cell would say that a rank issued none
+        return None  # an empty cell would mean that a rank made no call
     fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
     return table.around(case, candidate, fatal, context, _row(situation))
 
 
 def _row(situation: Situation) -> int | None:
-    """Return the row at which the ranks diverged; None: it is the finding's, or not known."""
-    departure, since = situation.departure, places.parted(situation.case, situation.candidate)
+    """Return the call number at which the ranks diverged; None: the finding's, or not known."""
+    departure, since = (
+        situation.departure,
+        places.first_difference(situation.case, situation.candidate),
+    )
     if departure is not None and departure.key == situation.candidate.stream and departure.seq:
         return departure.seq
     return since.seq if since is not None else None
 
 
 def _diverged(situation: Situation, found: Found | None) -> tuple[Side, ...] | None:
-    """Return what each side did at the row at which the ranks diverged, before the finding's."""
+    """Return what each side did where the ranks diverged, before the finding's call."""
     departed = found.data if found is not None else None
     if isinstance(departed, Departed) and departed.what not in _MADE_NONE:
         return (_side(situation, departed),) if departed.call.site is not None else None
@@ -148,7 +153,7 @@ def _side(situation: Situation, departed: Departed) -> Side:
 
 
 def _sources(situation: Situation) -> tuple[SourceLine, ...]:
-    """Return the lines of code that made the calls, with their text if it was recorded."""
+    """Return the source lines of the calls, with their text if it was recorded."""
     case, found = situation.case, dict[str, SourceLine]()
     for side, call in situation.called:
         for site in (call.site, side.call.site if side.call is not None else None, side.site):
@@ -160,7 +165,7 @@ def _sources(situation: Situation) -> tuple[SourceLine, ...]:
 
 
 def _again(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates that are the same error in other groups, or of other messages."""
+    """Return candidates that repeat this error in other groups or messages."""
     if candidate.cause is not None:
         return ()
     effects = (one for one in judged if one.cause is candidate)
@@ -184,7 +189,7 @@ def _notes(case: Case, candidate: Candidate) -> list[str]:
 
 
 def _aborted(case: Case, candidate: Candidate) -> list[str]:
-    """Say that gloo ended processes of the group, as it does if sizes do not fit."""
+    """Return a note that gloo ended processes of the group, as it does if sizes do not match."""
     group = candidate.group
     if candidate.kind not in (*MISMATCHES, "p2p_mismatch") or candidate.cause or group is None:
         return []

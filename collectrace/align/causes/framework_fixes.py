@@ -1,9 +1,9 @@
-"""What to change, in the words of the framework that stands between the script and a collective.
+"""Fixes in the words of the framework between the script and a collective, as one table.
 
-One table: which part of which framework, in which situation, asks for which change. It is applied
-over the words of any cause. A row speaks only if the calls by which the ranks diverged were issued
-in its role, or through its function. Each row names the version of the framework that it was read
-in, and the docstring or the file where it stands.
+A row states which part of which framework needs which change in which situation. It can be applied
+to the words of any cause. A row applies only if the calls at which the ranks diverged have its
+role, or passed through its function. Each row names the framework's version, and the docstring or
+file that it is from.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ When = Literal[
     "message sizes",
     "elsewhere",
 ]
-"""``some ranks``: calls that some ranks made and others did not. ``modules``: some ranks left out a
-module of a forward. ``library``: a statement of the library decided. ``sizes``: one call, with
-other tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group.
-``roots``: ranks name different ones. ``messages``: they do not come out even. ``message sizes``:
-their ends differ. ``elsewhere``: a rank waits beside all collectives."""
+"""``some ranks``: only some ranks made the calls. ``modules``: some ranks skipped a module of a
+forward. ``library``: a statement of the library decided. ``sizes``: one call with different
+tensors. ``uneven``: ranks ran out of inputs. ``threads``: several share a group. ``roots``: ranks
+name different ones. ``messages``: their numbers differ. ``message sizes``: their ends differ.
+``elsewhere``: a rank waits outside of all collectives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change that a framework asks for."""
+    """A change that a framework needs."""
 
     text: str
     roles: tuple[str, ...]
-    """Roles of the calls that it is about; one that ends with a dot begins such roles."""
+    """Roles of the calls that it applies to; one that ends with a dot is a prefix."""
     path: str = ""
-    """A function of a library that must have led to the call, as in ``Stack.path``."""
+    """A library function that must be on the stack, as in ``Stack.path``."""
     when: tuple[When, ...] = ("some ranks",)
     whole_forward: bool = False
-    """Whether it is about a forward that only some ranks ran as a whole."""
+    """Whether it needs a forward that only some ranks ran as a whole."""
     condition: str = ""
-    """What a statement that decided must hold; empty: anything."""
+    """Text that a deciding statement must contain; empty: any."""
     replaces: bool = False
-    """Whether the fix of the cause would be wrong beside it."""
+    """Whether it replaces the cause's own fix, which would be wrong."""
     why: str = ""
-    """How the framework comes to the call; empty: its name tells."""
+    """How the framework makes the call; empty: its name shows it."""
 
     def fits(self, call: Call, path: Sequence[str], decided: Sequence[str]) -> bool:
-        """Whether it is about a call, its way through libraries, and what decided."""
+        """Whether it applies to a call, its library functions, and the deciding statements."""
         if not any(
             call.role.startswith(one) if one.endswith(".") else call.role == one
             for one in self.roles
@@ -191,9 +191,9 @@ TABLE: Final = (
     ),
 
     # -- torchmetrics 1.9.0: metric.py ----------------------------------------------------------
-    # Metric._sync_dist gathers the states of all ranks, in compute() where sync_on_compute is
-    # true, its default; a list state without a reduction that is empty gathers nothing.
-    # _wrap_compute returns the value that it kept, if there was no update() since.
+    # Metric._sync_dist gathers the states of all ranks in compute() if sync_on_compute is true,
+    # which is its default. An empty list state without a reduction gathers nothing. _wrap_compute
+    # returns its cached value if there was no update() since.
     Fix(
         "Call compute() of the metric on every rank, after an update() on every rank: it gathers "
         "the states of all. For a value of the rank's own: Metric(sync_on_compute=False).",
@@ -265,8 +265,8 @@ TABLE: Final = (
         "options=StateDictOptions(full_state_dict=True, cpu_offload=True)) on every rank.",
         _MODULES, whole_forward=True,
     ),
-    # FSDPParamGroup.post_backward gives zeros only for what was unsharded: that setting does not
-    # help where the module was not entered. FullyShardedDataParallel reduces gradients by a hook
+    # FSDPParamGroup.post_backward gives zeros only for unsharded parameters, so the setting does
+    # not help if the module was not entered. FullyShardedDataParallel reduces gradients by a hook
     # that the module's own forward sets: _runtime_utils.py, _register_post_backward_hook.
     Fix(
         "Let every rank enter the same modules in the same order, equally often: FSDP gathers each "
@@ -350,7 +350,7 @@ TABLE: Final = (
         ("dtensor.redistribute", "dtensor.loss"),
     ),
     # parallel/style.py, ColwiseParallel(input_layouts): "If not specified, we assume the input
-    # tensor to be replicated". To pad would add up rows of other samples.
+    # tensor to be replicated". Padding would add up rows of different samples.
     Fix(
         "Give all ranks of a tensor-parallel group the same inputs: what is not declared otherwise "
         "(input_layouts) is taken to be replicated. Split the data over the data-parallel "
@@ -385,7 +385,7 @@ TABLE: Final = (
         "rank with the same schedule and the same n_microbatches.",
         ("pp.",), when=("messages",),
     ),
-    # stage.py: a stage makes its receive buffers once, of the shapes that it was given
+    # stage.py: a stage allocates its receive buffers once, with the shapes that it was given
     # (input_args, output_args) or that the first step() showed.
     Fix(
         "Let every microbatch have the shape that the stages were built for, by their example "

@@ -1,7 +1,7 @@
-"""Apply what a framework asks for over the words of a cause.
+"""Apply a framework's own fix to the words of a cause.
 
-A fix is chosen by what both sides did where they diverged: a call that only one side made, or one
-call that both made. Two sides in different parts of frameworks get the fix of neither.
+A fix is chosen by what the sides did where they diverged: a call that only one side made, or the
+same call of both. If they are in different parts of frameworks, no fix applies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from collectrace import dumps
 from collectrace.align.causes import apart, phrases, remarks
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -23,16 +23,16 @@ from collectrace.signature import is_asked, is_user
 _SIZES: Final = ("shape_mismatch", "split_mismatch")
 _WHENS: Final[Mapping[str, When]] = {"CT204": "uneven", "CT511": "modules", "CT804": "library"}
 _PROVEN: Final = "CT503"
-"""The cause by which it is known which side alone made its call."""
+"""The cause that proves which side alone made its call."""
 _OWN_FIXES: Final = (
     "CT2", "CT502", "CT505", "CT508", "CT8",
 )  # fmt: skip
-"""Causes whose fix no framework betters, unless ``_WHENS`` names them."""
+"""Causes with fixes that no framework improves, unless ``_WHENS`` names them."""
 
 
-def applied(situation: Situation, code: str, words: Words) -> Words:
-    """Return the words of a cause, with the fix of the framework at work before or in its place."""
-    words = replace(words, notes=(*words.notes, *remarks.of(situation)))
+def apply_fix(situation: Situation, code: str, words: Words) -> Words:
+    """Return the words of a cause with the framework's fix first, or as a replacement."""
+    words = replace(words, notes=(*words.notes, *remarks.remarks_on(situation)))
     if situation.candidate.cause is not None:
         return words
     beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
@@ -51,7 +51,7 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
 
 
 def _row(situation: Situation, code: str) -> Fix | None:
-    """Return the row of the table that is about what the sides did."""
+    """Return the row of the table that applies to what the sides did."""
     if code.startswith(_OWN_FIXES) and code not in _WHENS:
         return None
     when = _when(situation, code)
@@ -89,14 +89,14 @@ def _when(situation: Situation, code: str) -> When | None:
     return "some ranks"
 
 
-def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
-    """Return the calls that a fix may be about."""
+def _made(situation: Situation, code: str, when: When | None) -> list[NextCall]:
+    """Return the calls that a fix may apply to."""
     if when not in ("some ranks", "modules", "library"):
         steps = apart.at_finding(situation)
         calls = [step.call for step in steps if step.call is not None]
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
-    both = [step for step in apart.steps(situation) or () if step.call is not None]
+    both = [step for step in apart.next_calls(situation) or () if step.call is not None]
     if code == _PROVEN or len(both) < 2:
         return both[:1]
     (mine, call), (other, theirs) = ((step, step.call) for step in both)
@@ -111,23 +111,23 @@ def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
         return [mine, *([other] if skipped or not is_blamed else [])]
     if is_user(theirs):
         return [mine]
-    # Two parts of frameworks: only what a line of the script's own asked for by name.
+    # In two parts of frameworks, only a call that the script's own line named can be fixed.
     return [mine] if is_blamed and not is_asked(theirs) and _line(mine) != _line(other) else []
 
 
 def _are_two_parts(situation: Situation) -> bool:
     """Whether the sides are in different parts of frameworks where they diverged."""
-    calls = [step.call for step in apart.steps(situation) or ()]
+    calls = [step.call for step in apart.next_calls(situation) or ()]
     return len({call.role for call in calls if call is not None and not is_user(call)}) > 1
 
 
-def _line(step: Step) -> Sequence[str]:
-    """Return the script's frames above a call; if they are not known its line."""
+def _line(step: NextCall) -> Sequence[str]:
+    """Return the script's frames above a call, or only its line."""
     site = step.call.site if step.call is not None else None
     return step.stack or ((site,) if site else ())
 
 
-def path(situation: Situation, step: Step) -> Sequence[str]:
+def path(situation: Situation, step: NextCall) -> Sequence[str]:
     """Return the functions of libraries above a side's next call, outermost first."""
     log = situation.case.log(step.rank)
     stack = log.stack(step.call) if log is not None and step.call is not None else None
@@ -135,9 +135,9 @@ def path(situation: Situation, step: Step) -> Sequence[str]:
 
 
 def waits_beside(standing: Standing) -> tuple[Fix, str] | None:
-    """Return the row about a function in which a rank waits beside all collectives, and the line.
+    """Return the row for a function in which a rank waits outside of all collectives, and the line.
 
-    By the stacks of its last stall.
+    The stacks of its last stall decide.
     """
     stall = standing.log.stall if standing.log is not None else None
     rows = [row for row in TABLE if "elsewhere" in row.when]

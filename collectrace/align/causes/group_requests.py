@@ -1,4 +1,4 @@
-"""What ranks asked for where they disagree about a process group."""
+"""The requests for a process group about which ranks disagree."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from collectrace.findings import Decision
 from collectrace.records import Group
 
 Asked = tuple[tuple[int, ...], Group]
-"""Ranks, and the group that they asked for."""
+"""Ranks, and the group that they requested."""
 
 _FAR: Final = 99
-"""Frames from a request to a function that is not on its stack."""
+"""Distance of a function that is not on the stack of a request."""
 
 _MOST: Final = 3
 """Different requests that a headline names."""
@@ -28,33 +28,33 @@ _MOST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Ranks that disagree about one group."""
+    """Requests of ranks that disagree about one group."""
 
     asked: tuple[Asked, ...]
-    """Who asked for which group here; those to blame first."""
+    """Which ranks requested which group, suspects first."""
     none: tuple[int, ...]
-    """Who asked for no group any more."""
+    """Ranks that requested no further group."""
     skipped: tuple[Asked, ...]
-    """Who never asked for a group that others asked for here."""
+    """Ranks that never requested a group that others requested here."""
     is_local: bool
-    """Whether the members of the group make it among themselves."""
+    """Whether only the members of the group create it."""
     own: bool
-    """Whether each rank made the group alone that it is in."""
+    """Whether each rank created only groups that it is in."""
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the group that init_process_group makes."""
+        """Whether it is the group of init_process_group."""
         return any(group.description == "default_pg" for _, group in self.asked)
 
     @property
     def site(self) -> str | None:
-        """The line from which all asked; None: they are several."""
+        """The line of all requests; None if there are several."""
         sites = {group.site for _, group in self.asked}
         return sites.pop() if len(sites) == 1 else None
 
 
 def requests(situation: Situation) -> Requests | None:
-    """Return what ranks asked for; None: the finding is not about the making of a group."""
+    """Return what ranks requested; None if the finding is not about creating a group."""
     source = situation.candidate.source
     if not isinstance(source, GroupConflict):
         return None
@@ -77,14 +77,14 @@ def requests(situation: Situation) -> Requests | None:
 
 
 def _can_skip(situation: Situation, asked: Sequence[Asked]) -> bool:
-    """Whether ranks may have skipped a request, and not only computed other members for it."""
+    """Whether ranks may have skipped a request, instead of computing other members for it."""
     stacks = {situation.case.stack(ranks[0], group) for ranks, group in asked}
     forms = {deciders.form(one) for one in situation.decisions}
     return len(stacks) > 1 or "condition" in forms
 
 
 def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: Group) -> bool:
-    """Whether ranks never asked for a group, and others asked later for what these did here."""
+    """Whether ranks never requested ``group``, and ``others`` later requested their group."""
     mine, theirs = (
         [list(one.ranks) for one in log.groups if one.phase == "asked"] if log is not None else []
         for log in (case.log(ranks[0]), case.log(others[0]))
@@ -94,7 +94,7 @@ def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: G
 
 
 def headline(situation: Situation, found: Requests) -> str:
-    """Return which ranks asked for what, those to blame first."""
+    """Return which ranks requested what, suspects first."""
     named = wait_cycle.members if found.site else wait_cycle.creation
     told = [f"{words.ranks(ranks)} called {named(group)}" for ranks, group in found.asked]
     told[-1] += phrases.line(found.site)
@@ -110,9 +110,9 @@ def headline(situation: Situation, found: Requests) -> str:
 
 
 def lines_apart(situation: Situation, found: Requests) -> str:
-    """Return the lines that called a function that makes groups, a sentence; empty: it is one."""
+    """Return a sentence on the lines that called a function that makes groups; empty if one."""
     stacks = [situation.case.stack(ranks[0], group) for ranks, group in found.asked]
-    depth = phrases.apart(stacks)
+    depth = phrases.differing_depth(stacks)
     if not depth or len(found.asked) < 2:
         return ""
     came = [
@@ -122,8 +122,8 @@ def lines_apart(situation: Situation, found: Requests) -> str:
     return f"They called it from different lines: {words.listed(came)}."
 
 
-def parted(situation: Situation, found: Requests) -> str:
-    """Return at which group before two ranks were at other lines, a sentence; empty: at none."""
+def earlier_difference(situation: Situation, found: Requests) -> str:
+    """Return a sentence on the earlier group that two ranks created at different lines, or ""."""
     ranks = [*(those[0] for those, _ in found.asked), *found.none]
     logs = [log for rank in ranks[:2] if (log := situation.case.log(rank)) is not None]
     asked = [{one.ordinal: one for one in log.groups if one.phase == "asked"} for log in logs]
@@ -139,8 +139,8 @@ def parted(situation: Situation, found: Requests) -> str:
     return ""
 
 
-def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
-    """Return in what ranks wait that did not create a group, a sentence; empty: in nothing."""
+def describe_waits(situation: Situation, ranks: tuple[int, ...]) -> str:
+    """Return a sentence on what ranks that did not create a group wait in; empty if nothing."""
     told = []
     for rank in ranks[:2]:
         standing = situation.case.standings.get(rank)
@@ -151,13 +151,13 @@ def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
     return f"{words.upper('; '.join(told))}." if told else ""
 
 
-def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
+def deciding_statement(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
     """Return the statement that decided, and sentences on what it did."""
     found = requests(situation)
     stacks = [situation.case.stack(r[0], group) for r, group in found.asked] if found else []
 
     def depth(one: Decision) -> int:
-        """Return how far out from the request the function of a decision is."""
+        """Return how many frames a decision's function is away from the request."""
         where = (chains.file(one.site), one.function)
         frames = (
             n

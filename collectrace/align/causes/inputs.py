@@ -1,4 +1,4 @@
-"""How many inputs each rank had: by ``join()``, a DataLoader, or forwards of one DDP model."""
+"""Count each rank's inputs by ``join()``, a DataLoader, or forwards of one DDP model."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from collectrace.signature import is_user
 
 NOTICE: Final = pairing_class("ddp.forward.notify_join")
 _LOOK_BACK: Final = 4000
-"""Calls of a stream among which forwards and notices are looked for."""
+"""Calls of a stream among which forwards and notices are searched."""
 _MOST: Final = 2
 """Calls of the script's own that are named."""
 _RECENT: Final = 64
-"""Calls of a rank among which they are looked for."""
+"""Calls of a rank among which these are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Inputs that ranks had; some ran out of them while others had got further."""
+    """Numbers of inputs of ranks, of which some ran out first."""
 
     counts: Mapping[int, int]
     ended: frozenset[int]
-    """The ranks that had no more."""
+    """The ranks that ran out."""
     counted_by: Literal["join", "loader", "forwards"]
     left: Left | None = None
-    """The loop that they left, if it is known."""
+    """The loop that they left; None: not known."""
 
     @property
     def phrase(self) -> str:
@@ -57,9 +57,9 @@ class Inputs:
 
 
 def uneven(situation: Situation) -> Inputs | None:
-    """Return the inputs of the ranks of a finding if they were uneven, which explains it.
+    """Return the inputs of a finding's ranks if they were uneven and that explains it.
 
-    Not if all reached one line with tensors of other sizes.
+    It does not if all ranks reached the same line with tensors of different sizes.
     """
     places = {(call.role, call.site, side.stack) for side, call in situation.called}
     is_one = len(situation.called) > 1 and len(places) == 1
@@ -69,7 +69,7 @@ def uneven(situation: Situation) -> Inputs | None:
 
 
 def counted(situation: Situation) -> Inputs | None:
-    """Return the inputs of the ranks of a finding if they were uneven."""
+    """Return the inputs of a finding's ranks if they were uneven."""
     case = situation.case
     lefts = apart.left_loops(situation)
     members = situation.candidate.group.ranks if situation.candidate.group else ()
@@ -93,7 +93,7 @@ def counted(situation: Situation) -> Inputs | None:
 
 
 def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
-    """Return the inputs of some ranks of a run, by join() or by a DataLoader; None: not known."""
+    """Return the inputs of some ranks of a run, by join() or a DataLoader; None: not known."""
     logs = {rank: log for rank in sorted(ranks) if (log := case.log(rank)) is not None}
     if len(logs) < 2:
         return None
@@ -101,8 +101,8 @@ def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
 
 
 def _moments(situation: Situation) -> dict[int, int]:
-    """Return when each side made the call at which they diverged, by its rank."""
-    both = apart.steps(situation) or ()
+    """Return when each side made its first different call, by rank, ns."""
+    both = apart.next_calls(situation) or ()
     return {step.rank: step.call.t for step in both if step.call is not None}
 
 
@@ -114,13 +114,13 @@ class _Joined(NamedTuple):
 
     entered: Join
     over: Join | None = None
-    """That it ran out of inputs, or left; None: neither."""
+    """The record that it ran out of inputs, or left; None: neither."""
 
 
 def _by_join(logs: Mapping[int, RankLog], *, is_over: bool = False) -> Inputs | None:
-    """Count the inputs of the latest ``join()`` that all ranks have entered.
+    """Count the inputs of the latest ``join()`` that all ranks entered.
 
-    ``is_over``: also if all ranks have left it, so that it explains nothing that came later.
+    ``is_over``: also count it if all ranks left it, when it explains nothing later.
     """
     passes = {rank: _passes(log) for rank, log in logs.items()}
     common = min(len(found) for found in passes.values())
@@ -148,7 +148,7 @@ def _passes(log: RankLog) -> list[_Joined]:
 
 
 def _fetched(log: RankLog, one: _Joined) -> int | None:
-    """Return the batches of the one DataLoader that was used inside a ``join()``; None: no one."""
+    """Return the batches of the DataLoader used inside a ``join()``; None unless it is only one."""
     end = one.over.t if one.over is not None else max(log.last_t, one.entered.t)
     inside = [batch for batch in log.batches if one.entered.t <= batch.t <= end]
     is_one = len({batch.loader for batch in inside}) == 1 and log.scanned
@@ -158,7 +158,7 @@ def _fetched(log: RankLog, one: _Joined) -> int | None:
 def _noticed(log: RankLog, one: _Joined) -> int:
     """Return how many inputs a rank announced to ``join()``.
 
-    A model that is called from several lines for one input announces it as often from each.
+    If several lines call a model for one input, each of them announces it.
     """
     rounds: Iterable[int] = (one.over.rounds or ()) if one.over is not None else ()
     if one.over is None:
@@ -174,7 +174,7 @@ def _noticed(log: RankLog, one: _Joined) -> int:
 
 
 def calls_of(log: RankLog, since: int = 0) -> list[Call]:
-    """Return the latest calls of a rank of its streams, in their order."""
+    """Return the latest calls of a rank's streams, in order."""
     found: list[Call] = []
     for stream, seq in log.last_seq.items():
         calls = log.calls(stream, max(1, seq - _LOOK_BACK), seq + 1)
@@ -188,9 +188,9 @@ def calls_of(log: RankLog, since: int = 0) -> list[Call]:
 def _by_loader(
     logs: Mapping[int, RankLog], lefts: Sequence[Left], until: Mapping[int, int]
 ) -> Inputs | None:
-    """Count the batches of the DataLoader of a loop that only some ranks have left.
+    """Count the batches of a DataLoader whose loop only some ranks have left.
 
-    ``until``: when ranks made the call at which they diverged, ns.
+    ``until``: when ranks made their first different call, by rank, ns.
     """
     latest = {
         rank: {
@@ -200,7 +200,7 @@ def _by_loader(
     }  # fmt: skip
     shared = set.intersection(*(set(found) for found in latest.values()))
     sites = {left.loop.site: left for left in lefts}
-    # A rank that stands for no side may be further on by now: its later passes tell nothing.
+    # A rank that represents no side may be further by now, so its later passes do not count.
     for loader in sorted(shared, key=lambda n: -max(f[n].t for f in latest.values())):
         passes = {rank: found[loader] for rank, found in latest.items()}
         firsts = {rank: _first(logs[rank], one) for rank, one in passes.items()}
@@ -221,13 +221,13 @@ def _by_loader(
 
 
 def _first(log: RankLog, latest: Batch) -> Batch:
-    """Return the first batch of a pass, which bears its length and line."""
+    """Return the first batch of a pass, which records the loader's length and line."""
     own = (b for b in reversed(log.batches) if b.loader == latest.loader and b.t <= latest.t)
     return next((b for b in own if b.length is not None or b.site is not None), latest)
 
 
 def reached(log: RankLog | None, call: Call | None) -> Batch | None:
-    """Return the batch that a rank had at a call, with length and line; None: it was in no pass."""
+    """Return the batch, length and line that a rank had at a call; None outside of all passes."""
     batches = log.batches if log is not None else ()
     seen = [one for one in batches if call is None or one.t <= call.t]
     if log is None or not seen or seen[-1].end:
@@ -237,7 +237,7 @@ def reached(log: RankLog | None, call: Call | None) -> Batch | None:
 
 
 def left_over(situation: Situation) -> str:
-    """Return a sentence on batches that ranks had not used when they left a loop; or nothing."""
+    """Return a sentence on batches that ranks did not use when they left a loop, or nothing."""
     gone: dict[int, Call | None] = dict.fromkeys(situation.candidate.absent)
     for left in apart.left_loops(situation) if not gone else ():
         gone |= dict.fromkeys(left.gone.ranks, left.gone.call)
@@ -260,9 +260,9 @@ def left_over(situation: Situation) -> str:
 def _by_forwards(
     situation: Situation, logs: Mapping[int, RankLog], lefts: Sequence[Left]
 ) -> Inputs | None:
-    """Count the forwards of the one DDP model that is trained in a loop which some have left.
+    """Count the forwards of the only DDP model that is trained in a loop that some have left.
 
-    Only if that loop is what decided: a condition, or a loop around it, may have led out of it.
+    Only if that loop decided: a condition or an outer loop may have left it.
     """
     first = deciders.ranked(situation)[:1]
     left = next((one for one in lefts if [one.loop] == first and len(lefts) == 1), None)
@@ -290,11 +290,11 @@ def last_iteration(log: RankLog) -> int | None:
     return max(found, default=None)
 
 
-# -- what helps --------------------------------------------------------------------------------
+# -- fixes -------------------------------------------------------------------------------------
 
 
 def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
-    """Return what to change: even inputs first, then ``join()`` if it answers the loop's calls."""
+    """Return fixes: even inputs first, then ``join()`` if it answers the calls of the loop."""
     inside = found.left.inside if found.left is not None else None
     loop = f" to the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
     loads = any(log.batches for log in situation.case.evidence.logs.values())
@@ -322,9 +322,9 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
 
 
 def own_calls(situation: Situation, left: Left) -> list[str]:
-    """Return the script's own collectives inside a loop, as they are named."""
+    """Return the names of the script's own collectives inside a loop."""
     log = situation.case.log(left.inside.rank)
-    entries = timeline.before(log)[-_RECENT:] if log is not None else []
+    entries = timeline.calls_before(log)[-_RECENT:] if log is not None else []
     inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
     calls = [call_of(situation.case, left.inside.rank, one) for one in inside]
     own = [phrases.call(call) for call in calls if call is not None and is_user(call)]

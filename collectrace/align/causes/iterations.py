@@ -1,4 +1,4 @@
-"""In which iteration of the training or of their own loop the ranks were."""
+"""The iteration of the training, or of their own loop, that ranks were in."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST: Final = 4
 
 
 def notes(situation: Situation) -> list[str]:
-    """Return in which iterations the calls were made, and how many were alike before."""
+    """Return the iterations of the calls, and how many equal ones came before."""
     return [one for one in (_numbers(situation), _alike(situation)) if one]
 
 
 def _numbers(situation: Situation) -> str:
-    """Return ``DDP iteration 6.``, or which ranks were in which; empty: nothing counted them."""
+    """Return ``DDP iteration 6.``, or each rank's iteration; empty if nothing counts them."""
     logs = [situation.case.log(rank) for side, _ in situation.called for rank in side.ranks]
     units = {log.unit for log in logs if log is not None}
     models = {call.model for _, call in situation.called}
@@ -38,7 +38,7 @@ def _numbers(situation: Situation) -> str:
 
 
 def _alike(situation: Situation) -> str:
-    """Return how many iterations ended in which a rank did not depart from its usual calls."""
+    """Return how many iterations a rank completed without leaving its usual calls."""
     if not isinstance(situation.candidate.source, Divergence):
         return ""
     found = departures.from_own(situation.case, situation.candidate)

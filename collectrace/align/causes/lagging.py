@@ -1,4 +1,4 @@
-"""Ranks that are behind in a call which does not complete: which they are, and what they share."""
+"""Ranks that are behind in a call that does not complete, and what they have in common."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.candidate import IncompleteRow
 
 _MOST: Final = 6
-"""Numbers of calls that a sentence lists."""
+"""Call numbers that a sentence lists."""
 
 
 def notes(situation: Situation) -> tuple[str, ...]:
-    """Return how far each rank got with the stream, a sentence, if some are behind.
+    """Return a sentence on how far each rank got in the stream, if some are behind.
 
-    Such a rank may be the one that is held up, so nobody is blamed for it.
+    A rank may be behind because others block it, so nobody is blamed.
     """
     case, candidate = situation.case, situation.candidate
     completed: dict[int, list[int]] = {}

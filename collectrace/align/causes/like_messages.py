@@ -1,4 +1,4 @@
-"""What ranks of a kind sent from one line, against the message of one of them."""
+"""Compare a rank's message with those that its peers sent from the same line."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """How the message of a suspect differs from those of ranks that run the same line."""
+    """How a suspect's message differs from those of peers at the same line."""
 
     what: Literal["value", "order", "extra"]
-    """``value``: another size or dtype. ``order``: the same tensors in another order. ``extra``:
-    it made a message from a line that no other rank ever reached."""
+    """``value``: another size or dtype. ``order``: the same tensors in another order. ``extra``: a
+    message from a line that no other rank ever ran."""
     rank: int
     likes: tuple[int, ...]
-    """Who did otherwise."""
+    """The peers that did otherwise."""
     usual: Call | None = None
-    """What the others made; `extra`: the extra message."""
+    """The peers' message; for ``extra``, the extra message."""
     before: int = 0
-    """Messages of the rank that were like those of the others."""
+    """Equal messages of the rank and its peers before."""
 
 
-def unlike(situation: Situation, issue: ChannelIssue) -> Unlike | None:
-    """Return how a suspect's end of a message differs from its like; None: it is not known."""
+def compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | None:
+    """Return how a suspect's end of a message differs from its peers; None: not known."""
     case = situation.case
     ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))
     found = next(((r, call) for r, call in ends if r in situation.suspects and call), None)

@@ -1,4 +1,4 @@
-"""Ranks that others wait for and whose processes exist: stopped, busy, or waiting in no call."""
+"""Words for awaited ranks whose processes exist: stopped, busy, or waiting in no call."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Final
 from collectrace import words as text
 from collectrace.align.causes import waited_for
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.waited_for import Said, Those
+from collectrace.align.causes.waited_for import Standings, StateWords
 
 
-def stopped(_: Situation, found: Those, who: str) -> Said:
-    """Return what is said of ranks whose process exists and does nothing."""
+def stopped(_: Situation, found: Standings, who: str) -> StateWords:
+    """Return the words for ranks whose process exists and does nothing."""
     places = f"{text.upper(_places(found))}." if _places(found) else ""
     behind = text.seconds(max(one.behind for one in found))
     stat = "`ps -o stat,wchan`" + ("" if places else ", `py-spy dump`")
     look = f"Look at the process of {who} on its host: {stat}."
     known = [one.host_wait for one in found if one.host_wait is not None]
     if len(known) == len(found):
-        return Said(
+        return StateWords(
             f"{known[0].row.did}{waited_for.site(found[0])}",
             (
                 _host_waits(found),
@@ -35,7 +35,7 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
             f"If {who} still ends early, look at what it printed last, at its exit code in the "
             "launcher's output, and for the out-of-memory killer in the kernel's log (dmesg)."
         )
-        return Said(
+        return StateWords(
             f"left no sign of life for {behind}",
             (copied, f"Or its process {is_stopped if exists else killed}."),
             (
@@ -43,7 +43,7 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
                 look if exists else gone,
             ),
         )
-    return Said(
+    return StateWords(
         "stopped",
         (
             f"The process of {who} exists but has given no sign of life for {behind}: it is "
@@ -54,16 +54,16 @@ def stopped(_: Situation, found: Those, who: str) -> Said:
     )
 
 
-def _places(found: Those) -> str:
+def _places(found: Standings) -> str:
     """Return ``rank 1 was at load.py:3; rank 2 was at load.py:9``, of a few ranks."""
     shown = ((one.rank, waited_for.place(one)) for one in found[: waited_for.MOST])
     return "; ".join(f"rank {rank} was at {place}" for rank, place in shown if place)
 
 
-def _copied(found: Those) -> str:
-    """Return that files may be copies of different times, for ranks of which the file ends early.
+def _copied(found: Standings) -> str:
+    """Return that files may be copies of different times, if the file of a rank ends early.
 
-    Empty if they are known to be what the tracer wrote.
+    Empty if they are known to be the tracer's own files.
     """
     those = [one for one in found if one.may_be_copy]
     if not those:
@@ -90,8 +90,8 @@ _UNDUMPED: Final = "See where {who} is while it hangs (`py-spy dump`): its dump 
 LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
 
 
-def busy(situation: Situation, found: Those, who: str) -> Said:
-    """Return what is said of ranks that do something else, or wait in no call."""
+def busy(situation: Situation, found: Standings, who: str) -> StateWords:
+    """Return the words for ranks that do something else, or wait in no call."""
     loads = any(one.doing == "batch" for one in found)
     one = next((one for one in found if one.host_wait is not None), found[0])
     held = f" for {text.seconds(one.end - one.last_issued)}" if one.last_issued else ""
@@ -100,7 +100,7 @@ def busy(situation: Situation, found: Those, who: str) -> Said:
         ", waiting for the next batch of a DataLoader" if loads else ", in code without collectives"
     )
     if not places and one.log is not None and one.log.imported is not None:
-        return Said("enqueued nothing more", (), (_UNDUMPED.format(who=who),))
+        return StateWords("enqueued nothing more", (), (_UNDUMPED.format(who=who),))
     look = (_LOOK if places else _UNSEEN).format(
         who=who, stay=text.verb(found, "stays", "stay"), was=text.verb(found, "was", "were")
     )
@@ -109,14 +109,14 @@ def busy(situation: Situation, found: Those, who: str) -> Said:
         row = one.host_wait.row
         did, doing = row.did, ""
         fixes = (row.fix.format(who=who), *((_FASTER,) if loads else ()))
-    return Said(
+    return StateWords(
         f"{did}{waited_for.site(one)}{held}",
         (f"{places}{doing}." if places else "", _host_waits(found)),
         waited_for.in_time(situation) or fixes,
     )
 
 
-def _host_waits(found: Those) -> str:
+def _host_waits(found: Standings) -> str:
     """Return ``Rank 1 waits for file lock /data/a.lock, held by process 47 (rank 0).``."""
     told: dict[str, list[int]] = {}
     for one in found:

@@ -14,10 +14,10 @@ from collectrace.records import Call
 from collectrace.signature import is_user
 
 HEADLINE: Final = 100
-"""Characters that a headline may have."""
+"""Longest headline, characters."""
 
 _LONGEST: Final = 60
-"""Characters of a statement that is quoted."""
+"""Longest statement that is quoted, characters."""
 
 
 def line(site: str | None) -> str:
@@ -26,20 +26,20 @@ def line(site: str | None) -> str:
 
 
 def call(one: Call, site: str | None = None) -> str:
-    """Return ``all_reduce (train.py:13)``. ``site``: a line of its stack that says more."""
+    """Return ``all_reduce (train.py:13)``. ``site``: a more informative line of its stack."""
     return name(one) + line(site or one.site) + words.in_thread(one)
 
 
 def name(one: Call) -> str:
-    """Return ``all_reduce``; of a message ``send (isend) to rank 1 with tag 3``."""
+    """Return ``all_reduce``; for a message ``send (isend) to rank 1 with tag 3``."""
     if one.peer is None or not is_user(one):
         return words.name(one)
     tag = f" with tag {one.tag}" if one.tag else ""
     return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
-def did(one: Call) -> str:
-    """Return the verb for a call: the user called it, a framework was in it."""
+def verb_of(one: Call) -> str:
+    """Return the verb for a call: the user "called" it; ranks "were in" a framework's call."""
     return "called" if is_user(one) else "was in"
 
 
@@ -68,9 +68,9 @@ def statement(text: str, site: str) -> str:
 
 
 def within(stack: Sequence[str]) -> str:
-    """Return ``comm.py:13 in total(), called at train.py:34``: a line, with who called it.
+    """Return ``comm.py:13 in total(), called at train.py:34``: a line and its caller.
 
-    ``stack`` is of frames, innermost first. A line of a module has no caller that tells more.
+    ``stack``: frames, innermost first. At module level there is no caller to add.
     """
     if not stack:
         return ""
@@ -83,10 +83,10 @@ _PLACE: Final = re.compile(r" \((?:[^()]*\.py:|line )\d+\)")
 
 
 def fitted(headline: str) -> str:
-    """Return a headline that is not too long.
+    """Return a headline within the limit.
 
-    Of a file that was named before, only the line stays. Then places go, the last ones first: the
-    excerpt shows the lines.
+    First, files that were named before are reduced to their lines. Then places are removed, last
+    ones first, as the excerpt shows the lines.
     """
     return words.brief(_without_places(headline), HEADLINE)
 
@@ -102,15 +102,15 @@ def _without_places(headline: str) -> str:
 
 
 def fitting(*headlines: str) -> str:
-    """Return the first headline that is not too long without places, else the last, cut."""
+    """Return the first headline within the limit without places, or the last one, cut."""
     short = (one for one in headlines if len(_without_places(one)) <= HEADLINE)
     return fitted(next(short, headlines[-1]))
 
 
-def apart(stacks: Sequence[Sequence[str]]) -> int:
-    """Return how far out, from 0, the innermost frames lie that differ between some stacks.
+def differing_depth(stacks: Sequence[Sequence[str]]) -> int:
+    """Return the depth, from 0, of the innermost frames that differ between some stacks.
 
-    A helper that all ranks call has the same line on all: the line that called it says more.
+    A helper that all ranks call has the same line on all, so the line of its caller is used.
     """
     shortest = min((len(stack) for stack in stacks), default=0)
     if len(stacks) < 2:
@@ -122,13 +122,13 @@ def apart(stacks: Sequence[Sequence[str]]) -> int:
 
 
 def function(frame: str) -> str:
-    """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
+    """Return ``evaluate()``, the function of a frame; empty at module level."""
     name = chains.method(frame)
     return f"{name}()" if name else ""
 
 
 def at_depth(one: Call, stack: Sequence[str], depth: int) -> Call:
-    """Return a call with the line of one of its callers, so many frames out."""
+    """Return a call with the line of the caller ``depth`` frames out."""
     if not depth or depth >= len(stack):
         return one
     return replace(one, site=chains.site(stack[depth]))

@@ -1,4 +1,4 @@
-"""The one table of causes, and the order in which they are tried."""
+"""The table of all causes, and the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ FILES: Final[Mapping[str, ModuleType]] = {
 """The files of the rows, by the first digit of their codes."""
 
 CAUSES: Final[tuple[Cause, ...]] = tuple(one for file in FILES.values() for one in file.CAUSES)
-"""THE table of causes, by code."""
+"""All causes, by code."""
 
 BY_CODE: Final[Mapping[str, Cause]] = {cause.code: cause for cause in CAUSES}
 
 
 def observed(kind: Kind) -> str:
-    """Return the code of what is observed beside the errors."""
+    """Return the code of an observation that is no error."""
     return next(one.code for one in CAUSES if one.is_observed and kind in one.kinds)
 
 
 @cache
 def order() -> tuple[Cause, ...]:
-    """Return the causes that are in use, those first that others yield to.
+    """Return the causes in use, in order of precedence.
 
     Raises:
-        graphlib.CycleError: causes yield to each other in a circle.
+        graphlib.CycleError: causes yield to each other in a cycle.
 
     """
     graph: dict[str, set[str]] = {}
@@ -55,7 +55,7 @@ def order() -> tuple[Cause, ...]:
 
 
 def winners(cause: Cause) -> tuple[str, ...]:
-    """Return the codes that win over a cause if both apply."""
+    """Return the codes that take precedence over a cause."""
     return tuple(
         other.code
         for other in CAUSES

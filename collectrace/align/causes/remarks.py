@@ -1,4 +1,4 @@
-"""Facts beside a cause that help to understand it, whatever the cause is."""
+"""Facts beside a cause that help to understand it, for any cause."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collectrace.align.causes.situation import Situation
 from collectrace.signature import is_user
 
 _ENOUGH: Final = 2
-"""Iterations that show what is usual."""
+"""Iterations that are enough to show what is usual."""
 
 
-def of(situation: Situation) -> tuple[str, ...]:
-    """Return sentences on inputs that were left, and on models whose gradients met."""
+def remarks_on(situation: Situation) -> tuple[str, ...]:
+    """Return sentences on unused inputs, and on models whose gradients met."""
     if situation.candidate.cause is not None:
         return ()
     return tuple(one for one in _remarks(situation) if one)
@@ -44,7 +44,7 @@ def _remarks(situation: Situation) -> Iterator[str]:
 
 
 def _usual(situation: Situation) -> str:
-    """Return that a call came before each backward() so far, and some ranks made none this time."""
+    """Return that a call always came before backward(), and some ranks skipped it this time."""
     case, stream, seq = situation.case, situation.candidate.stream, situation.candidate.seq
     sides = apart.at_finding(situation)
     for mine, other in (sides, sides[::-1]) if len(sides) == 2 else ():
@@ -62,7 +62,7 @@ def _usual(situation: Situation) -> str:
             counts.add((len(whole), whole <= made))
         if len(counts) == 1 and (found := counts.pop())[1] and found[0] >= _ENOUGH:
             return (
-                f"{words.upper(other.who)} reached {phrases.call(bucket)} without it: in the "
+                f"{words.upper(other.subject)} reached {phrases.call(bucket)} without it: in the "
                 f"{found[0]} iterations before, every rank called {phrases.call(call)} first."
             )
     return ""

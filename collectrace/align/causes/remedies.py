@@ -1,4 +1,4 @@
-"""What to change about a statement that decided: it names what the statement tests."""
+"""Fixes for a statement that decided, which name what it tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DependsOn
 
 _LONGEST: Final = 50
-"""Characters of code that is named in a sentence."""
+"""Longest code that a sentence names, characters."""
 
 
 def explained(situation: Situation, found: Decision) -> Words:
@@ -27,7 +27,7 @@ def explained(situation: Situation, found: Decision) -> Words:
 
 
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
-    """Return what to change about a statement that decided, and about others that can have."""
+    """Return fixes for a statement that decided, and for others that can have decided."""
     others = deciders.rest(situation, chosen)[: deciders.MOST - 1]
     first = fix(situation, chosen)
     if origin(chosen) == "root" and form(chosen) in ("condition", "loop"):
@@ -43,7 +43,7 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
 
 
 def fix(situation: Situation, decision: Decision) -> str:
-    """Return what to change about a statement."""
+    """Return the fix for one statement."""
     said, kind, on = quoted(decision), form(decision), origin(decision)
     if kind in ("condition", "loop", "value") and on == "order":
         return f"Use the same order on every rank: sort what {said} goes through."
@@ -54,7 +54,7 @@ def fix(situation: Situation, decision: Decision) -> str:
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
             "every rank takes the same branch."
         )
-    if kind in ("condition", "loop") and (away := structure.unreached_by(situation, decision)):
+    if kind in ("condition", "loop") and (away := structure.blocked_elsewhere(situation, decision)):
         who = f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not reach {said}"
         what = "of iterations" if kind == "loop" else "of calls"
         return (
@@ -86,12 +86,12 @@ _FIXES: Final[dict[Form, str]] = {
 
 
 def tested(decision: Decision) -> str:
-    """Return `` `loss.isfinite()` ``, what a condition tests; if it is too long `the condition`."""
+    """Return what a condition tests, `` `loss.isfinite()` ``, or `the condition` if too long."""
     return _named(decision)["test"]
 
 
 def computed(decision: Decision) -> str:
-    """Return how to compute a value alike; empty: the statement gives it no name."""
+    """Return how to compute a value equally; empty if the statement assigns no name."""
     name = _named(decision)["result"]
     return _FIXES["value"].format(quoted(decision), result=name) if name != _RESULT else ""
 
@@ -100,7 +100,7 @@ _RESULT: Final = "the result"
 
 
 def _named(decision: Decision) -> dict[str, str]:
-    """Return what a statement tests, how its length is agreed on, and what it computes."""
+    """Return what a statement tests, what its length depends on, and what it computes."""
     test, result = "the condition", _RESULT
     length = "Agree on the length first: all_reduce it with MIN"
     head = decision.text.removeprefix("el").partition("  #")[0]
@@ -134,7 +134,7 @@ def _named(decision: Decision) -> dict[str, str]:
 
 
 def _code(text: str, tree: ast.expr) -> str:
-    """Return an expression as code in a sentence; empty: it is too long."""
+    """Return an expression as code in a sentence; empty if it is too long."""
     found = ast.get_source_segment(text, tree) or ""
     return f"`{found}`" if 0 < len(found) <= _LONGEST else ""
 

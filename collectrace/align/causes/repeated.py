@@ -1,4 +1,4 @@
-"""Where else an error is found: in other groups, or in other messages, from the same lines."""
+"""Other groups or messages that show the same error, from the same lines."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.dimensions import NAMELESS
 
 _MOST: Final = 8
-"""Groups, or pairs, that are named by their ranks."""
+"""Groups or pairs that are listed by their ranks."""
 
 
 def is_repeat(situation: Situation) -> bool:
-    """Return whether a finding is the same error as its cause, in another group or message."""
+    """Whether a finding is the same error as its cause, in another group or message."""
     cause = situation.candidate.cause
     return cause is not None and sisters.repeats(situation.case, cause, situation.candidate)
 
 
 def suffix(situation: Situation) -> str:
-    """Return ``, in 3 of 3 groups of mesh_tp``, ``(and 2 more alike)``; empty: it is alone."""
+    """Return ``, in 3 of 3 groups of mesh_tp`` or ``(and 2 more alike)``; empty if not repeated."""
     group, again = situation.candidate.group, situation.again
     if group is None or not again:
         return ""
     if not _are_groups(situation):
         return f" (and {len(again)} more alike)"
-    total = len(sisters.of(situation.case, group))
+    total = len(sisters.groups_of_dimension(situation.case, group))
     label = group.description
     of = f"groups of {label}" if label not in NAMELESS else "such groups"
     return f", in {len(again) + 1} of {total} {of}"
 
 
 def note(situation: Situation) -> tuple[str, ...]:
-    """Return between which other ranks it is, as a sentence; empty: between no others."""
+    """Return a sentence on the other ranks with the same error; empty if there are none."""
     if not situation.again or situation.candidate.group is None:
         return ()
     names = sorted({_ranks(one, is_group=_are_groups(situation)) for one in situation.again})
@@ -53,7 +53,7 @@ def _ranks(one: Candidate, *, is_group: bool) -> tuple[int, ...]:
 
 
 def _are_groups(situation: Situation) -> bool:
-    """Whether it repeats in other groups, and not in other messages or cycles of its own."""
+    """Whether it repeats in other groups, and not in other messages or cycles."""
     own = situation.candidate
     return own.group is not None and all(
         not isinstance(one.source, ChannelIssue)

@@ -1,4 +1,4 @@
-"""Sides that are in different modules of a sharded model."""
+"""Find sides that are in different modules of a sharded model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from collectrace import words
 from collectrace.align.causes import apart as sides_apart
 from collectrace.align.causes import phrases
-from collectrace.align.causes.apart import Step
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 
 GATHERS: Final = frozenset({"fsdp.unshard", "fsdp_one.unshard", "deepspeed.fetch"})
@@ -17,17 +17,17 @@ REDUCES: Final = frozenset(
 )
 
 
-class Apart(NamedTuple):
+class DifferentModules(NamedTuple):
     """Two sides in different modules."""
 
-    mine: Step
-    other: Step
+    mine: NextCall
+    other: NextCall
     in_backward: bool
 
 
-def apart(situation: Situation) -> Apart | None:
-    """Return the sides that are in different modules of one statement; None: they are not."""
-    first = sides_apart.steps(situation)
+def different_modules(situation: Situation) -> DifferentModules | None:
+    """Return the sides that are in different modules of one statement, or None."""
+    first = sides_apart.next_calls(situation)
     if first is None or first[0].stack != first[1].stack:
         return None
     for mine, other in (first, sides_apart.at_finding(situation)[:2]):
@@ -37,7 +37,7 @@ def apart(situation: Situation) -> Apart | None:
         if mine.stack != other.stack:
             continue
         if "deepspeed.fetch" in roles and len(roles) > 1 and _are_deepspeeds(roles):
-            return Apart(mine, other, in_backward=False)
+            return DifferentModules(mine, other, in_backward=False)
         if not roles <= GATHERS | REDUCES:
             continue
         if (mine.call.role, mine.call.part) == (other.call.role, other.call.part):
@@ -48,24 +48,24 @@ def apart(situation: Situation) -> Apart | None:
             for step in (mine, other)
             if step.call is not None
         ]
-        return Apart(mine, other, bool(roles & REDUCES) or any(runs))
+        return DifferentModules(mine, other, bool(roles & REDUCES) or any(runs))
     return None
 
 
 def _are_deepspeeds(roles: Collection[str]) -> bool:
     """Whether ZeRO stage 3 made all calls.
 
-    It gathers ahead in the order of modules that it has recorded, and anew if another one comes
-    (deepspeed/runtime/zero/partitioned_param_coordinator.py, 0.19.8). So whoever left out a module
-    has one call more.
+    It gathers ahead in the recorded order of modules, and starts over if another module comes
+    (deepspeed/runtime/zero/partitioned_param_coordinator.py, 0.19.8). So a rank that skipped a
+    module makes one extra call.
     """
     return all(role.startswith("deepspeed.") for role in roles)
 
 
 def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool:
-    """Whether a rank has gathered a module since it last reduced its gradients, and no more.
+    """Whether a rank gathered a module since it last reduced its gradients, and did no more.
 
-    Then what comes next of the module is its backward.
+    Then the module's next call is in its backward.
     """
     before = situation.case.before(rank, situation.candidate.stream, seq)
     own = [one.role for one in before if one is not None and one.part == part][-2:]
@@ -74,12 +74,12 @@ def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool
     return own[-1:] != [] and own[-1] in GATHERS and (len(own) == 1 or own[0] in REDUCES)
 
 
-def told(step: Step) -> str:
+def describe(step: NextCall) -> str:
     """Return ``rank 1 is in FSDP unshard of layers.3``."""
     name = words.name(step.call) if step.call is not None else "no call"
-    return f"{step.who} {words.verb(step.ranks, 'is', 'are')} in {name}"
+    return f"{step.subject} {words.verb(step.ranks, 'is', 'are')} in {name}"
 
 
-def line(step: Step) -> str:
+def line(step: NextCall) -> str:
     """Return `` (train.py:13)``, the line of a call."""
     return phrases.line(step.call.site if step.call is not None else None)

@@ -1,4 +1,4 @@
-"""What is known of one finding before its cause is."""
+"""What is known of a finding before its cause is."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ class Situation:
     candidate: Candidate
     decisions: tuple[Decision, ...] = ()
     pair: Pair | None = None
-    """The two sides between which the statements decided; None: none were found."""
+    """The two sides between which the statements decided; None: no statement was found."""
     again: tuple[Candidate, ...] = ()
     """The same error in other groups, or of other messages."""
 
     @property
     def kind(self) -> Kind:
-        """Of the finding."""
+        """The kind of the finding."""
         return self.candidate.kind
 
     @property
     def suspects(self) -> tuple[int, ...]:
-        """The ranks to blame, sorted; empty: the evidence blames nobody."""
+        """The suspects, sorted; empty if the evidence blames nobody."""
         return tuple(sorted(self.candidate.suspects))
 
     @property
     def is_tie(self) -> bool:
-        """Whether nobody is blamed."""
+        """Whether there are no suspects."""
         return not self.candidate.suspects
 
     @cached_property
     def called(self) -> list[tuple[Side, Call]]:
-        """The sides that made a call, those with suspects first.
+        """The sides that made a call, suspects first.
 
-        Each call bears the innermost line of its stack in which the sides differ.
+        Each call has the innermost line of its stack that differs between the sides.
         """
         found = [(side, side.call) for side in self.candidate.sides if side.call is not None]
         found.sort(key=lambda one: not set(one[0].ranks) & set(self.suspects))
-        depth = phrases.apart([side.stack or () for side, _ in found])
+        depth = phrases.differing_depth([side.stack or () for side, _ in found])
         return [(side, phrases.at_depth(call, side.stack or (), depth)) for side, call in found]
 
     @cached_property
     def departure(self) -> Departure | None:
-        """How the suspects departed; in a tie how any side did. None: the records do not show it.
+        """How the suspects departed, or any side in a tie; None if the records do not show it.
 
-        Whole iterations that were skipped tell most, then extra calls after which the sides agree
-        again, then what the ranks usually do, then the calls after the last common one.
+        In order of preference: skipped iterations, extra calls after which the sides match again,
+        departures from usual calls, and differences after the last common call.
         """
         found: list[Departure | None] = []
         case, candidate = self.case, self.candidate
@@ -85,27 +85,27 @@ class Situation:
 
     @cached_property
     def others(self) -> tuple[int, ...]:
-        """The ranks of all sides but the suspects'."""
+        """The ranks of all sides without suspects."""
         suspects = set(self.suspects)
         return tuple(sorted(r for s in self.candidate.sides for r in s.ranks if r not in suspects))
 
     @cached_property
     def culprits(self) -> tuple[Standing, ...]:
-        """The ranks at the end of all waiting: the suspects, or where the wait-for graph leads."""
+        """The suspects, or the ranks at the end of all waits in the wait-for graph."""
         case = self.case
         ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
         return tuple(case.standings[rank] for rank in sorted(ends))
 
     @cached_property
     def has_frameworks(self) -> bool:
-        """Whether any call of the run was issued by a framework."""
-        log = next(iter(self.case.evidence.logs.values()), None)  # ranks share what they saw
+        """Whether a framework issued any call of the run."""
+        log = next(iter(self.case.evidence.logs.values()), None)  # all logs share their vocabulary
         seen = log.vocabulary.appearances if log is not None else ()
         return any(one.role not in (USER, UNKNOWN) for one in seen)
 
     @property
     def is_absence(self) -> bool:
-        """Whether ranks did not make a call that others wait in."""
+        """Whether ranks did not make a call in which others wait."""
         return KINDS[self.kind].is_absence
 
 
@@ -113,7 +113,7 @@ Need = Literal[
     "root", "early", "consequence", "decisions", "suspects", "ddp", "raised", "several",
     "frameworks", "inputs", "caught",
 ]  # fmt: skip
-"""A fact without which a cause is not tried."""
+"""A fact that must hold before a cause is tried."""
 
 
 def _logs(situation: Situation) -> Iterable[RankLog]:
@@ -137,4 +137,4 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),
     "caught": lambda s: any(one.caught or one.failed or one.refused for one in _logs(s)),
 }
-"""How each fact is found out; all are cheap."""
+"""The test of each fact; all are cheap."""

@@ -1,6 +1,6 @@
-"""Where the calls of a finding lie relative to a statement that decided.
+"""Where the calls of a finding are relative to a statement that decided.
 
-A call may lie inside a branch of the statement, or behind it, so that a jump in a branch skips it.
+A call may be inside a branch of the statement, or behind it, where a jump in a branch skips it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class Around:
     """A statement that decided, and the calls in and behind it."""
 
     inside: tuple[tuple[Side, Call], ...] = ()
-    """The sides whose call lies in a branch of the statement, with the call."""
+    """The sides whose call is in a branch of the statement, with the call."""
     outside: tuple[tuple[Side, Call], ...] = ()
-    """The sides whose call lies elsewhere."""
+    """The sides whose call is elsewhere, with the call."""
     jump: Jump | None = None
-    """How a branch leaves what comes behind the statement; None: it does not."""
+    """How a branch skips the code behind the statement; None: it does not."""
     branches: int = 0
-    """How many branches of the statement hold a call of the finding."""
+    """Number of branches with a call of the finding."""
     reorders: bool = False
-    """Its branches make the same calls, by name, in different orders."""
+    """Its branches call the same functions, by name, in different orders."""
     is_else: bool = False
-    """The first call inside lies in its ``else``."""
+    """The first call inside is in its ``else``."""
 
 
 def around(situation: Situation, decision: Decision) -> Around:
-    """Return where the calls of a finding lie relative to a decision."""
+    """Return where the calls of a finding are relative to a decision."""
     found = _statement(situation, decision)
     if found is None:
         return Around(outside=tuple(situation.called))
@@ -65,8 +65,8 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
-def through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
-    """Return the sides whose call was made from the line of a decision, with the call."""
+def called_through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
+    """Return the sides that made their call from the line of a decision, with the call."""
     return [
         (side, call)
         for side, call in situation.called
@@ -75,7 +75,7 @@ def through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]
 
 
 def is_nested(situation: Situation, decision: Decision) -> bool:
-    """Whether a decision stands inside another one that is no loop: the outer one decided first."""
+    """Whether another decision, except a loop, contains a decision: the outer one came first."""
     line = chains.split(decision.site)[1]
     for other in situation.decisions:
         if other is decision or other.function != decision.function:
@@ -92,7 +92,7 @@ _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 
 def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.stmt] | None:
-    """Return the statement of a decision, and its function; None: the source is not known."""
+    """Return the statement of a decision, and its function; None if the source is not known."""
     path, line = chains.split(decision.site)
     frame = Frame(path, line, decision.function)
     function = situation.case.program.files.function(decision.sides[0].rank, frame)
@@ -110,7 +110,7 @@ def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.
 
 
 def has_left_loop(situation: Situation) -> bool:
-    """Whether the suspects left a loop that the others are still in, by a statement in it."""
+    """Whether a statement made the suspects leave a loop that the others are still in."""
     pair, found = situation.pair, [one for one in situation.decisions if _may_lead(one)]
     if pair is None or pair.is_of_one_rank or not found:
         return False
@@ -122,7 +122,7 @@ def has_left_loop(situation: Situation) -> bool:
         if isinstance(function, Gap):
             continue
         lines = [frame.line, _line_of(function, gone.last), *(_line_if(function, d) for d in found)]
-        behind = _line_of(function, gone.stack)  # 0: it has left the function, too
+        behind = _line_of(function, gone.stack)  # 0: it has left the function too
         loops = (one for one in ast.walk(function.tree) if isinstance(one, _LOOPS))
         if any(
             all(one.lineno <= line <= _end(one) for line in lines) and not 0 < behind <= _end(one)
@@ -132,14 +132,14 @@ def has_left_loop(situation: Situation) -> bool:
     return False
 
 
-def unreached_by(situation: Situation, decision: Decision) -> tuple[int, ...]:
-    """Return the ranks that stand in another branch than the one that leads to a statement, sorted.
+def blocked_elsewhere(situation: Situation, decision: Decision) -> tuple[int, ...]:
+    """Return the ranks in a branch that does not lead to a statement, sorted.
 
-    An agreement at the statement would wait for them. Nobody, if it is not known who came to it.
+    They would block an agreement at the statement. Empty if it is not known which ranks reached it.
     """
     path, line = chains.split(decision.site)
     here = Frame(path, line, decision.function)
-    is_sure = decision.strength == "only"  # what one did there tells what the other did
+    is_sure = decision.strength == "only"  # the outcome of one side implies that of the other
     came = {side.rank for side in decision.sides if side.did is not None or is_sure}
     stacks = [
         (side.ranks, [Frame.parse(one) for one in side.stack or ()])
@@ -157,7 +157,7 @@ def unreached_by(situation: Situation, decision: Decision) -> tuple[int, ...]:
 
 
 def is_waited_in(situation: Situation, handler: Decision) -> bool:
-    """Whether a rank stands in the ``try`` block of a handler: it does not come to the handler."""
+    """Whether a rank waits in the ``try`` block of a handler, and so does not reach the handler."""
     found = _statement(situation, handler)
     return found is not None and isinstance(found[1], ast.Try) and any(
         _holds(found[1].body, line)
@@ -167,14 +167,14 @@ def is_waited_in(situation: Situation, handler: Decision) -> bool:
 
 
 def _callers(here: Frame, stack: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the part of a stack that called the function of a line; all of it if it has left."""
+    """Return the frames that called the function of a line, or the whole stack if it returned."""
     inside = [(one.path, one.function) for one in stack]
     at = (here.path, here.function)
     return stack[inside.index(at) + 1 :] if at in inside else stack
 
 
 def _are_apart(situation: Situation, rank: int, frame: Frame, stack: Sequence[Frame]) -> bool:
-    """Whether a stack stands in another branch of a frame's function than the frame does."""
+    """Whether a stack is in another branch of a frame's function than the frame."""
     function = situation.case.program.files.function(rank, frame)
     if isinstance(function, Gap) or not (line := _line_of(function, stack)):
         return False
@@ -192,25 +192,24 @@ def _end(loop: ast.For | ast.AsyncFor | ast.While) -> int:
 
 
 def _line_of(function: Function, stack: Sequence[Frame]) -> int:
-    """Return the line of a stack in a function; 0: the stack is not in it."""
+    """Return the line of a stack in a function; 0 if the stack is not in it."""
     path, name = function.file.path, function.qualified
     return next((one.line for one in stack if (one.path, one.function) == (path, name)), 0)
 
 
 def _line_if(function: Function, decision: Decision) -> int:
-    """Return the line of a decision in a function; 0: it is in another one."""
+    """Return the line of a decision in a function; 0 if it is in another one."""
     path, line = chains.split(decision.site)
     return line if (path, decision.function) == (function.file.path, function.qualified) else 0
 
 
 def _may_lead(decision: Decision) -> bool:
-    """Whether a decision chooses what is done next, and its values do not rule that out."""
+    """Whether a decision selects what runs next, and its values do not exclude that."""
     ways = {side.did for side in decision.sides} - {None}
     return decision.strength != "equal" and not ways & {"next", "value"}
 
 
 def _parts(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
-    """Return the blocks of a statement."""
     for name in ("body", "orelse"):
         if part := getattr(node, name, None):
             yield part
@@ -227,7 +226,7 @@ def _jump(block: Sequence[ast.stmt]) -> Jump | None:
 
 
 def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
-    """Whether two branches call functions of the same names in different orders."""
+    """Whether two branches call functions with the same names in different orders."""
     names = [
         [called_name(node) for one in part for node in ast.walk(one) if isinstance(node, ast.Call)]
         for part in parts
@@ -236,7 +235,7 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
 
 
 def is_behind(decision: Decision, stack: Sequence[str]) -> bool:
-    """Whether a statement is in a function of a stack, behind the line that the stack has there."""
+    """Whether a statement is in a function of a stack, behind the stack's line there."""
     file, line = chains.split(decision.site)
     name = decision.function.rpartition(".")[2]
     return any(

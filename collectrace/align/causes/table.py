@@ -1,4 +1,4 @@
-"""The rows of a stream around a difference, side by side."""
+"""The calls of a stream around a difference, side by side."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from collectrace.records import Call
 from collectrace.signature import program_text
 
 _FAR: Final = 40
-"""Rows between two marked ones beyond which those in the middle are left out."""
+"""Distance between two marked calls from which the calls in the middle are omitted."""
 
 _BESIDE: Final = 2
-"""Rows at most that are shown before and after the one at which the ranks diverged."""
+"""Calls shown before and after the one at which the ranks diverged, at most."""
 
 _COLUMNS: Final = 8
-"""Columns beyond which ranks are told apart by what they issued only, not by the line."""
+"""Number of columns from which ranks are grouped by their calls without lines."""
 
 
 def around(
     case: Case, root: Candidate, fatal: Candidate | None, context: int, diverged: int | None = None
 ) -> Table | None:
-    """Return the rows around a stream's root row and its fatal row; None: it is not of a stream.
+    """Return the calls around a stream's root and fatal difference; None if it has no stream.
 
     Args:
         case: the run.
         root: the first difference.
-        fatal: the first one whose bytes do not fit, if that is another.
-        context: rows before and after each.
-        diverged: a row before them at which the ranks came to be at different lines.
+        fatal: the first difference that fails, if it is another one.
+        context: calls before and after each.
+        diverged: an earlier call that the ranks made from different lines.
 
     """
     stream, seq = root.stream, root.seq
@@ -66,7 +66,7 @@ def around(
 
 
 def _rows(marked: Mapping[int, int]) -> list[int]:
-    """Return the rows to show, sorted: so many around each, and those between two that are near."""
+    """Return the call numbers to show, sorted: the context of each, and short gaps between."""
     rows: set[int] = set()
     for row, context in marked.items():
         rows |= set(range(max(1, row - context), row + context + 1))
@@ -86,10 +86,10 @@ def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Ca
 
 
 def _show_callers(case: Case, cells: dict[int, list[Call | None]]) -> None:
-    """Give calls of one helper the lines of its callers, if their own lines are all the same."""
+    """Give calls of one helper the lines of its callers, if their own lines are equal."""
     for row in zip(*cells.values(), strict=True):
         stacks = [case.stack(rank, call) for rank, call in zip(cells, row, strict=True) if call]
-        depth = phrases.apart(stacks)
+        depth = phrases.differing_depth(stacks)
         if depth:
             helper = chains.place(stacks[0][0])
             for rank, column in cells.items():
@@ -104,7 +104,7 @@ def _called(case: Case, rank: int, call: Call, helper: chains.Place, depth: int)
 
 
 def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
-    """Return sorted rows as ranges, the end of each excluded."""
+    """Return sorted numbers as ranges with excluded ends."""
     runs: list[list[int]] = []
     for row in rows:
         if runs and runs[-1][1] == row:
@@ -115,7 +115,7 @@ def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _columns(cells: dict[int, list[Call | None]]) -> tuple[tuple[int, ...], ...]:
-    """Return ranks whose calls are equal in all rows, by line if that makes few columns."""
+    """Return ranks grouped by equal calls, by line too if that gives few columns."""
     columns = _grouped(cells, by_line=True)
     return columns if len(columns) <= _COLUMNS else _grouped(cells, by_line=False)
 

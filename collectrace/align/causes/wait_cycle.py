@@ -1,4 +1,4 @@
-"""A cycle of waits in words: which ranks wait in what, and for whom."""
+"""Describe a wait cycle: which ranks wait in what, and for which ranks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call, Group
 
 MOST: Final = 4
-"""Waits that a sentence lists, and members of a group."""
+"""Waits or members that a sentence lists."""
 
 
 def waits(situation: Situation) -> str:
-    """Return who waits in what for whom, one sentence; empty if there is no cycle."""
+    """Return one sentence on who waits in what for whom; empty if there is no cycle."""
     cycle = situation.candidate.cycle
     told = [_step(situation, edge) for edge in cycle[:MOST]]
     if len(cycle) > MOST:
@@ -27,23 +27,23 @@ def waits(situation: Situation) -> str:
 
 
 def calls(situation: Situation) -> dict[int, Call]:
-    """Return the call in which each rank of a cycle waits, at the line that tells most."""
+    """Return the call in which each rank of a cycle waits, at its most informative line."""
     return {rank: call for side, call in situation.called for rank in side.ranks}
 
 
-def what(situation: Situation, edge: Edge) -> str:
-    """Return in what a rank waits: ``all_reduce of group tp (a.py:9)``, ``new_group([0, 1])``."""
+def describe_wait(situation: Situation, edge: Edge) -> str:
+    """Return what a rank waits in: ``all_reduce of group tp (a.py:9)``, ``new_group([0, 1])``."""
     asked = situation.case.asked(edge.waiting)
     if asked is not None:
         return creation(asked)
     call = calls(situation).get(edge.waiting.rank)
-    return of_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
+    return with_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
 
 
-def of_group(case: Case, call: Call, site: str | None = None) -> str:
+def with_group(case: Case, call: Call, site: str | None = None) -> str:
     """Return a call with its group, ``all_reduce of group tp (a.py:9)``, unless it is the default.
 
-    Messages are named without it.
+    The group of a message is not named.
     """
     info = case.comparison.groups.get(call.group)
     group = words.group(info) if info is not None else words.DEFAULT_GROUP
@@ -59,7 +59,7 @@ def creation(group: Group) -> str:
 
 
 def members(group: Group) -> str:
-    """Return ``new_group([0, 1])``; of many members how many they are."""
+    """Return ``new_group([0, 1])``; only the number of members if they are many."""
     if group.description == "default_pg":
         return "init_process_group()"
     listed = str([*group.ranks]) if len(group.ranks) <= 2 * MOST else f"{len(group.ranks)} ranks"
@@ -77,13 +77,12 @@ def _step(situation: Situation, edge: Edge) -> str:
     behind = ", whose device has not reached it" if edge.queued else ""
     verb = words.verb(those, "waits", "wait")
     return (
-        f"{words.ranks(those)} {verb} in {what(situation, edge)} for "
+        f"{words.ranks(those)} {verb} in {describe_wait(situation, edge)} for "
         f"{words.ranks({edge.target[0], *alike})}{behind}"
     )
 
 
 def _is_in(waiting: Sequence[Waiting], one: Waiting) -> bool:
-    """Whether a rank waits in the same call of a stream."""
     return one.stream is not None and any(
         (w.stream, w.seq) == (one.stream, one.seq) for w in waiting
     )

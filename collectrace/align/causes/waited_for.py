@@ -1,4 +1,4 @@
-"""Ranks that others wait for: who they are, what they did not reach, and what they did before."""
+"""Describe awaited ranks: what they did not reach, and what they did before."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
 
 _SHORTEST: Final = 1_000_000_000
-"""ns: the duration of a shorter wait is not given."""
+"""Shortest wait whose duration is shown, ns."""
 
 MOST: Final = 3
 """Ranks that are described one by one."""
 
 
-Those = tuple[Standing, ...]
+Standings = tuple[Standing, ...]
 
 
-class Said(NamedTuple):
-    """What is said of ranks in one state."""
+class StateWords(NamedTuple):
+    """The words for ranks in one state."""
 
     did: str
-    """What they did before they did not reach the call, for the headline."""
+    """What they did before the call that they did not reach, for the headline."""
     why: tuple[str, ...]
     fixes: tuple[str, ...]
 
 
-def those(situation: Situation, *states: State) -> tuple[Standing, ...]:
-    """Return the ranks that are waited for, of those that are in one of some states."""
+def awaited_in(situation: Situation, *states: State) -> tuple[Standing, ...]:
+    """Return the awaited ranks that are in one of some states."""
     return tuple(one for one in situation.culprits if one.state in states)
 
 
-def numbers(standings: Iterable[Standing]) -> tuple[int, ...]:
+def ranks_of(standings: Iterable[Standing]) -> tuple[int, ...]:
     """Return the numbers of ranks, sorted."""
     return tuple(sorted(one.rank for one in standings))
 
@@ -57,7 +57,7 @@ def call(situation: Situation) -> str:
 
 
 def creation(source: GroupConflict) -> str:
-    """Return the creation of a group that only some ranks asked for: ``new_group (train.py:9)``."""
+    """Return the creation of a group that only some ranks requested: ``new_group (train.py:9)``."""
     asked = [group for _, group in source.variants if group is not None]
     is_default = any(group.description == "default_pg" for group in asked)
     site = next((group.site for group in asked if group.site), None)
@@ -83,13 +83,13 @@ def waiting(situation: Situation) -> str:
     longest = max(held, default=0)
     lasted = f" for {words.seconds(longest)}" if longest >= _SHORTEST else ""
     told = f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}"
-    if patience.is_of_hang(situation.case, situation.candidate):
+    if patience.shows_hang(situation.case, situation.candidate):
         return f"{told}; their dumps are taken for those of a hang."
     return f"{told}."
 
 
 def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
-    """Return which calls were the last of ranks, one sentence; empty if none is known."""
+    """Return one sentence on the last calls of ranks; empty if none is known."""
     groups = situation.case.comparison.groups
     told: dict[str, list[int]] = {}
     for one in standings:
@@ -103,7 +103,7 @@ def last_calls(situation: Situation, standings: Sequence[Standing]) -> str:
 
 
 def place(standing: Standing) -> str:
-    """Return where a rank was last seen, and by which callers; empty: not recorded."""
+    """Return where a rank was last seen, with its callers; empty: not recorded."""
     return place_in(detail.last_stacks(standing))
 
 
@@ -120,7 +120,7 @@ def site(standing: Standing) -> str:
 
 
 def interrupted(situation: Situation) -> tuple[str, ...]:
-    """Return a note that a person ended the wait of some ranks."""
+    """Return a note that a person interrupted the waits of some ranks."""
     standings = situation.case.standings
     by_hand = [
         rank
@@ -133,7 +133,7 @@ def interrupted(situation: Situation) -> tuple[str, ...]:
 
 
 def chain(situation: Situation) -> tuple[str, ...]:
-    """Return notes on the ranks that are waited for and wait themselves, and for whom."""
+    """Return notes on awaited ranks that themselves wait for others."""
     case, notes = situation.case, []
     for rank in situation.candidate.absent[:MOST]:
         standing, edges = case.standings[rank], case.graph.of(rank)

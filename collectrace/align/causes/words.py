@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a report says of a cause."""
+    """The report of a cause."""
 
     headline: str
     """One sentence of at most 100 characters, without a full stop. Its subject is the suspect;
@@ -17,11 +17,11 @@ class Words:
     """At most three sentences."""
 
     fixes: tuple[str, ...] = ()
-    """The best first, then at most two alternatives. Each is a sentence or two that name the line
-    to change."""
+    """The best first, then at most two alternatives. Each is one or two sentences that name the
+    line to change."""
 
     notes: tuple[str, ...] = ()
     """Observations that only a detailed report shows."""
 
     undecided: bool = False
-    """No statement decided: those that were found only led to lines that belong together."""
+    """The statements found only led to lines whose calls match by design, so none decided."""

@@ -1,8 +1,8 @@
 """The paths between the last common call of two sides and their next calls.
 
-An exception that ends the program needs care. It was raised at a known line, it passed ``finally``
-blocks and exits of ``with`` blocks, and calls there may have been made on the way. So the steps
-exist twice: as usual, and while that exception is on its way out.
+An exception that ends the program needs care. Its line is known, and on its way out it passes
+``finally`` blocks and exits of ``with`` blocks, which may make calls. So each step exists twice: in
+normal flow, and while that exception propagates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from collectrace.align.code.program import Level, Program, Stack
 from collectrace.align.code.rank_conditions import outcome_on
 
 _UNWINDING: Final = (1 << 50, 1 << 51)
-"""Added to the number of a step while the exception that ends the one or other side goes out."""
+"""Bits added to a step's number while the final exception of side one or two propagates."""
 
 _ANY: Final = sum(_UNWINDING)
 
@@ -46,7 +46,7 @@ class Raised(NamedTuple):
     """An exception ended the rank's program."""
 
     stack: Stack
-    """Where it was raised, innermost first; a single frame if more is not known."""
+    """Where it was raised, innermost first; a single frame if only that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,16 @@ class Side:
 
     rank: int
     last: Stack
-    """The last call that both made; empty: they made none before."""
+    """The last call that both sides made; empty if there is none."""
     next: Stack | Finished | Raised
     call: str = ""
-    """Name of the function of the next call: a line may make one of several; empty: not known."""
+    """The function of the next call, as a line may have several calls; empty: not known."""
     is_direct: bool = False
-    """The rank made no other call in between, in any group."""
+    """The rank made no call in between, in any group."""
 
     @property
     def stack(self) -> Stack:
-        """The stack of the next call, or where the exception was raised."""
+        """The stack of the next call, or of the exception."""
         match self.next:
             case Finished():
                 return ()
@@ -79,7 +79,7 @@ class Between:
 
     Raises:
         LookupError: the stacks have no function in common.
-        OverflowError: it is too large.
+        OverflowError: the graph is too large.
 
     """
 
@@ -94,7 +94,7 @@ class Between:
         following = [program.levels(side.rank, side.stack, gaps) for side in sides]
         for n, side in enumerate(sides):
             if isinstance(side.next, Raised):
-                following[n] = _completed(following[n], last[n])
+                following[n] = _complete_stack(following[n], last[n])
         stacks = _from_common_root([*last, *following])
         self.paths = Paths(program, next(stack for stack in stacks if stack)[0])
         root = self.paths.root
@@ -106,31 +106,31 @@ class Between:
             self._named(steps, side.call) for steps, side in zip(places[2:], sides, strict=True)
         ]
         self.same = sorted(places[2]) == sorted(places[3]) and bool(places[2])
-        """Whether the next calls of both sides come from one place."""
+        """The next calls of both sides come from the same place."""
         self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
         """That place."""
         self._shared = self._iterations(places[2:], is_shared)
-        """Heads of loops of which no other iteration began since the last call."""
+        """Heads of loops that began no further iteration since the last call."""
         self._entries: dict[int, int] = {}
-        """Steps at which an exploration begins, by numbers of their own."""
+        """The real steps of the entry steps. Entry steps have numbers of their own."""
         self._begin = [*places[0], *places[1]] or [self.paths.number(root, root.graph.entry)]
         self._calls: dict[int, list[Edge]] = {}
-        """By step the edges to the next calls that are made there."""
+        """By step, the edges to the next calls made there."""
         self._raising: dict[int, list[int]] = {}
-        """By step that raises an exception that ends a side, the mark of its way out."""
+        """By raising step, the marks of the final exceptions raised there."""
         self._finished: list[Edge] = []
         self._program = program
         self._ranks = [side.rank for side in sides]
         self._asks_rank = True
-        """A condition on the rank alone lets a side take one way only."""
+        """A condition on the rank alone restricts a side to one branch."""
         self._is_closed = False
-        """Such a condition was met."""
+        """Such a condition was found."""
         self._is_direct = all(side.is_direct for side in sides)
-        """No way leads through another call that every rank records."""
+        """No path contains another call that every rank records."""
         self._may_exit = False
-        """A function that is not known may end the process."""
+        """An unknown function may end the process."""
         self._raised: dict[int, Edge] = {}
-        """By the mark of its way out, what an exception leads to."""
+        """By mark, the edge that a final exception takes at the end."""
         for side, target, mark, steps in zip(sides, TARGETS, _UNWINDING, places[2:], strict=True):
             match side.next:
                 case Finished():
@@ -147,9 +147,9 @@ class Between:
     def _iterations(
         self, places: Sequence[Sequence[int]], is_shared: Callable[[Function, ast.AST], bool] | None
     ) -> frozenset[int]:
-        """Return the heads of the loops around both next calls, made in the same iteration.
+        """Return the heads of the loops whose current iteration contains both next calls.
 
-        An inner loop counts only if all loops around it do: it may have been begun again.
+        An inner loop counts only if all loops around it do, as each outer iteration restarts it.
         """
         if is_shared is None or not all(places):
             return frozenset()
@@ -164,7 +164,7 @@ class Between:
         return frozenset(found)
 
     def _named(self, steps: list[int], name: str) -> list[int]:
-        """Return the steps that call a function of a name; all, if none does by its name."""
+        """Return the steps that call a function by this name, or all steps if none does."""
         named = [step for step in steps if called_name(self.paths.owner(step)[1].tree) == name]
         return named or steps
 
@@ -173,9 +173,9 @@ class Between:
         return self.paths.owner(self._plain(step))
 
     def _by_rank(self) -> Region:
-        """Return the region in which a condition on the rank alone leads each side its way.
+        """Return the region in which conditions on the rank alone restrict each side.
 
-        If that leaves a side without its next call, each side can take each way.
+        If a side cannot reach its next call then, return the region without that restriction.
         """
         self._asks_rank, self._is_closed = True, False
         by_rank = self._explore(self._edges, self._begin)
@@ -187,7 +187,7 @@ class Between:
         return by_rank if by_rank.is_whole else region
 
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
-        """Return the region between the calls, after those before the last call that matter."""
+        """Yield the region before the last call, if needed, then the one between the calls."""
         region = self._by_rank()
         if self._shared and not region.is_whole:
             self._shared = frozenset()
@@ -196,12 +196,12 @@ class Between:
             self._is_direct = False
             region = self._explore(self._edges, self._begin)
         if not region.is_whole:
-            # A name stands for another function than it seems to.
+            # A name may stand for another function than it seems to.
             self.paths.is_trusting = False
             self._may_exit = True
             region = self._explore(self._edges, self._begin)
         if self._raised and not region.is_whole:
-            # The exception was raised before the last call, and a ``finally`` holds it up.
+            # The exception may have been raised before the last call, made in a ``finally``.
             begin = [step | mark for step in self._begin for mark in self._raised]
             region = self._explore(self._edges, begin)
             if not region.is_whole:
@@ -214,10 +214,10 @@ class Between:
         yield region
 
     def _before(self, region: Region) -> Region | None:
-        """Return the region before the last call, if that is in a block with several ways on.
+        """Return the region before the last call, if that call is in a block with several exits.
 
-        What follows a ``finally`` was decided in its ``try``: a ``return`` there, an exception. In
-        the graph each way on has its own copy of the block.
+        The ``try`` block decides what follows its ``finally``: a ``return``, or an exception. In
+        the graph each exit has its own copy of the block.
         """
         leads: dict[int, int] = {}
         for step, real in list(self._entries.items()):
@@ -248,7 +248,7 @@ class Between:
         return self._explore(edges, sorted(begin))
 
     def _blocks(self, step: int) -> Iterator[tuple[Context, Node]]:
-        """Return where the blocks begin whose ``finally`` or exit a step is in."""
+        """Yield the start of each ``try`` and ``with`` block whose exit code contains a step."""
         context: Context | None
         context, node = self.paths.owner(step)
         while context is not None:
@@ -272,7 +272,7 @@ class Between:
         return branches.explore(edges, lambda step: self.paths.loops(self._plain(step)), entries)
 
     def _plain(self, step: int) -> int:
-        """Return the number that a step has in the graph of paths."""
+        """Return the number of a step in the graph of paths."""
         real = self._entries.get(step, step)
         return ~(~real & ~_ANY) if real < 0 else real & ~_ANY
 
@@ -283,7 +283,7 @@ class Between:
         return (edge for edge in self._all_edges(step) if self._plain(edge.target) not in again)
 
     def _all_edges(self, step: int) -> Iterator[Edge]:
-        """Return the edges of a step, with those to the next calls of the sides."""
+        """Return the edges of a step, including those to the next calls of the sides."""
         real = self._entries.get(step, step)
         plain = self._plain(step)
         context, node = self.paths.owner(plain)
@@ -291,7 +291,7 @@ class Between:
         is_certain = called_name(node.tree) in calls.COLLECTIVES
         made = self._calls.get(plain, ())
         if step in self._entries:
-            # The step has made the last call: it makes another one if a library does in it.
+            # This step made the last call. It makes another one only from within a library.
             yield from () if is_certain else made
             yield from self._marked(self.paths.after(plain), mark, node)
             return
@@ -305,9 +305,9 @@ class Between:
         yield from self._open(edges, context, node) if node.kind is Kind.TEST else edges
 
     def _open(self, edges: Iterable[Edge], context: Context, node: Node) -> Iterator[Edge]:
-        """Return the ways on from a test, each for the sides on which it may have this outcome."""
+        """Return the edges of a test, each limited to the sides that can take it."""
         place = Place(context.function, node, context)
-        other: dict[int, Outcome | None] = {}  # by side the outcome that it cannot have
+        other: dict[int, Outcome | None] = {}  # by side the outcome that is impossible
         for side, rank in zip((ONE, TWO), self._ranks, strict=True):
             is_true = outcome_on(self._program, node.tree, place, rank) if self._asks_rank else None
             other[side] = None if is_true is None else NOT_TAKEN if is_true else TAKEN
@@ -317,7 +317,7 @@ class Between:
             yield edge._replace(sides=edge.sides & ~closed)
 
     def _ended(self, step: int, node: Node, mark: int) -> Iterator[Edge]:
-        """Return the edges to the ends of the sides, and those of an exception that ends one."""
+        """Return edges to the ends of the sides, and the starts of their final exceptions."""
         root = self.paths.root
         if step == self.paths.number(root, root.graph.exit) or _exits(node):
             yield from self._finished
@@ -329,14 +329,14 @@ class Between:
                     yield edge
         context, _ = self.paths.owner(step)
         for one in self._raising.get(step, ()):
-            if node.raises is not None and one != mark:  # it takes the place of another one
+            if node.raises is not None and one != mark:  # it replaces an earlier exception
                 raised = self.paths.number(context, node.raises)
                 yield Edge(raised | one, _RAISES, False)
 
     def _marked(self, edges: Iterable[Edge], mark: int, node: Node) -> Iterator[Edge]:
-        """Return edges between steps with the mark of an exception that ends a side.
+        """Return edges that carry the mark of a final exception.
 
-        Nothing catches it, and no other exception takes its place.
+        No handler catches it, and no other exception replaces it.
         """
         for edge in edges:
             if not mark:
@@ -351,14 +351,13 @@ class Between:
 
 
 def _exits(node: Node) -> bool:
-    """Whether a step ends the process."""
     if node.kind is Kind.STATEMENT and isinstance(node.tree, ast.Raise):
         return called_name(node.tree.exc) == "SystemExit"
     return node.kind is Kind.CALL and not node.edges
 
 
-def _completed(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:
-    """Return the stack of an exception of which only the innermost frames may be known."""
+def _complete_stack(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:
+    """Complete the stack of an exception with the outer frames of the last call's stack."""
     if not raised or not last:
         return list(raised)
     for n, level in enumerate(last):
@@ -368,9 +367,9 @@ def _completed(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:
 
 
 def _from_common_root(stacks: Sequence[Sequence[Level]]) -> list[Sequence[Level]]:
-    """Return the stacks from the outermost function that all of them are in.
+    """Return the stacks from the outermost function that all of them contain.
 
-    A stack of a record ends with its eighth frame, so the outermost frames of two may differ.
+    A recorded stack ends after eight frames, so the outermost frames of two may differ.
     """
     given = [stack for stack in stacks if stack]
     for level in given[0] if given else ():

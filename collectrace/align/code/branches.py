@@ -1,12 +1,12 @@
 """Find the branches that separate two targets in a graph of paths.
 
-A branch separates them if one of its outcomes can lead to the one target, another to the other, and
-the two paths need not come together again before. Paths come together only in the same iteration:
-where one of them has begun the next iteration of a loop around the branch, it is elsewhere.
+A branch separates the targets if one outcome can lead to the first target and another to the
+second, without the two paths meeting before. Paths meet only within the same iteration: after a
+path begins the next iteration of a loop around the branch, its steps count as different.
 
-The outcomes lead to different sets of targets: then the branch separates them. The sets are equal:
-then it does if no step lies on all paths (there are two paths without a common step), with the
-steps of a later iteration taken as steps of their own.
+If the outcomes lead to different sets of targets, the branch separates them. If the sets are equal,
+it separates them if two paths without a common step exist, with the steps of a later iteration
+counted as different steps.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Final, TypeVar
 from collectrace.align.code.paths import BOTH, MOST_STEPS, ONE, TWO, Edge
 
 TARGETS: Final = (1 << 60, (1 << 60) + 1)
-"""The steps that stand for the next call of either side."""
+"""The steps that represent the next call of each side."""
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(slots=True)
 class Region:
-    """The steps that lie on a path from the last call to a next one."""
+    """The steps on paths from the last call to a next one."""
 
     edges: dict[int, list[Edge]]
-    """By step those that lead to a target; the steps in the order in which they are reached."""
+    """By step, the edges that lead to a target. The steps are in breadth-first order."""
     leads: dict[int, int]
-    """By step the sides that come by it on the way to their targets: ``ONE``, ``TWO`` or both."""
+    """By step, the sides that reach their targets through it: ``ONE``, ``TWO`` or both."""
     loops: Callable[[int], tuple[int, ...]]
     """Returns the heads of the loops around a step, outermost first."""
     begin: tuple[int, ...]
-    """The steps that stand for the last call."""
+    """The steps that represent the last call."""
     without: Region | None = None
-    """The region if each side could take each edge; None: it is the same."""
+    """The region if conditions on the rank restrict no side; None: it is the same."""
 
     @property
     def is_whole(self) -> bool:
@@ -45,7 +45,7 @@ class Region:
         return all(target in self.leads for target in TARGETS)
 
     def must_pass(self, step: int) -> bool:
-        """Whether each path to either target leads through a step."""
+        """Whether every path to a target contains a step."""
         seen = {step, *self.begin}
         todo = [one for one in self.begin if one != step]
         while todo:
@@ -66,13 +66,13 @@ def explore(
     """Return the region between the last call and the next ones.
 
     Args:
-        edges_of: returns the edges of a step, with the sides that can take them. Those that make
-            a next call lead to a target.
-        loops: returns the loops around a step.
-        begin: the steps that stand for the last call.
+        edges_of: returns the edges of a step, with the sides that can take them. Edges that make a
+            next call lead to a target.
+        loops: returns the heads of the loops around a step.
+        begin: the steps that represent the last call.
 
     Raises:
-        OverflowError: it is too large.
+        OverflowError: the region is too large.
 
     """
     first = tuple(begin)
@@ -110,7 +110,7 @@ def explore(
 
 
 def _leading(step: int, edges: Iterable[Edge], leads: Mapping[int, int]) -> Iterator[Edge]:
-    """Return the edges by which a side comes to its target, each with these sides."""
+    """Return the edges on paths to the targets, each limited to the sides that use it."""
     for edge in edges:
         sides = edge.sides & leads[step] & leads.get(edge.target, 0)
         if sides:
@@ -123,25 +123,27 @@ class Branch:
 
     step: int
     by_exception: bool
-    """One of the outcomes that do is an exception that the step raises."""
+    """One of the separating outcomes is an exception that the step raises."""
 
 
-def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
-    """Return the branches that separate the targets, in the order in which they are reached.
+def separating_branches(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
+    """Return the branches that separate the targets, in breadth-first order.
 
-    A branch that each side can take one way only separates them if it would otherwise, too: its
-    ways may come together before the targets.
+    If the rank fixes the outcome of a branch, the branch must separate the targets without that
+    knowledge too. Otherwise its paths may meet before the targets.
 
     Args:
         region: the steps between the calls.
-        same: the targets are one step, and differ only in the iteration in which it is reached.
-        exact: where paths come together only in another iteration, search for two paths without a
-            common step; otherwise such a branch counts as one that separates them.
+        same: the targets are the same step, in different iterations.
+        exact: if paths meet only in a later iteration, search for two paths without a common step.
+            Without it such a branch always counts as separating.
 
     """
     if not region.is_whole:
         return
-    among = set(separating(region.without, same=same, exact=exact)) if region.without else None
+    among = (
+        set(separating_branches(region.without, same=same, exact=exact)) if region.without else None
+    )
     for branch in _separating(region, same=same, exact=exact):
         if among is None or branch in among:
             yield branch
@@ -163,35 +165,35 @@ def _separating(region: Region, *, same: bool, exact: bool) -> Iterator[Branch]:
 
 @dataclass(frozen=True, slots=True)
 class _Separation:
-    """Whether outcomes of a step separate the targets of a region."""
+    """Decides whether outcomes of a step separate the targets of a region."""
 
     region: Region
     meets: Mapping[int, int | None]
-    """By step the first step that all its paths to a target pass."""
+    """By step, the first step that all its paths to a target share."""
     same: bool
     exact: bool
     """See :func:`separating`."""
 
     def by_exception(self, step: int, edges: Sequence[Edge]) -> bool:
-        """Whether an exception and another outcome of a step do."""
+        """Whether an exception and another outcome of a step separate the targets."""
         if not self.same:
             raised = {edge.sides for edge in edges if edge.is_exception}
             normal = {edge.sides for edge in edges if not edge.is_exception}
             if not normal:
                 return False
             if len(raised | normal) > 1:
-                # Another outcome than the exception may be the one that differs.
+                # Some outcome without an exception may be the one that differs.
                 return any(one != other for one in raised for other in normal)
         return self.by(step, edges)
 
     def by(self, step: int, edges: Sequence[Edge]) -> bool:
-        """Whether some of the outcomes of a step do."""
+        """Whether any two outcomes of a step separate the targets."""
         region = self.region
         if len({edge.target for edge in edges}) < 2:
             return False
         around = region.loops(step)
         if self.same:
-            return bool(around) and _are_apart(region, step, edges, around, same=True)
+            return bool(around) and _have_separate_paths(region, step, edges, around, same=True)
         if len({edge.sides for edge in edges}) > 1:
             return True
         if any(edge.sides != BOTH for edge in edges):
@@ -199,11 +201,11 @@ class _Separation:
         meeting = self.meets.get(step)
         if meeting is not None and not _iterates(region, edges, meeting, around):
             return False
-        return not self.exact or _are_apart(region, step, edges, around, same=False)
+        return not self.exact or _have_separate_paths(region, step, edges, around, same=False)
 
 
 def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:
-    """Whether a path to the step where all paths meet may begin another iteration on the way."""
+    """Whether a path to the meeting step may begin another iteration on the way."""
     todo = [edge.target for edge in edges]
     seen = set(todo)
     while todo:
@@ -220,19 +222,19 @@ def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Seque
 
 
 def _begins_again(region: Region, step: int, target: int) -> int | None:
-    """Return the head of the loop whose next iteration an edge begins; None: it begins none."""
+    """Return the head of the loop whose next iteration an edge begins, or None."""
     if target in TARGETS or step in TARGETS:
         return None
     return target if target in region.loops(step) else None
 
 
-def _are_apart(
+def _have_separate_paths(
     region: Region, step: int, edges: Sequence[Edge], around: Sequence[int], *, same: bool
 ) -> bool:
     """Whether two outcomes lead to the two targets on paths without a common step.
 
-    A step is taken together with the loop around the branch in whose next iteration it is reached,
-    by its place from outside; 0: in the same iteration as the branch.
+    The state of a path is a step and the outermost loop around the branch that began its next
+    iteration, as a position in ``around``, from 1. 0: the iteration of the branch.
     """
     levels = {head: n + 1 for n, head in enumerate(around)}
 
@@ -257,9 +259,9 @@ def _are_apart(
 
 
 def _has_two_paths(source: _T, following: Callable[[_T], Iterable[_T]], sinks: set[_T]) -> bool:
-    """Whether paths without a common inner node lead from a source to two of the sinks.
+    """Whether two paths without a common inner node lead from a source to two of the sinks.
 
-    By Menger's theorem: whether a second path can be added to any first one.
+    By Menger's theorem, it suffices to test whether any first path can be augmented by a second.
     """
     first = _any_path(source, following, sinks)
     if first is None:
@@ -310,7 +312,7 @@ def _any_path(
 
 
 def _meeting_points(region: Region) -> dict[int, int | None]:
-    """Return by step the first step that all its paths to a target pass; None: there is none.
+    """Return by step the first step that all its paths to a target share, or None.
 
     These are immediate post-dominators, after Cooper, Harvey and Kennedy, "A Simple, Fast Dominance
     Algorithm".

@@ -1,9 +1,8 @@
-"""Which step of a function a stack frame is at, and whether that step must call a function.
+"""Find the step of a function that a stack frame is at, and whether it must call a function.
 
-The names decide: ``self.step(x)`` calls ``step``, ``model(x)`` a method ``forward``, a ``with``
-block an ``__enter__``. If the step may also call something else, the step itself may be what made
-two ranks differ: a method that a subclass overrides, a table of functions, a cache, a callback that
-a library runs.
+Names decide: ``self.step(x)`` calls ``step``, ``model(x)`` a method ``forward``, a ``with`` block
+an ``__enter__``. If the step may also call something else, it may itself be what made two ranks
+differ: an overridden method, a table of functions, a cache, or a callback of a library.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import dotted
 
 Lookup = Callable[[str], Sequence[Function]]
-"""Returns the known functions and classes of a name."""
+"""Returns the known functions and classes with a name."""
 
 COLLECTIVES: Final = frozenset(ops.NAMES) | {"isend", "irecv"}
 """Functions that issue one call each."""
 
 _WITHOUT_GROUP: Final = 2
-"""Arguments of a collective up to which none is its group."""
+"""Number of leading arguments of a collective that are never its group."""
 
 CACHES: Final = frozenset({"cache", "lru_cache", "cached_property", "cachedmethod", "cached"})
 PROPERTIES: Final = frozenset({"property", "cached_property"})
 _MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
 _OF_CLASS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _BY_LIBRARY: Final = frozenset({"backward"})
-"""Methods that a library calls if it needs them, from a call of the same name."""
+"""Methods that a library may call from within a call of the same name."""
 
 _ENTERING: Final = frozenset({"__enter__", "__aenter__"})
 _LEAVING: Final = frozenset({"__exit__", "__aexit__"})
@@ -49,16 +48,16 @@ _IMPLICIT: Final = (Kind.LOOP, Kind.ENTER, Kind.LEAVE, Kind.UNWIND)
 _KEEPING: Final = frozenset(
     {"staticmethod", "classmethod", "override", "abstractmethod", "property"}
 )
-"""Decorators that leave a function as it is."""
+"""Decorators that leave a function unchanged."""
 
 
-def locate(graph: Graph, line: int, callee: Function | None, generator: bool) -> list[Node]:
+def locate_frame(graph: Graph, line: int, callee: Function | None, generator: bool) -> list[Node]:
     """Return the nodes at which a frame may be.
 
     Args:
         graph: of the function of the frame.
         line: of the frame.
-        callee: the function of the next inner frame; None: it is the innermost.
+        callee: the function of the next inner frame; None: the frame is the innermost.
         generator: the callee is a generator.
 
     """
@@ -68,9 +67,9 @@ def locate(graph: Graph, line: int, callee: Function | None, generator: bool) ->
         named = [n for n in found if called_name(n.tree) in COLLECTIVES]
     else:
         named = [n for n in found if is_named(n, callee, generator=generator)]
-        if generator:  # the call makes the generator, and its consumer runs it
+        if generator:  # the call only makes the generator; its consumer runs it
             named = [n for n in named if n.kind is not Kind.CALL] or named
-        if not named:  # ``hooks[0]()`` rather than a call in the index
+        if not named:  # prefer the call of ``hooks[0]()`` to a call in the index
             named = [n for n in found if n.kind is Kind.CALL and not called_name(n.tree)]
     found = named or found or [n for n in here if n.kind is not Kind.WHILE]
     exact = [n for n in found if line in (n.line, _name_line(n.tree))]
@@ -78,7 +77,7 @@ def locate(graph: Graph, line: int, callee: Function | None, generator: bool) ->
 
 
 def is_recorded(tree: ast.AST | None, function: Function) -> bool:
-    """Whether a step makes a call that is recorded on each rank: a collective of all ranks."""
+    """Whether a step makes a call that every rank records: a collective of all ranks."""
     if not isinstance(tree, ast.Call) or called_name(tree) not in COLLECTIVES:
         return False
     first, _, rest = dotted(tree.func).partition(".")
@@ -91,7 +90,7 @@ def is_recorded(tree: ast.AST | None, function: Function) -> bool:
     )
 
 
-def raising(graph: Graph, line: int) -> list[Node]:
+def raising_nodes(graph: Graph, line: int) -> list[Node]:
     """Return the nodes at which an exception may have been raised in a line."""
     here = [node for node in graph.at(line) if node.raises is not None]
     explicit = [
@@ -103,13 +102,13 @@ def raising(graph: Graph, line: int) -> list[Node]:
 
 
 def _name_line(tree: ast.AST | None) -> int:
-    """Return the line of the name in a call of a method: of ``step`` in ``self.step()``."""
+    """Return the line of a called method's name: of ``step`` in ``self.step()``."""
     function = tree.func if isinstance(tree, ast.Call) else tree
     return getattr(function, "end_lineno", None) or 0
 
 
 def is_named(node: Node, callee: Function, *, generator: bool) -> bool:
-    """Whether a node is of the kind that calls a function, and by its name if it has one."""
+    """Whether a node can call a function by its kind, and by the name if it has one."""
     name = callee.name
     match node.kind:
         case Kind.ENTER:
@@ -135,14 +134,14 @@ def is_named(node: Node, callee: Function, *, generator: bool) -> bool:
 
 
 def decorated_by(function: Function) -> frozenset[str]:
-    """Return the last names of the decorators of a function."""
+    """Return the last part of each decorator's name of a function."""
     return frozenset(map(called_name, function.decorators))
 
 
 def must_call(
     node: Node, caller: Function, callee: Function, lookup: Lookup, *, generator: bool
 ) -> bool:
-    """Whether a node calls a function each time, and nothing else in its place."""
+    """Whether a node calls a function every time, and never another one in its place."""
     if isinstance(callee.tree, ast.ClassDef | ast.Module):
         return isinstance(callee.tree, ast.ClassDef)  # a module is imported once
     decorators = decorated_by(callee)
@@ -164,7 +163,7 @@ def must_call(
 
 
 def _name_of(callee: Function, caller: Function) -> str | None:
-    """Return the variable that a lambda is assigned to, if nothing else is; None: there is none."""
+    """Return the variable that only ever holds this lambda, or None."""
     body: Sequence[ast.stmt] = getattr(caller.tree, "body", ())
     if isinstance(caller.tree, ast.Lambda):
         return None
@@ -191,7 +190,7 @@ def _is_only(node: Node, caller: Function, callee: Function, lookup: Lookup) -> 
     func = node.tree.func if isinstance(node.tree, ast.Call) else None
     same = lookup(callee.name)
     if isinstance(func, ast.Name):
-        # The name of a function, unless a parameter or a variable has it.
+        # The function's own name, unless a parameter or variable hides it.
         return _is_function(func.id, caller, callee) and not (
             decorated_by(callee) - _KEEPING - _MANAGERS
         )
@@ -204,7 +203,7 @@ def _is_only(node: Node, caller: Function, callee: Function, lookup: Lookup) -> 
 
 
 def _is_function(name: str, caller: Function, callee: Function) -> bool:
-    """Whether a plain name in the caller is that of a function, which nothing else binds."""
+    """Whether a name in the caller refers to the function, and nothing rebinds it."""
     outer: Function | None = caller
     while outer is not None:
         if outer is callee.parent or isinstance(outer.tree, ast.Module):
@@ -220,7 +219,6 @@ def _is_function(name: str, caller: Function, callee: Function) -> bool:
 
 
 def _bound(tree: ast.AST) -> frozenset[str]:
-    """Return the parameters of a function and the names that it assigns."""
     arguments = getattr(tree, "args", None)
     names = (
         {one.arg for one in ast.walk(arguments) if isinstance(one, ast.arg)} if arguments else set()
@@ -249,18 +247,18 @@ def _derives(one: Function, other: Function, lookup: Lookup) -> bool:
 
 
 def _is_wrapped(name: str, caller: Function, callee: Function, lookup: Lookup) -> bool:
-    """Whether a decorator connects the called name and the function that runs."""
+    """Whether a decorator connects the called name with the function that runs."""
     decorator = callee.parent
     if decorator is not None and any(decorator.name in decorated_by(one) for one in lookup(name)):
-        return True  # the function that the decorator put in the place of the named one
+        return True  # the wrapper that the decorator returned for the named function
     wrapper = caller.parent
     if wrapper is None or wrapper.name not in decorated_by(callee):
         return False
-    return name in _bound(wrapper.tree)  # the decorated function, as the decorator got it
+    return name in _bound(wrapper.tree)  # the decorated function, as the decorator's argument
 
 
 def called_by(tree: ast.Call, caller: Function, lookup: Lookup) -> Function | None:
-    """Return the plain function or method that a call calls; None: it is not known."""
+    """Return the plain function or method that a call calls, or None if it is not known."""
     same = [
         one
         for one in lookup(called_name(tree))
@@ -277,7 +275,7 @@ def called_by(tree: ast.Call, caller: Function, lookup: Lookup) -> Function | No
 
 
 def class_of(function: Function) -> Function | None:
-    """Return the class whose method a function is, or is in."""
+    """Return the class that contains a function, directly or through outer functions, or None."""
     outer: Function | None = function
     while outer is not None and outer.owner is None:
         outer = outer.parent
@@ -285,7 +283,7 @@ def class_of(function: Function) -> Function | None:
 
 
 def iterators_of(name: str, lookup: Lookup) -> list[Function]:
-    """Return the methods by which objects of a class of this name are iterated; empty: none."""
+    """Return the methods that iterate over objects of a class with this name."""
     return [
         one
         for method in ("__iter__", "__next__")
@@ -295,7 +293,7 @@ def iterators_of(name: str, lookup: Lookup) -> list[Function]:
 
 
 def property_of(name: str, owner: Function) -> Function | None:
-    """Return the method of a class that computes an attribute; None: none does."""
+    """Return the property method of a class with this name, or None."""
     found = (one for one in owner.file.by_name.get(name, ()) if one.owner is owner)
     return next((one for one in found if decorated_by(one) & _COMPUTED), None)
 

@@ -1,4 +1,4 @@
-"""The conditions of a function: what a step tests, and which conditions choose a value."""
+"""The conditions of a function: what a step tests, and which conditions select a value."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from collectrace.align.code.paths import Edge
 from collectrace.align.code.places import Place
 
 _MOST_NODES: Final = 1_000
-"""Nodes of a function in which it is worked out what chooses a value."""
+"""Nodes of a function beyond which the choice of a value is not analysed."""
 
 
 class Choice(NamedTuple):
-    """A step that decides where a name has its value from."""
+    """A step that decides which assignment a name has its value from."""
 
     node: Node
     by_exception: bool
 
 
-def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
+def choosing_steps(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
     """Return the steps that decide which binding of a name reaches its use; None: too large."""
     if len(graph.nodes) > _MOST_NODES:
         return None
     groups: dict[int, list[Node]] = {}
-    for one in bindings:  # copies of one statement are one binding
+    for one in bindings:  # copies of one statement count as one binding
         groups.setdefault(id(one.tree), []).append(one)
     everywhere = {one.number for one in bindings}
-    # Whether a value is bound again before its use, and which one is bound first.
-    # It counts, too, how often: so also from one use to the next.
+    # Ask whether a value is bound again before its use, and which binding comes first. Start also
+    # at the use itself, because the number of bindings between two uses matters.
     begin = [graph.entry.number, use.number, *everywhere]
     questions = [(begin, {use.number}, everywhere)]
     for group in list(groups.values())[1:]:
@@ -50,13 +50,13 @@ def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] 
     for begin, one_end, other_end in questions:
         ends = {**dict.fromkeys(other_end, TARGETS[1]), **dict.fromkeys(one_end, TARGETS[0])}
         region = _region(graph, begin, ends)
-        for branch in branches.separating(region, same=False, exact=False):
+        for branch in branches.separating_branches(region, same=False, exact=False):
             found[Choice(graph.nodes[_number(branch.step)], branch.by_exception)] = None
     return list(found)
 
 
 def _region(graph: Graph, begin: Sequence[int], ends: Mapping[int, int]) -> branches.Region:
-    """Return the region from some steps to the ends. Steps that begin it have negative numbers."""
+    """Return the region from the ``begin`` steps, numbered negatively, to the ends."""
 
     def edges(step: int) -> list[Edge]:
         if step in ends:
@@ -77,7 +77,7 @@ def _number(step: int) -> int:
 
 
 def condition_of(node: Node) -> ast.AST | None:
-    """Return the expression by which a step chooses where to go; None: it does not choose."""
+    """Return the expression that selects the next step; None if there is no choice."""
     tree = node.tree
     match node.kind:
         case Kind.TEST:
@@ -96,7 +96,7 @@ _BUILTIN: Final = frozenset({"range", "enumerate", "reversed", "zip", "sorted", 
 
 
 def is_constant(condition: ast.AST | None) -> bool:
-    """Whether an expression has one value, whenever it is evaluated: ``range(3)``, ``DEBUG``."""
+    """Whether an expression always has the same value: ``range(3)``, ``DEBUG``."""
     if condition is None:
         return False
     return all(
@@ -112,7 +112,7 @@ OPPOSITE: Final = {TAKEN: NOT_TAKEN, NOT_TAKEN: TAKEN}
 def is_negated(node: Node, head: ast.AST | None = None) -> bool:
     """Whether a step tests the opposite of a part of a condition: ``not x``.
 
-    The condition is that of ``head``, by default of the step's statement.
+    The condition belongs to ``head``, by default the step's statement.
     """
     todo = [(getattr(head or node.head, "test", None), False)]
     while todo:
@@ -126,7 +126,7 @@ def is_negated(node: Node, head: ast.AST | None = None) -> bool:
     return False
 
 
-def is_alike(test: ast.Compare) -> bool:
+def is_same_on_all_ranks(test: ast.Compare) -> bool:
     """Whether a test of the rank has one outcome on all ranks: ``rank >= 0``, ``rank is None``."""
     match test:
         case ast.Compare(left=left, ops=[op], comparators=[other]):
@@ -143,11 +143,11 @@ def is_alike(test: ast.Compare) -> bool:
             return False
 
 
-def counts(test: ast.expr) -> bool:
-    """Whether a test may be true now and then: by a remainder, two values, or a method's answer."""
+def holds_at_intervals(test: ast.expr) -> bool:
+    """Whether a test may be true at intervals: a remainder, two variables, or a method call."""
     match test:
         case ast.UnaryOp(operand=inner):
-            return counts(inner)
+            return holds_at_intervals(inner)
         case ast.Call(func=ast.Attribute(), args=[], keywords=[]):
             return True
         case ast.Compare(left=ast.Name() | ast.Attribute(), comparators=[other]):
@@ -161,8 +161,8 @@ def counts(test: ast.expr) -> bool:
             )
 
 
-def is_comprehended(name: str, place: Place) -> bool:
-    """Whether a name is bound by a comprehension or lambda in the statement."""
+def is_bound_by_comprehension(name: str, place: Place) -> bool:
+    """Whether a comprehension or lambda in the statement binds a name."""
     trees = (place.node.tree, place.node.head) if place.node is not None else (place.function.tree,)
     for tree in trees:
         for one in ast.walk(tree) if tree is not None else ():

@@ -1,7 +1,7 @@
-"""Which conditions of a function decide whether control comes to a line of it.
+"""Find the conditions of a function that decide whether a line is reached.
 
 A condition decides if one of its outcomes leads to the line in the same iteration of the loops
-around it, and another does not: it stands around the line, or leads past it by a ``return``.
+around it, and another outcome does not. It contains the line, or jumps over it by a ``return``.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from collectrace.align.reading import rank_only
 
 
 class Condition(NamedTuple):
-    """A statement that decides whether control comes to a line."""
+    """A statement that decides whether a line is reached."""
 
     function: Function
     head: ast.AST
-    """The ``if``, or whatever else has a test; an ``except``; a function that is decorated so that
-    it runs on one rank."""
+    """The ``if`` or other statement with a test, an ``except``, or a function that a decorator
+    limits to one rank."""
     outcome: bool
-    """Of its test, on the way to the line."""
+    """The outcome of its test on the way to the line."""
     node: Node | None
     """The step that evaluates the first part of its test."""
 
     @property
     def key(self) -> tuple[str, int]:
-        """What makes it the same in another stack."""
+        """Identity of the condition across stacks."""
         return self.function.file.path, id(self.head)
 
     @property
@@ -45,12 +45,12 @@ class Condition(NamedTuple):
 
     @property
     def opposite(self) -> Condition:
-        """The same with the other outcome."""
+        """The same condition with the other outcome."""
         return self._replace(outcome=not self.outcome)
 
     @property
     def line(self) -> int:
-        """The line by which a reader knows it."""
+        """The line that identifies it for a reader."""
         decorated = rank_only.lines_of(self.head)
         found: int = decorated[0] if decorated else getattr(self.head, "lineno", 0)
         return found
@@ -62,13 +62,13 @@ class Condition(NamedTuple):
 
     @property
     def test(self) -> ast.expr | None:
-        """Its test; None: it has none."""
+        """Its test, or None."""
         found = getattr(self.head, "test", None)
         return found if isinstance(found, ast.expr) else None
 
 
 def controls(function: Function, graph: Graph, nodes: Sequence[Node]) -> list[Condition]:
-    """Return the conditions that decide whether control comes to some steps, by their lines."""
+    """Return the conditions that decide whether some steps are reached, by line."""
     at, lines = {node.number for node in nodes}, {node.line for node in nodes}
     found = [
         Condition(function, one, outcome=True, node=None)
@@ -80,7 +80,7 @@ def controls(function: Function, graph: Graph, nodes: Sequence[Node]) -> list[Co
         found.append(Condition(function, function.tree, outcome=True, node=None))
     for head, tests in _tests(graph).values():
         if not all({*tests[0].loops} <= {*node.loops} for node in nodes):
-            continue  # a loop that is left by a condition is also left otherwise
+            continue  # a loop with a conditional exit also has another one
         barred = {*tests[0].loops, *(node.number for node in tests)}
         leading = {True: False, False: False}
         for node in tests:
@@ -97,7 +97,7 @@ _Head = ast.If | ast.IfExp | ast.Assert
 
 
 def _tests(graph: Graph) -> Mapping[int, tuple[_Head, list[Node]]]:
-    """Return what has a test in a function, with the steps that evaluate it, the first one last."""
+    """Return the tests of a function with the steps that evaluate each, first part last."""
     found: dict[int, tuple[_Head, list[Node]]] = {}
     for node in graph.nodes:
         if node.kind is Kind.TEST and (head := _head(node)) is not None:
@@ -106,7 +106,7 @@ def _tests(graph: Graph) -> Mapping[int, tuple[_Head, list[Node]]]:
 
 
 def _head(node: Node) -> _Head | None:
-    """Return the innermost statement or expression of whose test a step is a part."""
+    """Return the innermost statement or expression whose test contains a step."""
     head = node.head
     inside = (one for one in ast.walk(head) if isinstance(one, ast.IfExp)) if head else ()
     around = [one for one in inside if node.tree in set(ast.walk(one.test))]
@@ -116,7 +116,7 @@ def _head(node: Node) -> _Head | None:
 
 
 def _reached(start: Node, barred: Iterable[int]) -> set[int]:
-    """Return the steps that control reaches from one, without an exception."""
+    """Return the steps reachable from a step without exceptions and without ``barred`` steps."""
     seen = {*barred}
     found: set[int] = set()
     todo = [start]
@@ -130,9 +130,9 @@ def _reached(start: Node, barred: Iterable[int]) -> set[int]:
 
 
 def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
-    """Return the conditions of statements that begin in a line, with either outcome.
+    """Return the conditions of statements that begin at a line, with both outcomes.
 
-    Within one statement the line of a call does not show which arm made it.
+    Within one statement the line does not show which branch made a call.
     """
     return [
         Condition(function, head, outcome, tests[-1])
@@ -142,8 +142,8 @@ def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
     ]
 
 
-def leads(graph: Graph, line: int, to: int) -> bool:
-    """Whether control can come from one line of a function to another, in a later iteration too."""
+def can_reach(graph: Graph, line: int, to: int) -> bool:
+    """Whether one line of a function can lead to another, possibly in a later iteration."""
     ends = {node.number for node in graph.at(to)}
     starts = (target for node in graph.at(line) for _, target in node.edges)
     return any(ends & _reached(target, ()) for target in starts)

@@ -1,8 +1,8 @@
 """Find the statements that can have decided that two ranks made different calls.
 
-The input is the stack of the last call that both ranks made, and for each rank the stack of its
-next call, or how it ended. The output is a list of decisions, each with what it depends on. It says
-what the source allows, not what happened.
+The input is the stack of the last call that both ranks made, and each rank's next call or end. The
+output is a list of decisions with what each depends on. It shows what the source allows, not what
+happened.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from collectrace.align.code.decisions import (
     Decision,
     Outcomes,
     Strength,
-    asks_name,
     at_line,
+    compares_constant,
     is_item,
-    joined,
     line_of,
-    where,
+    merged,
+    origin_site,
 )
 from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
@@ -54,15 +54,15 @@ def decide(
         program: the functions of the run.
         one: a rank, with its last and its next call.
         two: another rank.
-        agreements: knows which collectives gave both sides one result; None: nothing is known.
-        same_data: the next calls got the same tensors; another argument, as the root, differs.
-        is_shared: whether both sides are in the same iteration of a loop; None: it is not known.
+        agreements: knows which collectives gave both sides the same result; None: none is known.
+        same_data: both next calls got the same tensors; another argument differs, such as the root.
+        is_shared: whether both sides are in the same iteration of a loop; None: not known.
 
     """
     gaps: set[Gap] = set()
     if _is_different(program, one, two):
         return Answer(gaps=frozenset({Gap.DIFFERENT}))
-    # Values that ranks agree on may differ between two iterations of one rank.
+    # Values that ranks agree on may still differ between two iterations of one rank.
     found = _Found(drops_agreed=one.rank != two.rank)
     tracer = Tracer(program, agreements or Nothing())
     try:
@@ -72,7 +72,7 @@ def decide(
             found.add(_Arguments(tracer).decisions(context, node, same_data=same_data))
         for region in between.regions(gaps):
             naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
-            for branch in branches.separating(region, same=same):
+            for branch in branches.separating_branches(region, same=same):
                 found.add(naming.decisions(branch))
     except LookupError:
         gaps.add(Gap.UNREACHABLE)
@@ -85,7 +85,7 @@ def decide(
 
 
 def _is_different(program: Program, one: Side, two: Side) -> bool:
-    """Whether the two sides ran different text of a file on their stacks."""
+    """Whether the two sides ran different versions of a file on their stacks."""
     paths = {frame.path for side in (one, two) for frame in (*side.last, *side.stack)}
     texts = ([program.files.file(side.rank, path) for side in (one, two)] for path in paths)
     return any(None not in both and both[0] is not both[1] for both in texts)
@@ -99,11 +99,10 @@ class _Found:
         self._kept: dict[Site, Decision] = {}
         self._dropped: dict[Site, Decision] = {}
         self._constant: dict[Site, Decision] = {}
-        """Those whose outcome is a constant that was not followed: the same on all ranks, most
-        probably."""
+        """Decisions on a constant that was not followed, so most probably equal on all ranks."""
 
     def add(self, decisions: Iterable[Decision]) -> None:
-        """Add decisions. Those of one line become one, with what any of them depends on."""
+        """Add decisions, merging those of the same line."""
         for one in decisions:
             is_agreed = one.origins == (Origin.AGREED,)
             is_dropped = is_agreed and (self._drops_agreed or one.is_constant)
@@ -112,13 +111,13 @@ class _Found:
                 group = self._dropped if is_dropped else self._constant
             known = group.setdefault(one.site, one)
             if known is not one:
-                group[one.site] = joined(known, one)
+                group[one.site] = merged(known, one)
 
     def answer(self, gaps: set[Gap]) -> Answer:
-        """Return the answer."""
+        """Return the collected decisions, with the reasons why one may be missing."""
         parts = self._constant
         decisions = tuple(
-            joined(one, parts[site]) if site in parts else one
+            merged(one, parts[site]) if site in parts else one
             for site, one in (self._kept or parts).items()
         )
         dropped = tuple(one for site, one in self._dropped.items() if site not in self._kept)
@@ -130,7 +129,7 @@ class _Found:
 
 
 class _Naming:
-    """Names the statements of a region by which a reader knows its branches."""
+    """Maps the branches of a region to the statements that a reader knows them by."""
 
     def __init__(
         self,
@@ -146,10 +145,10 @@ class _Naming:
         self._tracer = tracer
         self._ranks = ranks
         self._handled: set[int] = set()
-        """Handlers that were named."""
+        """Handlers that already have a decision."""
 
     def decisions(self, branch: Branch) -> Iterator[Decision]:
-        """Return the decisions that a branch stands for: its handlers, if it is an exception."""
+        """Return the decisions that a branch stands for; for an exception, its handlers."""
         context, node = self._between.owner(branch.step)
         if branch.by_exception or node.kind is Kind.DISPATCH:
             yield from self._by_exception(branch)
@@ -163,10 +162,10 @@ class _Naming:
             found, comes_from = (Origin.AGREED,), None
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
-            # Whoever called the function, or consumes the generator, decides what follows.
+            # The caller of the function, or the generator's consumer, decides what follows.
             context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
         if outcomes[0] == outcomes[1] and None not in outcomes and node.kind is Kind.TEST:
-            return  # it led both the same way
+            return  # both sides took the same branch
         decision = at_line(
             context.function, line_of(node), (outcomes[0], outcomes[1]), found, comes_from
         )
@@ -182,7 +181,7 @@ class _Naming:
         )
 
     def _parts(self, step: int) -> Sequence[int]:
-        """Return the steps that test the parts of one condition, as of ``a and b``."""
+        """Return the steps that test the parts of one condition, such as ``a and b``."""
         context, node = self._between.owner(step)
         if node.kind is not Kind.TEST or not isinstance(node.head, _TESTING):
             return (step,)
@@ -195,9 +194,9 @@ class _Naming:
         ]
 
     def _outcome(self, parts: Sequence[int], mark: int) -> Outcome | None:
-        """Return what a branch did on a side; None: several outcomes are possible.
+        """Return the outcome of a branch on a side, or None if several are possible.
 
-        The outcome of a part of a condition counts if no other part is evaluated after it.
+        A part of a condition counts only if no other part is evaluated after it.
         """
         found = set()
         for step in parts:
@@ -209,7 +208,7 @@ class _Naming:
         return found.pop() if len(found) == 1 else None
 
     def _goes_on(self, context: Context, node: Node, target: int) -> bool:
-        """Whether a step belongs to the same condition as a part of it."""
+        """Whether the evaluation of the same condition continues at ``target``."""
         if target in TARGETS or not isinstance(node.head, _TESTING):
             return False
         where, other = self._between.owner(target)
@@ -219,7 +218,7 @@ class _Naming:
         edges = self._region.edges[branch.step]
         normal = _leads(edge for edge in edges if not edge.is_exception)
         handlers = dict(self._handlers(branch, normal if branch.by_exception else 0))
-        # That both raised, and differ in the exception, only if no simpler reading is left.
+        # Two different exceptions are considered only if no simpler explanation is left.
         if not branch.by_exception and handlers.keys() & self._handled:
             return
         self._handled.update(handlers)
@@ -231,25 +230,27 @@ class _Naming:
     def _origins(
         self, context: Context, node: Node, edges: Sequence[Edge]
     ) -> tuple[tuple[Origin, ...], Site | None]:
-        """Return what the outcome of a step depends on, and where the first of it comes in."""
+        """Return the origins of a step's outcome, and the line where the first one comes in."""
         if any(edge.outcome.way is Way.RAISED for edge in edges):
             return (Origin.EXCEPTION,), None
         condition = condition_of(node)
         if condition is None and isinstance(node.tree, ast.Call):
-            condition = node.tree.func  # which function it calls
+            condition = node.tree.func  # the choice of the called function
         place = Place(context.function, node, context)
         sources = self._tracer.sources(condition, place) if condition is not None else []
         found = origins.sorted_by_weight(one.origin for one in sources)
-        if asks_name(condition):  # the loop whose item it is tells most
+        if compares_constant(
+            condition
+        ):  # the loop that provides the item is the most informative place
             sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
-        comes_from = where(sources, found, line_of(node))
+        comes_from = origin_site(sources, found, line_of(node))
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)
             return found or (Origin.UNKNOWN,), comes_from
         return found or (Origin.UNKNOWN,), comes_from
 
     def _is_alike_by_rank(self, context: Context, node: Node, found: Sequence[Origin]) -> bool:
-        """Whether a test of the rank has one outcome on both sides, whenever it is made."""
+        """Whether a test of the rank always has the same outcome on both sides."""
         condition = condition_of(node)
         if tuple(found) != (Origin.RANK,) or node.kind is not Kind.TEST or condition is None:
             return False
@@ -258,10 +259,10 @@ class _Naming:
         return len(outcomes) == 1 and None not in outcomes
 
     def _handlers(self, branch: Branch, normal: int) -> Iterator[tuple[int, int]]:
-        """Return the handlers that an exception may reach first, if that separates the sides.
+        """Return the first handlers of an exception, with the targets that each leads to.
 
-        Each with the targets it leads to. In place of a handler also a ``finally`` or ``with`` that
-        leads to a target on its own.
+        Only handlers that separate the sides count. A ``finally`` or ``with`` that leads to a
+        target by itself counts as a handler.
         """
         edges = self._region.edges[branch.step]
         todo: deque[tuple[int, int | None]] = deque(
@@ -271,7 +272,7 @@ class _Naming:
         while todo:
             step, block = todo.popleft()
             if step in TARGETS:
-                if block is not None:  # no handler, but a call on the way out
+                if block is not None:  # no handler, but a call in a ``finally`` or ``with``
                     yield block, self._region.leads[step]
                 continue
             _, node = self._between.owner(step)
@@ -289,17 +290,17 @@ class _Naming:
 
 
 class _Arguments:
-    """Finds where the arguments of one call, made from one place, got different values."""
+    """Finds where the arguments of the same call got different values."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     def decisions(self, context: Context, node: Node, *, same_data: bool) -> Iterator[Decision]:
-        """Return the statements at which values come in that may differ between the sides."""
+        """Return the statements that provide values which may differ between the sides."""
         operands = [node.tree]
         if isinstance(node.tree, ast.Call):
             operands = [*node.tree.args, *(one.value for one in node.tree.keywords)]
-        if same_data:  # the tensor, or a list of them, comes first
+        if same_data:  # the tensor or tensor list is the first argument
             operands = operands[1:] or operands
         computed = Outcome(Way.VALUE)
         for operand in operands:
@@ -310,7 +311,7 @@ class _Arguments:
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 if line and not is_import and source.origin is not Origin.AGREED:
                     found = (source.origin,)
-                    comes_from = where([source], found, line)
+                    comes_from = origin_site([source], found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 
 
@@ -325,7 +326,7 @@ def _leads(edges: Iterable[Edge]) -> int:
 
 
 def _handled(handler: Node, lead: int, normal: int) -> Outcomes:
-    """Return whether a handler was entered on either side; None: it may have been, or not."""
+    """Return whether each side entered a handler; None: possible but not certain."""
     way = Way.HANDLER if handler.kind is Kind.HANDLER else Way.RAISED
     entered = Outcome(way, line=handler.line)
     outcomes = [

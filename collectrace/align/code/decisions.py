@@ -1,4 +1,4 @@
-"""What can have decided: the answer's types, and the lines by which a reader knows statements."""
+"""The types of the answer, and the source lines that identify statements for a reader."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site, Source
 
 Outcomes = tuple[Outcome | None, Outcome | None]
-"""What a statement did on either side; None: it may have done several things."""
+"""What a statement did on each side; None: several outcomes are possible."""
 
 
 class Strength(Enum):
-    """How sure it is that a statement decided."""
+    """How certain it is that a statement decided."""
 
     ONLY = "only"
     """The source shows no other statement that can have decided."""
@@ -37,16 +37,16 @@ class Decision:
     """Qualified name."""
     outcomes: Outcomes
     origins: tuple[Origin, ...]
-    """What it depends on, the most telling first."""
+    """What it depends on, the most informative first."""
     strength: Strength = Strength.POSSIBLE
     comes_from: Site | None = None
-    """The line at which the first of its origins comes in, if it is another one."""
+    """The line where the first origin comes in, if it is another line."""
     is_constant: bool = False
-    """Whether its outcomes are the same each time: ``for _ in range(3)``."""
+    """Its outcome is the same each time: ``for _ in range(3)``."""
 
     @property
     def origin(self) -> Origin:
-        """The most telling of what it depends on."""
+        """The most informative origin."""
         return self.origins[0] if self.origins else Origin.UNKNOWN
 
 
@@ -57,16 +57,16 @@ class Answer:
     decisions: tuple[Decision, ...] = ()
     """In the order in which control reaches them after the last common call."""
     dropped: tuple[Decision, ...] = ()
-    """Branches between the calls that depend on agreed values alone. If nothing else is found, the
-    ranks diverged before: one of them has made an iteration without a call."""
+    """Branches between the calls that depend only on agreed values. If there are no others, the
+    ranks diverged earlier: one of them ran an iteration without a call."""
     gaps: frozenset[Gap] = frozenset()
     """Why a decision may be missing from the list."""
 
 
-def joined(one: Decision, other: Decision) -> Decision:
-    """Return a decision with what another one of its line depends on, too.
+def merged(one: Decision, other: Decision) -> Decision:
+    """Return a decision with the origins of another one at the same line added.
 
-    If either asks for the rank itself, no line before it does.
+    If either tests the rank directly, the result names no earlier line.
     """
     both = {*one.origins, *other.origins}
     asks = any(part.origin is Origin.RANK and part.comes_from is None for part in (one, other))
@@ -77,8 +77,8 @@ def joined(one: Decision, other: Decision) -> Decision:
 IMPORTS: Final = ast.Import, ast.ImportFrom
 
 
-def where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
-    """Return the line at which the first origin of a value comes in, if it is another one."""
+def origin_site(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
+    """Return the line where the first origin of a value comes in, if it is another line."""
     for one in sources:
         place = one.inner or one.place
         node = place.node
@@ -90,8 +90,8 @@ def where(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site
     return None
 
 
-def asks_name(condition: ast.AST | None) -> bool:
-    """Whether a condition compares with a constant, as in ``name == "forces"``."""
+def compares_constant(condition: ast.AST | None) -> bool:
+    """Whether a condition compares with a string or constant, as in ``name == "forces"``."""
     return isinstance(condition, ast.Compare) and any(
         (isinstance(one, ast.Constant) and isinstance(one.value, str))
         or (isinstance(one, ast.Name) and one.id.isupper())
@@ -100,7 +100,7 @@ def asks_name(condition: ast.AST | None) -> bool:
 
 
 def is_item(source: Source) -> bool:
-    """Whether a value comes in as an item of a loop."""
+    """Whether a value is an item of a loop."""
     return source.place.node is not None and source.place.node.kind is Kind.LOOP
 
 
@@ -122,7 +122,7 @@ _COMPOUND: Final = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.Async
 
 
 def line_of(node: Node) -> int:
-    """Return the line by which a reader knows a step."""
+    """Return the line that identifies a step for a reader."""
     if node.kind in (Kind.TEST, Kind.LOOP) and isinstance(node.head, _COMPOUND):
         return node.head.lineno
     return node.line

@@ -1,8 +1,8 @@
 """Lower expressions to nodes of a control-flow graph.
 
-An expression is lowered backwards, like the statements in ``lowering``: given the node that follows
-it, it returns the node at which its evaluation begins. Only calls and what chooses between calls
-get nodes; an expression without calls has no influence on control.
+Expressions are lowered backwards, like the statements in ``lowering``: each function takes the node
+that follows an expression, and returns the node at which its evaluation begins. Only calls and
+choices between calls get nodes. An expression without calls does not affect control.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MOST_NODES: Final = 20_000
 """Nodes of one function."""
 
 Target = Callable[[], Node]
-"""Builds a node when it is first needed, and returns the same one then."""
+"""Builds a node at the first call, and returns the same node later."""
 
 Raises = Callable[[str], Node]
-"""Takes the name of an exception, empty if not known; returns where the exception leads."""
+"""Takes the name of an exception (empty: not known), and returns where it leads."""
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -41,12 +41,12 @@ _EXITS: Final = frozenset({"exit", "_exit", "quit", "abort"})
 _EAGER: Final = frozenset(
     {"list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "max", "min", "join", "deque"}
 )
-"""Functions that read all of an iterator. Others may stop early, as ``any`` does."""
+"""Functions that consume all of an iterator. Others, such as ``any``, may stop early."""
 
 _QUIET: Final = (
     ast.Name, ast.Constant, ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda, ast.NamedExpr
 )  # fmt: skip
-"""Expressions that raise nothing, except in calls that have a node of their own."""
+"""Expressions that raise nothing, except in calls that have their own node."""
 
 _STEPS: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
 """Expressions that have a node of their own."""
@@ -103,7 +103,7 @@ class Expressions:
         return node
 
     def values(self, trees: Sequence[ast.AST | None], then: Node, scope: Scope) -> Node:
-        """Lower expressions that are evaluated one after the other."""
+        """Lower expressions that are evaluated in sequence."""
         for tree in reversed(trees):
             then = self.value(tree, then, scope)
         return then
@@ -128,7 +128,7 @@ class Expressions:
                 return self.test(e.test, yes, no, scope)
             case ast.ListComp() | ast.SetComp() | ast.DictComp():
                 return self.comprehension(e, then, scope)
-            case ast.GeneratorExp():  # it runs later, in a frame of its own
+            case ast.GeneratorExp():  # it runs later, in its own frame
                 return self.value(e.generators[0].iter, then, scope)
             case ast.Await():
                 return self.value(e.value, self.step(e, scope, then, kind=Kind.AWAIT), scope)
@@ -165,14 +165,14 @@ class Expressions:
         lazy: bool = False,
         yields: bool = False,
     ) -> Node:
-        """Lower a comprehension as the loops that it stands for.
+        """Lower a comprehension to the loops that it stands for.
 
         Args:
             e: the comprehension.
             then: the node behind it.
             scope: where control goes.
             lazy: its consumer may stop early.
-            yields: it runs in a frame of its own, and stops at each element.
+            yields: it runs in its own frame, and stops at each element.
 
         """
         elements = [e.key, e.value] if isinstance(e, ast.DictComp) else [e.elt]
@@ -219,10 +219,10 @@ class Expressions:
     def _short_circuit(
         self, values: Sequence[ast.expr], then: Node, scope: Scope, *, is_and: bool
     ) -> Node:
-        """Lower operands of which the later ones are evaluated after certain values only."""
+        """Lower operands of ``and`` or ``or``: later ones run only after certain values."""
         node = self.value(values[-1], then, scope)
         for one in reversed(values[:-1]):
-            if node is not then:  # something happens in the later operands
+            if node is not then:  # the later operands contain calls
                 ways = (node, then) if is_and else (then, node)
                 node = self._branch(one, *ways, scope)
             node = self.value(one, node, scope)
@@ -236,7 +236,7 @@ class Expressions:
 
 
 def children(tree: ast.AST | None) -> Sequence[ast.AST]:
-    """Return the parts of an expression or simple statement in the order of their evaluation."""
+    """Return the parts of an expression or simple statement in evaluation order."""
     match tree:
         case None:
             return ()
@@ -252,7 +252,7 @@ def children(tree: ast.AST | None) -> Sequence[ast.AST]:
 
 
 def head_end(tree: ast.AST | None) -> int:
-    """Return the last line of an expression or simple statement, or of a compound one's head."""
+    """Return the last line of an expression, a simple statement or a compound statement's head."""
     first: int = getattr(tree, "lineno", 0)
     body = getattr(tree, "body", None)
     if isinstance(tree, ast.Match):
@@ -265,7 +265,7 @@ def head_end(tree: ast.AST | None) -> int:
 
 
 def is_quiet(s: ast.stmt) -> bool:
-    """Whether a simple statement raises nothing, except in calls that have a node of their own."""
+    """Whether a simple statement raises nothing, except in calls that have their own node."""
     match s:
         case ast.Expr(value=value):
             return isinstance(value, _QUIET)
@@ -278,7 +278,7 @@ def is_quiet(s: ast.stmt) -> bool:
 
 
 def is_method_of_self(called: ast.AST) -> bool:
-    """Whether a method of the object itself is called."""
+    """Whether the called function is a method of ``self``."""
     match called:
         case ast.Attribute(value=ast.Name(id="self" | "cls")):
             return True
@@ -291,7 +291,7 @@ def _has_steps(tree: ast.AST) -> bool:
 
 
 def _walk(tree: ast.AST) -> Iterator[ast.AST]:
-    """Return the parts of an expression without the bodies of lambdas."""
+    """Return the parts of an expression, without the bodies of lambdas."""
     todo = [tree]
     while todo:
         node = todo.pop()

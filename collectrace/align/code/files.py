@@ -1,7 +1,7 @@
-"""Source files of a run, and the function that a stack frame is in.
+"""The source files of a run, and the functions of stack frames.
 
-The text comes from rank files, so it may be damaged or hostile. A file that is too large, too deep
-or no Python counts as "source not available". Nothing here raises an exception because of a text.
+The text comes from rank files, so it may be damaged or hostile. A file that is too large, too
+deeply nested or not Python counts as "source not available". No text makes these functions raise.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from functools import cached_property
 from typing import Final, Protocol
 
 MOST_BYTES: Final = 2 << 20
-"""Bytes of a file that is parsed. The tracer records no larger one."""
+"""Largest file that is parsed, bytes. The tracer records no larger one."""
 
 MOST_STATEMENTS: Final = 100_000
-"""Statements of a file that is parsed."""
+"""Most statements of a file that is parsed."""
 
 MOST_DEPTH: Final = 100
-"""Blocks around a statement. Python's own parser allows 100 levels of indentation."""
+"""Most nested blocks. Python's parser allows 100 levels of indentation."""
 
 _MOST_LINE: Final = 16 << 10
-"""Characters of a line. A longer one is data, or is meant to exhaust the parser."""
+"""Longest line, characters. A longer one is data, or an attack on the parser."""
 
 Code = (
     ast.Module
@@ -38,7 +38,7 @@ Code = (
     | ast.SetComp
     | ast.DictComp
 )
-"""Whatever has a frame of its own when it runs."""
+"""Syntax trees that have their own frame when they run."""
 
 _UNNAMED: Final = {
     ast.Lambda: "<lambda>",
@@ -50,7 +50,7 @@ _UNNAMED: Final = {
 
 
 class Gap(Enum):
-    """A reason why a decision may have been overlooked."""
+    """A reason why a decision may be missing from the answer."""
 
     NO_SOURCE = "source not available"
     CHANGED = "source changed"
@@ -74,13 +74,13 @@ class Frame:
     path: str
     line: int
     function: str
-    """Qualified name, as in ``Trainer.step``; empty: the record has only the line."""
+    """Qualified name, such as ``Trainer.step``; empty: the record has only the line."""
     first: int | None = None
     """First line of the function, decorators included; None: not recorded."""
 
     @classmethod
     def parse(cls, text: str, first: int | None = None) -> Frame:
-        """Return the frame of a record: ``path:line function``. Line 0: the text is damaged."""
+        """Parse a frame of a record: ``path:line function``. Line 0 marks damaged text."""
         site, _, function = text.rpartition(" ")
         path, _, digits = site.rpartition(":")
         known = digits.isascii() and digits.isdigit() and len(digits) < 9
@@ -88,13 +88,13 @@ class Frame:
 
     @property
     def text(self) -> str:
-        """The frame as a record has it, without its first line."""
+        """The frame as a record stores it, without the function's first line."""
         return f"{self.path}:{self.line} {self.function}"
 
 
 @dataclass(eq=False, slots=True)
 class Function:
-    """A function of a file. A module and the body of a class are functions, too."""
+    """A function of a file. Modules and class bodies count as functions."""
 
     file: SourceFile = field(repr=False)
     tree: Code = field(repr=False)
@@ -104,7 +104,7 @@ class Function:
     """First line, decorators included."""
     last: int
     parent: Function | None = field(repr=False)
-    """The function, class or module in which it is defined."""
+    """The function, class or module that contains its definition."""
 
     @property
     def decorators(self) -> Sequence[ast.expr]:
@@ -113,7 +113,7 @@ class Function:
 
     @property
     def owner(self) -> Function | None:
-        """The class of a method; None: it is no method."""
+        """The class of a method; None if it is no method."""
         parent = self.parent
         return parent if parent is not None and isinstance(parent.tree, ast.ClassDef) else None
 
@@ -129,12 +129,12 @@ class SourceFile:
         self.functions: Sequence[Function] = [self.module, *_functions(self.module)]
 
     def line(self, number: int) -> str:
-        """Return the text of a line without indentation; empty: there is no such line."""
+        """Return the text of a line without indentation; empty if there is no such line."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """What each imported name of the file stands for: ``dist`` for ``torch.distributed``."""
+        """The full name of each imported name: ``dist`` is ``torch.distributed``."""
         found: dict[str, str] = {}
         for node in statements(self.tree.body, into_functions=True):
             if isinstance(node, ast.Import):
@@ -149,7 +149,7 @@ class SourceFile:
 
     @cached_property
     def by_name(self) -> dict[str, list[Function]]:
-        """The functions and classes of the file by their last name."""
+        """The functions and classes of the file by the last part of their name."""
         found: dict[str, list[Function]] = {}
         for one in self.functions:
             found.setdefault(one.name, []).append(one)
@@ -157,7 +157,7 @@ class SourceFile:
 
     @cached_property
     def calls_by_name(self) -> dict[str, list[tuple[Function, ast.Call]]]:
-        """The calls of the file by the name that is called, each with the function around it."""
+        """The calls of the file by called name, each with the function that contains it."""
         found: dict[str, list[tuple[Function, ast.Call]]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -167,7 +167,7 @@ class SourceFile:
         return found
 
     def find(self, frame: Frame) -> Function | None:
-        """Return the function of a frame; None: the file has no such function at that line.
+        """Return the function of a frame, or None if the file has none at that line.
 
         Stacks of a stall name a method without its class.
         """
@@ -191,7 +191,6 @@ class SourceFile:
         return max(named, key=lambda one: one.first, default=None)
 
     def _unnamed(self, frame: Frame, name: str) -> Function | None:
-        """Return the lambda or comprehension of a frame."""
         around = frame.function.rpartition(".<locals>.")[0] or "<module>"
         found = [
             Function(self, node, name, frame.function, node.lineno, _end(node), parent)
@@ -216,7 +215,7 @@ _UNNAMED_IN: Final = "<lambda>"
 def _unnamed_in(
     tree: ast.AST, name: str
 ) -> Iterator[ast.Lambda | ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp]:
-    """Return the lambdas or comprehensions of a function, without those of functions in it."""
+    """Return the lambdas or comprehensions of a function, but not of nested functions."""
     todo = list(ast.iter_child_nodes(tree))
     while todo:
         node = todo.pop()
@@ -227,7 +226,7 @@ def _unnamed_in(
 
 
 def statements(body: Sequence[ast.stmt], *, into_functions: bool = False) -> Iterator[ast.stmt]:
-    """Return the statements of a block and of the blocks in it, in no particular order."""
+    """Return the statements of a block and its nested blocks, in no particular order."""
     todo = list(reversed(body))
     while todo:
         node = todo.pop()
@@ -237,7 +236,7 @@ def statements(body: Sequence[ast.stmt], *, into_functions: bool = False) -> Ite
 
 
 def _inside(node: ast.stmt) -> Iterator[ast.stmt]:
-    """Return the statements directly in the blocks of a statement."""
+    """Return the statements directly in the blocks of a compound statement."""
     for part in ("body", "handlers", "cases", "orelse", "finalbody"):
         for one in getattr(node, part, ()):
             if isinstance(one, ast.stmt):
@@ -285,12 +284,12 @@ def _end(node: ast.expr | ast.stmt) -> int:
 
 
 def parse(path: str, text: str) -> SourceFile | None:
-    """Return a parsed file; None if its text is too large, too deep or no Python."""
+    """Return a parsed file; None if its text is too large, too deeply nested or not Python."""
     if len(text) > MOST_BYTES or max(map(len, text.split("\n"))) > _MOST_LINE:
         return None
     try:
         with warnings.catch_warnings():
-            # The compiler warns about "\d" and the like; that is the program's own affair.
+            # The compiler warns about "\d" and the like, which is the program's own business.
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
         return SourceFile(path, text, tree)
@@ -307,7 +306,7 @@ class Files:
         self._by_place: dict[tuple[int, str], SourceFile | None] = {}
 
     def file(self, rank: int, path: str) -> SourceFile | None:
-        """Return the file that a rank ran; None: it is not available."""
+        """Return the file that a rank ran, or None if it is not available."""
         place = rank, path
         if place not in self._by_place:
             text = self._sources.text(rank, path)
@@ -318,14 +317,14 @@ class Files:
         return self._by_place[place]
 
     def function(self, rank: int, frame: Frame) -> Function | Gap:
-        """Return the function of a frame, or why it is not known."""
+        """Return the function of a frame, or the reason why it is not known."""
         if "torch_dynamo_resume_in_" in frame.function:
-            return Gap.NO_SOURCE  # a part of a function that torch.compile made
+            return Gap.NO_SOURCE  # a function that torch.compile generated
         file = self.file(rank, frame.path)
         if file is None:
             return Gap.NO_SOURCE
         return file.find(frame) or Gap.CHANGED
 
     def known(self) -> Sequence[SourceFile]:
-        """Return the files that were asked for so far, each once."""
+        """Return the files that were read so far, each once."""
         return list({id(one): one for one in self._by_place.values() if one is not None}.values())

@@ -1,7 +1,7 @@
-"""The control-flow graph of one function: its nodes, and how a stack frame finds its node.
+"""The control-flow graph of one function, and how a stack frame finds its node.
 
-A node is one step of a function: a call, a test, the head of a loop, the rest of a statement. Its
-edges lead to the steps that can follow, each with the outcome that chooses it. An edge of its own,
+A node is one step of a function: a call, a test, the head of a loop, or the rest of a statement.
+Its edges lead to the possible next steps, each with the outcome that selects it. A separate edge,
 ``raises``, leads to the handler that an exception reaches first. ``lowering`` builds the nodes.
 """
 
@@ -23,7 +23,7 @@ class Kind(Enum):
     RAISED = auto()
     """An exception leaves the function."""
     STATEMENT = auto()
-    """What a statement does after the calls in it."""
+    """The rest of a statement, after the calls in it."""
     CALL = auto()
     AWAIT = auto()
     YIELD = auto()
@@ -32,7 +32,7 @@ class Kind(Enum):
     LEAVE = auto()
     """``with`` leaves its context managers."""
     UNWIND = auto()
-    """``with`` leaves them by an exception."""
+    """``with`` leaves them because of an exception."""
     TEST = auto()
     """A condition, or a part of one."""
     LOOP = auto()
@@ -41,15 +41,15 @@ class Kind(Enum):
     """The head of a ``while`` loop, before its condition."""
     MATCH = auto()
     DISPATCH = auto()
-    """An exception looks for its handler."""
+    """The search for the handler of an exception."""
     HANDLER = auto()
     """An ``except`` that was entered, or a ``with`` that suppressed an exception."""
     FINALLY = auto()
-    """A ``finally`` that was entered by an exception."""
+    """A ``finally`` that an exception entered."""
 
 
 class Way(Enum):
-    """An outcome of a statement, by its kind; the values are those of ``findings.Way``."""
+    """The kind of an outcome; the values are those of ``findings.Way``."""
 
     NEXT = "next"
     TAKEN = "taken"
@@ -71,9 +71,9 @@ class Outcome(NamedTuple):
 
     way: Way
     name: str = ""
-    """Of the called function."""
+    """The name of the called function."""
     line: int = 0
-    """Of the handler or case."""
+    """The line of the handler or case."""
 
 
 NEXT: Final = Outcome(Way.NEXT)
@@ -91,16 +91,16 @@ class Node:
     kind: Kind
     line: int
     end: int
-    """Last line; of a compound statement, of its head."""
+    """Last line; for a compound statement, the last line of its head."""
     tree: ast.AST | None
     """The expression or statement that the node evaluates."""
     head: ast.AST | None
-    """The statement whose outcome it is: the ``if`` of a part of its condition."""
+    """The statement that the outcome belongs to: the ``if`` of a part of its condition."""
     loops: tuple[int, ...]
     """Numbers of the heads of the loops around it, outermost first. A head is in its own loop."""
     edges: list[tuple[Outcome, Node]] = field(default_factory=list, repr=False)
     raises: Node | None = field(default=None, repr=False)
-    """Where an exception leads that the node raises; None: it raises none."""
+    """Where an exception of the node leads; None: the node raises nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -114,13 +114,13 @@ class Graph:
     inlined: frozenset[int]
     """``id`` of each comprehension or generator expression whose steps are in this graph."""
     begins: Mapping[int, Node] = field(default_factory=dict)
-    """Where the block begins of each ``try`` with a ``finally`` and of each ``with``, by ``id``."""
+    """The first node of each ``try`` with a ``finally`` and of each ``with``, by ``id``."""
     yields: Sequence[Node] = ()
-    """Nodes at which a generator stops and goes on."""
+    """Nodes at which a generator stops and resumes."""
     before_first_yield: frozenset[int] = frozenset()
     """Numbers of the nodes that a generator reaches before its first ``yield``."""
     after_yield: frozenset[int] = frozenset()
-    """Numbers of the nodes that it reaches after one."""
+    """Numbers of the nodes that it reaches after a ``yield``."""
 
     @property
     def is_generator(self) -> bool:
@@ -128,12 +128,12 @@ class Graph:
         return bool(self.yields)
 
     def at(self, line: int) -> Iterator[Node]:
-        """Return the nodes that a line of the source belongs to."""
+        """Return the nodes of a source line."""
         return (n for n in self.nodes if n.tree is not None and n.line <= line <= n.end)
 
 
 def called_name(tree: ast.AST | None) -> str:
-    """Return the last name of what is called or used: ``step`` of ``self.step(x)``; else empty."""
+    """Return the last part of a called or used name: ``step`` for ``self.step(x)``; else empty."""
     while isinstance(tree, ast.Call | ast.Await):
         tree = tree.func if isinstance(tree, ast.Call) else tree.value
     if isinstance(tree, ast.Attribute):
@@ -142,7 +142,7 @@ def called_name(tree: ast.AST | None) -> str:
 
 
 def reached(starts: Sequence[Node], *, through_yields: bool) -> frozenset[int]:
-    """Return the numbers of the nodes that control reaches from some nodes, these included."""
+    """Return the numbers of the nodes that control can reach from some nodes, including these."""
     seen: set[int] = set()
     todo = list(starts)
     while todo:

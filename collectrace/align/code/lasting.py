@@ -1,7 +1,7 @@
-"""Which names a statement depends on, and whether one still has the value that it had there.
+"""The names that a statement depends on, and whether they still have their values.
 
-Values are read later than a statement used them. A name counts as unchanged only if the source
-shows that nothing can have bound or changed it since.
+Values are read after the statement used them. A name counts as unchanged only if the source shows
+that nothing can have bound or changed it since.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 
 _MOST_NAMES: Final = 12
-"""Names of one statement."""
+"""Most names of one statement."""
 
 _DEEPEST: Final = 2
-"""Definitions that are followed: ``ok`` and what it was computed from."""
+"""Definitions that are followed back: ``ok``, and what it was computed from."""
 
 
 class Lasting:
@@ -36,7 +36,7 @@ class Lasting:
         self._nodes = sorted(nodes, key=_column)
 
     def names(self) -> Sequence[str]:
-        """Return the names that the statement depends on, those that it names itself first."""
+        """Return the names that the statement depends on, those in the statement first."""
         found: dict[str, None] = {}
         definitions = self._program.definitions(self._function)
         level = [(condition_of(node) or node.tree, node) for node in self._nodes]
@@ -51,7 +51,7 @@ class Lasting:
         return list(found)[:_MOST_NAMES]
 
     def is_of_names(self) -> bool:
-        """Whether the statement depends on its names alone, not on what a call returns."""
+        """Whether the statement depends only on names, and not on what a call returns."""
         calls_ = (
             one
             for node in self._nodes
@@ -61,9 +61,9 @@ class Lasting:
         return all(called_name(one) in _PURE for one in calls_)
 
     def outcome(self, values: Mapping[str, Any]) -> bool | int | None:
-        """Return whether the condition was true, or how many items the loop went through.
+        """Return whether the condition was true, or how many items the loop visited.
 
-        ``values`` are those of its names. None: they do not tell.
+        ``values``: by name. None: they do not determine the outcome.
         """
         head = self._nodes[0].head if self._nodes else None
         if isinstance(head, ast.For | ast.AsyncFor):
@@ -73,10 +73,10 @@ class Lasting:
         return None
 
     def lasts(self, name: str, line: int, did: Outcome | None) -> bool:
-        """Whether a name has the value that the statement used, when control is at a line.
+        """Whether a name still has the value that the statement used when control is at ``line``.
 
-        That is in the same activation of the function, and if the statement was run last with this
-        outcome; None: with any.
+        That is in the same call of the function, if the statement's last run had the outcome
+        ``did``, or any outcome if that is None.
         """
         graph, definitions = self._graph, self._program.definitions(self._function)
         if graph is None or definitions is None or not self._nodes:
@@ -95,16 +95,16 @@ class Lasting:
         return True
 
     def _between(self, graph: Graph, ends: set[int], did: Outcome | None) -> Iterator[Node]:
-        """Return the steps on a way from the statement to some steps, without the statement."""
+        """Return the steps on paths from the statement to ``ends``, without the statement."""
         own = {node.number for node in self._nodes}
         following = _following(graph)
         begin = {target for node in self._nodes for target in _after(node, did)} - own
         forth = _reached(begin, ends | own, following)
-        back = _reached(ends, own, _turned(following))
+        back = _reached(ends, own, _reversed_edges(following))
         return (graph.nodes[number] for number in sorted(forth & back - own))
 
     def _may_change(self, node: Node, name: str) -> bool:
-        """Whether a step may change an attribute, or a name of the module or a function around."""
+        """Whether a step may change an attribute, or a name of the module or an outer function."""
         if node.kind not in _RUNNING or called_name(node.tree) in calls.COLLECTIVES:
             return False
         owner, attribute = calls.class_of(self._function), name.partition(".")[2]
@@ -117,7 +117,7 @@ class Lasting:
 
 
 _PURE: Final = frozenset({"enumerate", "int", "len", "range", "zip"})
-"""Functions whose result depends on what they are given alone."""
+"""Functions whose result depends only on their arguments."""
 
 _FOLLOWED: Final = (How.VALUE, How.CHANGE, How.ITEM)
 
@@ -126,7 +126,6 @@ _RUNNING: Final = (Kind.CALL, Kind.AWAIT, Kind.YIELD, Kind.ENTER, Kind.LEAVE, Ki
 
 
 def _deciding(graph: Graph, line: int) -> Iterator[Node]:
-    """Return the steps of the statement at a line."""
     for node in graph.nodes:
         head = getattr(node.head, "lineno", None)
         if line in (node.line, head) and (condition_of(node) is not None or _computes(node)):
@@ -148,21 +147,20 @@ def _used(tree: ast.AST | None) -> Iterator[str]:
     todo: list[ast.AST] = [tree] if tree is not None else []
     while todo:
         one = todo.pop(0)
-        if isinstance(one, ast.Call):  # the called function is no value of interest
+        if isinstance(one, ast.Call):  # the called function is not a value of interest
             todo += [*one.args, *(keyword.value for keyword in one.keywords)]
             if isinstance(one.func, ast.Attribute):
                 todo.append(one.func.value)
             continue
         if text := names.dotted(one):
             yield text
-            if isinstance(one, ast.Attribute):  # ``x.shape`` is part of what is known of ``x``
+            if isinstance(one, ast.Attribute):  # the recorded value of ``x`` includes ``x.shape``
                 todo.append(one.value)
             continue
         todo += ast.iter_child_nodes(one)
 
 
 def _after(node: Node, did: Outcome | None) -> Iterator[int]:
-    """Return the steps that can follow one with an outcome."""
     if did is not None and is_negated(node):
         did = OPPOSITE.get(did, did)
     fitting = [target.number for outcome, target in node.edges if outcome == did]
@@ -177,8 +175,7 @@ def _following(graph: Graph) -> list[list[int]]:
     return found
 
 
-def _turned(following: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the edges the other way round."""
+def _reversed_edges(following: Sequence[Sequence[int]]) -> list[list[int]]:
     found: list[list[int]] = [[] for _ in following]
     for number, targets in enumerate(following):
         for target in targets:
@@ -187,7 +184,7 @@ def _turned(following: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _reached(begin: set[int], ends: set[int], following: list[list[int]]) -> set[int]:
-    """Return the steps that are reached from some steps, and not beyond others."""
+    """Return the steps reachable from ``begin`` without passing ``ends``."""
     seen = set(begin)
     todo = list(begin)
     while todo:

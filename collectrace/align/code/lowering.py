@@ -1,8 +1,8 @@
 """Build the control-flow graph of a function from its syntax tree.
 
-Each statement is lowered backwards: given the node that follows it, it returns the node at which it
-begins. A ``finally`` block, and the exit of a ``with`` block, are lowered once for each way out of
-the block: normally, by an exception, ``return``, ``break`` and ``continue``.
+Statements are lowered backwards: each function takes the node that follows a statement, and returns
+the node at which it begins. A ``finally`` block, or the exit of a ``with`` block, is lowered once
+for each way out of the block: normally, by an exception, ``return``, ``break`` or ``continue``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from collectrace.align.code.graph import (
 )
 
 Lookup = Callable[[str], Sequence[Function]]
-"""Returns the known functions and classes of a name."""
+"""Returns the known functions and classes with a name."""
 
 _SUPPRESSING: Final = frozenset({"suppress", "ExitStack", "AsyncExitStack", "raises"})
 """Context managers of libraries that may suppress an exception."""
@@ -49,8 +49,6 @@ def build(function: Function, lookup: Lookup) -> Graph:
 
 
 class _Lowering(Expressions):
-    """Lowers one function."""
-
     def __init__(self, lookup: Lookup) -> None:
         super().__init__()
         self._lookup = lookup
@@ -136,7 +134,7 @@ class _Lowering(Expressions):
         self, s: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, then: Node, scope: Scope
     ) -> Node:
         node = self.step(s, scope, then, raising=False)
-        for one in s.decorator_list:  # applied from the last to the first
+        for one in s.decorator_list:  # applied from last to first
             node = self.step(one, scope, node, kind=Kind.CALL)
         if isinstance(s, ast.ClassDef):
             node = self.step(s, scope, node, kind=Kind.CALL)
@@ -170,7 +168,7 @@ class _Lowering(Expressions):
             no = rest[-1]
             first = self.test(case.guard, body, no, scope) if case.guard is not None else body
             outcome = Outcome(Way.CASE, line=case.pattern.lineno)
-            # A guard that is false leads to the later cases alone: they need a node of their own.
+            # After a false guard only the later cases are possible: they need their own node.
             node = self.step(s, scope, kind=Kind.MATCH)
             is_last = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
             node.edges = [(outcome, first), *(() if is_last else no.edges)]
@@ -202,7 +200,6 @@ class _Lowering(Expressions):
         return node
 
     def _suppresses(self, manager: ast.expr) -> bool:
-        """Whether a context manager may suppress an exception."""
         name = called_name(manager)
         return name in _SUPPRESSING or any(map(_may_suppress, self._lookup(name)))
 
@@ -247,7 +244,7 @@ class _Lowering(Expressions):
         def outcome(handler: ast.ExceptHandler) -> Outcome:
             return Outcome(Way.HANDLER, line=handler.lineno)
 
-        if star:  # each handler may take a part of the group; the rest is raised again
+        if star:  # each handler may take a part of the group, and the rest is raised again
             rest = self.node(Kind.DISPATCH, None, outer, (NEXT, outer.raises("")), (NEXT, then))
             for one in reversed(handlers):
                 edges = (outcome(one), entered(one, rest)), (Outcome(Way.NO_HANDLER), rest)
@@ -274,7 +271,6 @@ class _Lowering(Expressions):
 
 
 def _after(node: Node) -> Iterator[Node]:
-    """Return the nodes that can follow a node."""
     yield from (target for _, target in node.edges)
     if node.raises is not None:
         yield node.raises
@@ -290,7 +286,7 @@ def _catches(handler: ast.ExceptHandler, name: str) -> bool | None:
 
 
 def _is_a(name: str, kind: str) -> bool | None:
-    """Whether an exception is of a kind, by their names; None: not known."""
+    """Whether an exception is a subclass of ``kind``, by their names; None: not known."""
     if name and name == kind:
         return True
     one, other = (getattr(builtins, text, None) if text else None for text in (name, kind))

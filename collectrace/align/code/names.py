@@ -1,11 +1,12 @@
-"""Where the names in a condition got their values.
+"""Find where the names in a condition got their values.
 
-Within a function by the definitions that reach a step in its control-flow graph; of an attribute of
-``self`` by the assignments in all methods of its class; of a name of the module by all assignments
-to it in the file.
+Names of a function are followed by the definitions that reach a step of its control-flow graph.
+Attributes of ``self`` use the assignments in all methods of the class, and module variables all
+assignments in the file.
 
-The library ``beniget`` computes definitions, too. It was not used: it takes ten times as long as
-parsing, prints warnings about the analysed program, knows no attributes and no type parameters.
+The library ``beniget`` computes definitions too. It is not used because it takes ten times as long
+as parsing, prints warnings about the analysed program, and knows no attributes and no type
+parameters.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class How(Enum):
     EXCEPTION = auto()
     PARAMETER = auto()
     CALL = auto()
-    """A function to which it is given writes into it."""
+    """A function that gets it as an argument writes into it."""
     UNKNOWN = auto()
 
 
 class Binding(NamedTuple):
-    """A place at which a name gets a value."""
+    """A place where a name gets a value."""
 
     how: How
     value: ast.expr | None
@@ -46,12 +47,12 @@ class Binding(NamedTuple):
 
 @dataclass(slots=True)
 class Definitions:
-    """The bindings of one function, by its graph."""
+    """The bindings of one function, found in its graph."""
 
     function: Function
     graph: Graph
     _bindings: Mapping[int, Mapping[str, list[Binding]]]
-    """By number of the node and name."""
+    """By number of the node, then by name."""
     _before: Sequence[Sequence[Node]]
 
     @classmethod
@@ -64,7 +65,7 @@ class Definitions:
             if node.raises is not None:
                 before[node.raises.number].append(node)
         found: dict[int, dict[str, list[Binding]]] = {}
-        # The walrus is rare, and to look for it takes longer than all else.
+        # The walrus is rare, and searching for it takes longer than everything else.
         lines = function.file.lines[max(function.first - 1, 0) : function.last]
         has_walrus = any(":=" in line for line in lines)
         for node in graph.nodes:
@@ -77,7 +78,7 @@ class Definitions:
         return cls(function, graph, found, before)
 
     def reaching(self, node: Node, name: str) -> list[Binding]:
-        """Return the bindings of a name that reach a step; empty: the function binds it not."""
+        """Return the bindings of a name that reach a step; empty if the function has none."""
         found: list[Binding] = []
         todo = list(self._before[node.number])
         if node.kind is Kind.LOOP:  # the head binds its target after it has read the iterator
@@ -95,7 +96,7 @@ class Definitions:
         return found
 
     def binds(self, node: Node, name: str) -> bool:
-        """Whether a step binds a name, or an object that a dotted name goes through."""
+        """Whether a step binds a name, or an object that is a prefix of a dotted name."""
         bound = self._bindings.get(node.number, {})
         return any(name == one or name.startswith(f"{one}.") for one in bound)
 
@@ -114,8 +115,8 @@ IN_PLACE: Final = {
     "gather": 1,
     "gather_object": 1,
 }  # fmt: skip
-"""Functions of ``torch.distributed`` by the position of the argument that gets the result. From
-torch 2.13, ``torch/distributed/distributed_c10d.py``."""
+"""Position of the argument that gets the result, by function of ``torch.distributed``. From torch
+2.13, ``torch/distributed/distributed_c10d.py``."""
 
 CHANGING: Final = frozenset(
     {"append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove", "clear",
@@ -131,7 +132,7 @@ _OUTPUTS: Final = frozenset(
 
 
 def output_of(call: ast.Call) -> ast.expr | None:
-    """Return the argument that a collective writes its result to; None: it is no such call."""
+    """Return the argument that a collective writes its result to, or None."""
     place = IN_PLACE.get(called_name(call))
     if place is None:
         return None
@@ -238,7 +239,6 @@ def _written_by(call: ast.Call) -> Iterator[tuple[str, How, ast.expr | None]]:
 
 
 def _walrus(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
-    """Return the names that ``:=`` binds in the expression of a step."""
     if node.kind not in (Kind.TEST, Kind.STATEMENT, Kind.CALL) or node.tree is None:
         return
     if isinstance(node.tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -249,7 +249,7 @@ def _walrus(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
 
 
 def parameters(tree: ast.AST) -> Sequence[str]:
-    """Return the names of the parameters of a function, in their order."""
+    """Return the names of the parameters of a function, in order."""
     arguments = getattr(tree, "args", None)
     if not isinstance(arguments, ast.arguments):
         return ()
@@ -283,7 +283,7 @@ def argument(call: ast.Call, callee: Function, name: str) -> ast.expr | None:
 
 
 def loop_variable(loop: ast.stmt) -> str:
-    """Return the first name that a loop gives a value; empty: it gives none."""
+    """Return the first variable that a loop binds; empty if there is none."""
     target = loop.target if isinstance(loop, ast.For | ast.AsyncFor) else None
     while isinstance(target, ast.Tuple | ast.List) and target.elts:
         target = target.elts[0]
@@ -291,7 +291,7 @@ def loop_variable(loop: ast.stmt) -> str:
 
 
 def dotted(tree: ast.AST | None) -> str:
-    """Return ``a.b.c`` as text; empty: it is something else."""
+    """Return ``a.b.c`` as text; empty for anything else."""
     parts: list[str] = []
     while isinstance(tree, ast.Attribute):
         parts.append(tree.attr)
@@ -300,9 +300,9 @@ def dotted(tree: ast.AST | None) -> str:
 
 
 def attribute_values(owner: Function, name: str) -> Iterator[tuple[Function, ast.expr | None]]:
-    """Return what the methods of a class assign to an attribute, and in which method.
+    """Return the values that methods of a class assign to an attribute, with each method.
 
-    None: it is changed in a way that is not followed.
+    A value of None stands for a change that is not followed.
     """
     for function in owner.file.functions:
         if function.owner is not owner and function is not owner:
@@ -314,7 +314,7 @@ def attribute_values(owner: Function, name: str) -> Iterator[tuple[Function, ast
 
 
 class GlobalBinding(NamedTuple):
-    """A binding of a name of a module."""
+    """A binding of a variable of a module."""
 
     function: Function
     how: How
@@ -322,7 +322,7 @@ class GlobalBinding(NamedTuple):
 
 
 def global_bindings(module: Function) -> Mapping[str, Sequence[GlobalBinding]]:
-    """Return the bindings of the names of a module, in all functions of its file."""
+    """Return the bindings of a module's variables, in all functions of its file."""
     found: dict[str, list[GlobalBinding]] = {}
     for function in module.file.functions:
         if isinstance(function.tree, ast.ClassDef):
@@ -348,7 +348,7 @@ _PURE: Final = frozenset(
 def changed_in(tree: ast.AST) -> frozenset[str]:
     """Return the names that a function uses in a way that may change a list or the like.
 
-    Bindings are no such use, and methods that are known to read or to change are none.
+    Bindings do not count, nor methods that are known to only read, or that are followed elsewhere.
     """
     reads: set[int] = set()
     loads: list[ast.Name] = []

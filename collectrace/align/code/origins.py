@@ -1,7 +1,7 @@
-"""What a value depends on, by the names in the source: one table.
+"""The table of what a value depends on, by the names in the source.
 
-A row says what the result of a function, a method or an attribute depends on, and where the name
-comes from. A name that has no row is unknown, and may differ between ranks.
+A row gives the origin of a function's, method's or attribute's result, and the library that defines
+the name. A name without a row is unknown, and may differ between ranks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collectrace.align.reading.rank_names import RANK
 
 
 class Origin(Enum):
-    """What a value depends on, the most telling first; the values are those of ``DependsOn``."""
+    """What a value depends on, most informative first; the values are those of ``DependsOn``."""
 
     RANK = "rank"
     CLOCK = "clock"
@@ -33,7 +33,7 @@ class Origin(Enum):
 
 
 class Rule(Enum):
-    """How the result of a name depends on its operands: its arguments, and what it is asked of."""
+    """How a result depends on its operands: the arguments, and the object of a method."""
 
     ALONE = "does not"
     THROUGH = "is agreed if they are, and else has this origin, too"
@@ -42,14 +42,14 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What some names mean."""
+    """The origin of the results of some names."""
 
     names: str
-    """Separated by spaces. ``time.time``: the function of a module. ``.item``: a method or
-    attribute of anything. ``torch.rand*``: all that begin so."""
+    """Separated by spaces. ``time.time``: a module's function. ``.item``: a method or attribute of
+    any object. ``torch.rand*``: all names with this prefix."""
     origin: Origin
     where: str
-    """Where the names come from."""
+    """The library that defines the names."""
     rule: Rule = Rule.ALONE
 
 
@@ -155,15 +155,15 @@ bit_length total_seconds result
 """
 
 TRANSPARENT: Final = frozenset(_FUNCTIONS.split())
-"""Functions whose results depend on their arguments alone: built-in ones, those of itertools,
-math and collections, and torch's constructors of tensors."""
+"""Functions whose results depend only on their arguments: built-in ones, those of itertools, math
+and collections, and torch's constructors of tensors."""
 
 TRANSPARENT_METHODS: Final = frozenset(_OF_OBJECTS.split())
-"""Methods that depend on their object and arguments alone."""
+"""Methods whose results depend only on their object and arguments."""
 
 
 def _indexed() -> tuple[dict[str, Row], dict[str, Row], dict[str, Row]]:
-    """Return the rows by whole name, by method or attribute, and by what a name begins with."""
+    """Return the rows by whole name, by method or attribute, and by prefix."""
     whole: dict[str, Row] = {}
     methods: dict[str, Row] = {}
     prefixes: dict[str, Row] = {}
@@ -182,9 +182,9 @@ _WHOLE, _METHODS, _PREFIXES = _indexed()
 
 
 def row_of(name: str) -> Row | None:
-    """Return the row of a dotted name, with its imports resolved: ``torch.distributed.recv``.
+    """Return the row of a dotted name with its imports resolved: ``torch.distributed.recv``.
 
-    The name of an object that is no module may stand before a method: ``loss.item``.
+    The object in front of a method may be any variable: ``loss.item``.
     """
     found = _WHOLE.get(name)
     if found is not None:
@@ -195,14 +195,14 @@ def row_of(name: str) -> Row | None:
         if found is not None and n < len(parts):
             return found
     if parts[0] == "torch" and parts[-1] in TRANSPARENT:
-        return None  # ``torch.empty`` makes a tensor, and asks no queue
+        return None  # ``torch.empty`` makes a tensor; ``.empty`` in the table is a queue's method
     if len(parts) > 1:
         return _WHOLE.get(".".join(parts[-2:])) or _METHODS.get(parts[-1])
     return None
 
 
 def is_rank(name: str) -> bool:
-    """Whether a name, the last part of a dotted one, is one by which programs call the rank."""
+    """Whether a name is one that programs use for the rank, by its last part."""
     return RANK.fullmatch(name) is not None
 
 
@@ -212,7 +212,7 @@ def rows() -> Iterable[Row]:
 
 
 def sorted_by_weight(found: Iterable[Origin]) -> tuple[Origin, ...]:
-    """Return the origins of a value, the most telling first; AGREED only if there is no other."""
+    """Return the origins of a value, the most informative first; AGREED only if it is alone."""
     kept = set(found)
     if kept - {Origin.AGREED}:
         kept.discard(Origin.AGREED)

@@ -1,6 +1,6 @@
-"""What a condition or a loop did, computed from the values that its names held.
+"""Compute the outcome of a condition or a loop from recorded values of its names.
 
-Only plain values count: nothing of the program is run.
+Only plain values are used. No code of the program is run.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collectrace.align.code import names
 _T = TypeVar("_T")
 
 _Value = Any
-"""A plain value; a mapping is what a record says of any other one."""
+"""A plain value; a mapping describes any other value, as in a record."""
 
 _LARGEST: Final = 1 << 64
-"""A number beyond it is no count of a program."""
+"""Larger numbers are not counts of a program."""
 
 _COMPARES: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
@@ -30,16 +30,16 @@ _COMPUTES: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 class _UnknownError(Exception):
-    """The recorded values do not tell."""
+    """The recorded values do not determine the result."""
 
 
 def truth(test: ast.AST, values: Mapping[str, _Value]) -> bool | None:
-    """Return whether a condition was true; None: the values do not tell."""
+    """Return whether a condition was true; None if the values do not determine it."""
     return _tried(lambda: _truth(_Evaluation(values).of(test)))
 
 
 def length(iterated: ast.AST, values: Mapping[str, _Value]) -> int | None:
-    """Return how many items a loop went through; None: the values do not tell."""
+    """Return how many items a loop visited; None if the values do not determine it."""
     return _tried(lambda: _length(_Evaluation(values).of(iterated)))
 
 
@@ -109,7 +109,7 @@ class _Evaluation:
 
 
 def _plain(value: _Value) -> _Value:
-    """Return a recorded value; of a tensor of one element its number."""
+    """Return a recorded value; for a tensor of one element, its number."""
     number = value.get("value") if isinstance(value, dict) else value
     if isinstance(number, str) and value.get("type") == "float":
         return float(number)

@@ -1,8 +1,8 @@
-"""All ways through the functions on a few stacks, as one graph.
+"""All paths through the functions on a few stacks, as one graph.
 
-Each function appears once for each chain of calls that leads to it on one of the stacks: a context.
-A call enters the contexts below it and goes on behind it; a function that is on none of the stacks
-issues no call of interest, so a call of it is a single step.
+A context is a function below one chain of calls on one of the stacks; each chain has its own. A
+call enters the contexts below it and continues behind it. A function that is on none of the stacks
+issues no call of interest, so calling it is a single step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BOTH: Final = ONE | TWO
 
 @dataclass(eq=False, slots=True)
 class Context:
-    """A function below a certain chain of calls."""
+    """A function below one chain of calls."""
 
     function: Function
     graph: Graph
@@ -43,17 +43,17 @@ class Context:
     call: Node | None
     """The step of the parent that calls it."""
     certain: bool
-    """Whether that step calls it each time."""
+    """That step calls the function every time."""
     offset: int
-    """Number of its first step among those of all contexts."""
+    """Number of its first step among the steps of all contexts."""
     loops: tuple[int, ...]
-    """Heads of the loops around the call, outermost first, by their numbers among all steps."""
+    """Heads of the loops around the call, outermost first, as step numbers."""
     children: dict[int, list[Context]] = field(default_factory=dict)
-    """By the number of the calling node."""
+    """By number of the calling node."""
 
 
 class Edge(NamedTuple):
-    """A way from one step to another."""
+    """A transition from one step to another."""
 
     target: int
     outcome: Outcome
@@ -70,13 +70,13 @@ class Paths:
         self._contexts: list[Context] = []
         self._owners: dict[int, tuple[Context, Node]] = {}
         self.is_trusting = True
-        """A step that must call a function, by its name, does."""
+        """A step that must call a function, judged by its name, does call it."""
         self.root = self._context(root, None, None)
 
     def place(self, levels: Sequence[Level], *, raises: bool = False) -> list[int]:
         """Return the steps at which the innermost frame of a stack may be.
 
-        ``raises``: it is the stack of an exception.
+        ``raises``: the stack is that of an exception.
 
         Raises:
             OverflowError: there are too many.
@@ -89,9 +89,9 @@ class Paths:
                 (inner.function, inner.graph.is_generator) if inner else (None, False)
             )
             if inner is None and raises:
-                nodes = calls.raising(level.graph, level.line)
+                nodes = calls.raising_nodes(level.graph, level.line)
             else:
-                nodes = calls.locate(level.graph, level.line, callee, generator)
+                nodes = calls.locate_frame(level.graph, level.line, callee, generator)
             if inner is None:
                 return [self.number(context, node) for context in contexts for node in nodes]
             contexts = [
@@ -104,7 +104,7 @@ class Paths:
         return []
 
     def number(self, context: Context, node: Node) -> int:
-        """Return the number of a step: of a node in a context."""
+        """Return the number of a step, which is a node in a context."""
         return context.offset + node.number
 
     def owner(self, step: int) -> tuple[Context, Node]:
@@ -143,14 +143,14 @@ class Paths:
         return made
 
     def after(self, step: int) -> Iterator[Edge]:
-        """Return the ways on from a step that has called what it calls."""
+        """Return the edges of a step whose call has already returned."""
         context, node = self.owner(step)
         yield from self._normal(context, node, node)
         if node.raises is not None:
             yield Edge(self.number(context, node.raises), NEXT, True)
 
     def edges(self, step: int) -> Iterator[Edge]:
-        """Return the ways on from a step. One below zero is the first arrival at a loop's head."""
+        """Return the edges of a step. A negative number is the first arrival at a loop's head."""
         context, node = self.owner(step)
         match node.kind:
             case Kind.EXIT:
@@ -179,7 +179,7 @@ class Paths:
     def _normal(
         self, context: Context, node: Node, source: Node, ways: Iterable[Way] | None = None
     ) -> Iterator[Edge]:
-        """Return the edges of a node in its own function, as ways on from a source."""
+        """Return the edges of a node in its own function, as edges from ``source``."""
         for outcome, target in node.edges:
             if ways is not None and outcome.way not in ways:
                 continue
@@ -189,7 +189,7 @@ class Paths:
                 and target.number in context.children
                 and target.number not in source.loops
             ):
-                number = ~number  # a generator begins anew
+                number = ~number  # the loop starts a new generator
             yield Edge(number, outcome, False)
 
     def _returned(self, context: Context) -> Iterator[Edge]:
@@ -211,7 +211,7 @@ class Paths:
             yield Edge(self.number(parent, call.raises), NEXT, True)
 
     def _suspended(self, context: Context, node: Node) -> Iterator[Edge]:
-        """Return where control goes at a ``yield``: to whoever consumes the generator."""
+        """Return where control goes at a ``yield``: to the consumer of the generator."""
         edges, goes_on = self._consumer(context)
         yield from edges
         if goes_on:
@@ -220,9 +220,9 @@ class Paths:
                 yield Edge(self.number(context, node.raises), NEXT, True)
 
     def _consumer(self, context: Context) -> tuple[list[Edge], bool]:
-        """Return the ways on of the consumer of a generator that stops.
+        """Return the edges of the consumer of a suspended generator.
 
-        And whether it may be a library that lets the generator go on at once.
+        The flag is true if the consumer may be a library that resumes the generator at once.
         """
         parent, call = context.parent, context.call
         if parent is None or call is None:
@@ -239,10 +239,10 @@ class Paths:
 
 
 def _fitting(nodes: Sequence[Node], inner: Level) -> Sequence[Node]:
-    """Return the nodes that can have called a frame, by where in its function the frame is.
+    """Return the nodes that can have called a frame, by the frame's line in its function.
 
-    A context manager made of a generator runs to its ``yield`` when the block is entered, and from
-    there when it is left.
+    If a context manager is a generator, entering the block runs it to its ``yield``, and leaving
+    the block runs the rest.
     """
     graph = inner.graph
     if not graph.is_generator:
@@ -258,7 +258,7 @@ def _fitting(nodes: Sequence[Node], inner: Level) -> Sequence[Node]:
 
 
 def _entries(child: Context, *, is_first: bool) -> Iterator[tuple[Context, Node]]:
-    """Return where a function that is called goes on: at its begin, or behind its ``yield``."""
+    """Return where a called function starts: at its entry, or behind its ``yield``."""
     graph, call = child.graph, child.call
     assert call is not None
     resumes = graph.is_generator and call.kind not in (Kind.ENTER, Kind.YIELD)
@@ -266,7 +266,7 @@ def _entries(child: Context, *, is_first: bool) -> Iterator[tuple[Context, Node]
     if call.kind is Kind.LOOP and graph.is_generator:
         begins, resumes = is_first, not is_first
     elif call.kind is Kind.CALL and isinstance(call.tree, ast.Call) and child.certain:
-        resumes = False  # it makes a generator that the same step consumes
+        resumes = False  # the step makes a generator and consumes it
     if begins:
         yield child, graph.entry
     if resumes:
@@ -274,7 +274,7 @@ def _entries(child: Context, *, is_first: bool) -> Iterator[tuple[Context, Node]
 
 
 def _resumed(context: Context, *, unwinds: bool) -> Iterator[tuple[Context, Node]]:
-    """Return where a generator goes on, or the one that it has handed over to."""
+    """Return where a generator resumes, or the inner generator of its ``yield from``."""
     for node in context.graph.yields:
         for inner in context.children.get(node.number, ()):
             yield from _resumed(inner, unwinds=unwinds)

@@ -1,4 +1,4 @@
-"""Where an expression stands, and what comes in there."""
+"""Where an expression is evaluated, and where its value comes from."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Site(NamedTuple):
 
 
 class Agreements(Protocol):
-    """What the records say about results of collectives."""
+    """What the records show about results of collectives."""
 
     def agreed(self, site: Site) -> bool:
-        """Whether each call from a line completed before the first difference on both sides.
+        """Whether every call from a line completed before the first difference, on both sides.
 
-        All of them in groups that contain both sides.
+        Only groups that contain both sides count.
         """
 
 
 class Nothing:
-    """No record says that a result is agreed."""
+    """Agreements of a run without records: no result is known to be the same."""
 
     def agreed(self, site: Site) -> bool:  # noqa: ARG002
         """Return False."""
@@ -45,19 +45,19 @@ class Place(NamedTuple):
     context: Context | None = None
     """The calls that led to the function; None: not known."""
     line: int = 0
-    """Of an expression whose step is not known."""
+    """Line of an expression whose step is not known."""
 
 
 class Source(NamedTuple):
-    """A part of an expression whose value comes from elsewhere than a name that is followed."""
+    """A part of an expression whose value cannot be traced back further."""
 
     place: Place
     origin: Origin
     inner: Place | None = None
-    """Where it comes in inside of functions that the expression calls, if it does."""
+    """Where it comes in inside functions that the expression calls, if it does."""
 
 
-def whatever_order(found: Iterable[Source]) -> Iterator[Source]:
+def ignore_order(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of a value that does not depend on the order of a set."""
     for one in found:
         yield one._replace(origin=Origin.AGREED) if one.origin is Origin.ORDER else one

@@ -1,4 +1,4 @@
-"""The functions of a run: their graphs and definitions, each worked out once."""
+"""The functions of a run, with cached graphs and definitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Level(NamedTuple):
 
 
 class Program:
-    """The functions of a run, with their graphs. Each is built once."""
+    """The functions of a run. Each graph is built once."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -35,23 +35,23 @@ class Program:
         self._declared: dict[int, frozenset[str]] = {}
         self._changed: dict[int, frozenset[str]] = {}
         self._kept: list[Function] = []
-        """Their trees live as long as they are known by their ``id``."""
+        """Keeps the trees alive, because the caches use their ``id``."""
 
     def lookup(self, name: str) -> Sequence[Function]:
-        """Return the functions and classes of a name in the files that are known so far."""
+        """Return the functions and classes with a name in the files read so far."""
         return [one for file in self.files.known() for one in file.by_name.get(name, ())]
 
     def constructed(self, owner: Function) -> Sequence[tuple[Function, ast.Call]]:
-        """Return the calls that make an object of a class, in the files that are known so far.
+        """Return the calls that construct a class in the files read so far.
 
-        Each with the function in which it stands.
+        Each comes with the function that contains it.
         """
         return [
             one for file in self.files.known() for one in file.calls_by_name.get(owner.name, ())
         ]
 
     def graph(self, function: Function) -> Graph | None:
-        """Return the graph of a function; None: it is too large."""
+        """Return the graph of a function, or None if it is too large."""
         key = id(function.tree)
         if key not in self._graphs:
             self._kept.append(function)
@@ -62,7 +62,7 @@ class Program:
         return self._graphs[key]
 
     def definitions(self, function: Function) -> Definitions | None:
-        """Return the definitions of a function; None: it is too large."""
+        """Return the definitions of a function, or None if it is too large."""
         key = id(function.tree)
         if key not in self._definitions:
             graph = self.graph(function)
@@ -71,7 +71,7 @@ class Program:
         return self._definitions[key]
 
     def globals(self, module: Function) -> Mapping[str, Sequence[GlobalBinding]]:
-        """Return the bindings of the names of a module, in all functions of its file."""
+        """Return the bindings of a module's variables, in all functions of its file."""
         key = id(module.tree)
         if key not in self._globals:
             self._globals[key] = names.global_bindings(module)
@@ -91,7 +91,7 @@ class Program:
         return self._declared[key]
 
     def changed(self, function: Function) -> frozenset[str]:
-        """Return the names in a function whose values may be changed in a way not followed."""
+        """Return the names in a function whose values may change in a way that is not followed."""
         key = id(function.tree)
         if key not in self._changed:
             self._changed[key] = names.changed_in(function.tree)

@@ -1,7 +1,7 @@
-"""What a condition that asks for the rank says on one rank, as far as the source shows it.
+"""Evaluate conditions on the rank for one rank, as far as the source allows.
 
-The names in it are followed to where they got their values: ``is_main`` to ``rank == 0``. What is
-picked or computed by the rank, as ``batches[rank]``, is data, and no condition on the rank.
+Names are followed to their values: ``is_main`` to ``rank == 0``. A value that is selected or
+computed with the rank, such as ``batches[rank]``, is data and no condition on the rank.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import contains, eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
 from collectrace.align.code import calls, names
-from collectrace.align.code.conditions import is_alike
+from collectrace.align.code.conditions import is_same_on_all_ranks
 from collectrace.align.code.expressions import is_method_of_self
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Kind, called_name
@@ -23,10 +23,10 @@ from collectrace.align.code.program import Program
 from collectrace.align.reading.rank_names import RANK, is_asked, is_variable
 
 _DEEPEST: Final = 6
-"""Names and calls that lead to one another."""
+"""Longest chain of names and calls that is followed."""
 
 _NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distributed)\.get_rank\(\)")
-"""The rank among all, not that within a host or a group."""
+"""The global rank, not that within a host or a group."""
 
 _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
@@ -37,10 +37,10 @@ _OPPOSITE: Final = (ast.NotEq, ast.NotIn, ast.IsNot)
 
 
 class RankCondition:
-    """A condition, as it is evaluated on one rank.
+    """Evaluates conditions for one rank.
 
-    Of a test of the rank whose outcome the source does not show, as ``is_main_process()``, it is
-    assumed to be ``assumed``: where two ranks went different ways by it, it differed.
+    Tests of the rank that the source does not resolve, such as ``is_main_process()``, count as
+    ``assumed``: if two ranks took different branches at it, the outcomes differed.
     """
 
     def __init__(self, program: Program, rank: int, *, assumed: bool) -> None:
@@ -49,7 +49,7 @@ class RankCondition:
         self._assumed = assumed
 
     def outcome(self, test: ast.AST | None, place: Place, depth: int = 0) -> bool | None:
-        """Return the outcome of a test; None: it depends on more than the rank."""
+        """Return the outcome of a test, or None if it depends on more than the rank."""
         if depth > _DEEPEST:
             return None
         match test:
@@ -75,7 +75,7 @@ class RankCondition:
                 return None
 
     def _joined(self, test: ast.BoolOp, place: Place, depth: int) -> bool | None:
-        """Return the outcome of ``and`` or ``or``. A flag beside the rank is the same on all."""
+        """Return the outcome of ``and`` or ``or``, taking flags as equal on all ranks."""
         decides = isinstance(test.op, ast.Or)
         found = [(self.outcome(part, place, depth), part) for part in test.values]
         if any(one is decides for one, _ in found):
@@ -92,7 +92,7 @@ class RankCondition:
         place: Place,
         depth: int,
     ) -> bool | None:
-        if is_alike(test):
+        if is_same_on_all_ranks(test):
             return None
         for one, two in ((left, other), (other, left)):
             if self._is_rank(one, place) and self._is_fixed(two):
@@ -101,7 +101,7 @@ class RankCondition:
                 if known and compare is not None and _NUMBER.fullmatch(ast.unparse(one)):
                     return _tried(compare, self._rank, number)
                 return self._assumed is not isinstance(op, _OPPOSITE)
-        if RANK.fullmatch(ast.unparse(test)):  # as ``gpu == 0``
+        if RANK.fullmatch(ast.unparse(test)):  # such as ``gpu == 0``
             return self._assumed is not isinstance(op, _OPPOSITE)
         match self._resolved(left, place), op, other:
             case (ast.IfExp() as picked, at), ast.Is() | ast.IsNot(), ast.Constant(value=value):
@@ -112,7 +112,7 @@ class RankCondition:
                 return None
 
     def _arm(self, tree: ast.IfExp, place: Place, depth: int) -> ast.expr | None:
-        """Return the arm of a conditional expression that is taken on the rank."""
+        """Return the branch of a conditional expression that the rank takes."""
         found = self.outcome(tree.test, place, depth)
         return None if found is None else tree.body if found else tree.orelse
 
@@ -134,7 +134,7 @@ class RankCondition:
         return bool(self._rank) if _NUMBER.fullmatch(ast.unparse(tree)) else self._assumed
 
     def _returned(self, function: Function) -> tuple[ast.expr, Place] | None:
-        """Return the one expression whose value a function returns."""
+        """Return the only expression that a function returns, or None if there are several."""
         graph = self._program.graph(function)
         nodes = [
             node
@@ -147,7 +147,7 @@ class RankCondition:
         return (value, Place(function, nodes[0])) if value is not None else None
 
     def _is_rank(self, tree: ast.expr, place: Place, depth: int = 0) -> bool:
-        """Whether an expression is a number by which the rank is known."""
+        """Whether an expression is the number of the rank."""
         match tree:
             case ast.Name() | ast.Attribute() if RANK.fullmatch(called_name(tree)):
                 return True
@@ -166,14 +166,14 @@ class RankCondition:
                 return False
 
     def _is_fixed(self, tree: ast.expr) -> bool:
-        """Whether an expression is the same on all ranks: a number, or a name that is no rank."""
+        """Whether an expression is the same on all ranks: a number, or a name not of the rank."""
         return not any(
             isinstance(one, ast.Call | ast.Subscript) and not _WORLD.search(ast.unparse(one))
             for one in ast.walk(tree)
         )
 
     def _resolved(self, tree: ast.expr, place: Place) -> tuple[ast.expr, Place] | None:
-        """Return the one expression that gave a name its value, and where that stands."""
+        """Return the only expression that gave a name its value, and its place, or None."""
         function: Function | None = place.function
         if isinstance(tree, ast.Attribute):
             owner = calls.class_of(place.function)
@@ -202,9 +202,9 @@ class RankCondition:
 
 
 def outcome_on(program: Program, test: ast.AST | None, place: Place, rank: int) -> bool | None:
-    """Return the outcome of a test of the rank alone; None: the source does not show it.
+    """Return the outcome of a test of the rank alone; None if the source does not show it.
 
-    A name such as ``rank`` may stand for another rank: the items of a loop, or an argument.
+    A name such as ``rank`` may stand for another rank: a loop's item, or an argument.
     """
     for one in ast.walk(test) if test is not None else ():
         if isinstance(one, ast.Name) and RANK.fullmatch(one.id) and _is_given(program, one, place):
@@ -217,7 +217,7 @@ def outcome_on(program: Program, test: ast.AST | None, place: Place, rank: int) 
 
 
 def _is_given(program: Program, tree: ast.Name, place: Place) -> bool:
-    """Whether a name gets its value from a loop, or from a caller that passes another value."""
+    """Whether a name is bound by a loop, or by a caller that passes another value."""
     definitions, context = program.definitions(place.function), place.context
     if definitions is None or place.node is None:
         return False
@@ -254,20 +254,20 @@ def _is_flag(tree: ast.expr) -> bool:
 
 
 def _truth(tree: ast.expr) -> bool | None:
-    """Return whether the value of an arm of a conditional expression is true."""
+    """Return whether the value of a conditional expression's branch is true."""
     match tree:
         case ast.Constant(value=value):
             return bool(value)
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             return bool(parts)
-        case ast.Call():  # it makes an object
+        case ast.Call():  # it constructs an object
             return True
         case _:
             return None
 
 
 def _value(tree: ast.expr) -> Any:
-    """Return the number, or the numbers, that an expression spells; None: it spells none."""
+    """Return the number or numbers that an expression spells out, or None."""
     try:
         return ast.literal_eval(tree)
     except (ValueError, TypeError, SyntaxError, RecursionError):

@@ -1,8 +1,8 @@
-"""What an expression depends on: from its names back to where their values come from.
+"""Find what an expression depends on: trace its names back to their origins.
 
-The way back leads through the definitions in the function, the arguments that its caller on the
-stack passes, the attributes of its object, the variables of its module, and one call deep into
-functions of known files. What the way back does not show is unknown; it is never taken for agreed.
+The trace follows the definitions in the function, the arguments that the caller on the stack
+passes, attributes of ``self``, module variables, and one call deep the functions of known files.
+Whatever it cannot follow is unknown, and never counts as agreed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 from collectrace.align.code import calls, names, origins
 from collectrace.align.code.conditions import (
-    choosing,
+    choosing_steps,
     condition_of,
-    is_alike,
-    is_comprehended,
+    is_bound_by_comprehension,
+    is_same_on_all_ranks,
 )
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
-from collectrace.align.code.places import Agreements, Place, Site, Source, whatever_order
+from collectrace.align.code.places import Agreements, Place, Site, Source, ignore_order
 from collectrace.align.code.program import Program
 from collectrace.align.reading.rank_names import is_variable
 
@@ -30,24 +30,24 @@ _MOST: Final = 200
 """Expressions that are followed for one question."""
 
 _DEEPEST: Final = 12
-"""Definitions and calls that lead to one another."""
+"""Longest chain of definitions and calls that is followed."""
 
 _MOST_BINDINGS: Final = 6
-"""Of one name, at one place."""
+"""Bindings of one name at one place that are followed."""
 
 _MUTABLE: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Call)
-"""Values that may be changed without their name being bound again."""
+"""Values that may change without their name being bound again."""
 
 
 class Tracer:
-    """Follows expressions of one program back."""
+    """Traces expressions of one program back to their origins."""
 
     def __init__(self, program: Program, agreements: Agreements) -> None:
         self._program = program
         self._agreements = agreements
 
     def origins(self, tree: ast.AST | None, place: Place) -> tuple[Origin, ...]:
-        """Return what an expression depends on, the most telling first."""
+        """Return what an expression depends on, the most informative first."""
         return origins.sorted_by_weight(source.origin for source in self.sources(tree, place))
 
     def sources(self, tree: ast.AST | None, place: Place) -> list[Source]:
@@ -56,7 +56,7 @@ class Tracer:
 
 
 class _Trace:
-    """One question: what an expression depends on."""
+    """The trace of one expression."""
 
     def __init__(self, agreements: Agreements, program: Program) -> None:
         self._agreements = agreements
@@ -85,12 +85,12 @@ class _Trace:
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
                 yield Source(place, Origin.ORDER)
-            case ast.Compare() if is_alike(tree):
+            case ast.Compare() if is_same_on_all_ranks(tree):
                 yield Source(place, Origin.AGREED)
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
-                yield from whatever_order(self._parts(tree, place, depth))
+                yield from ignore_order(self._parts(tree, place, depth))
             case _ if _picks(tree):
-                yield from picked(self._parts(tree, place, depth))
+                yield from as_data(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
 
@@ -116,7 +116,7 @@ class _Trace:
         row = origins.row_of(self._resolved(name, place.function))
         if row is not None:
             yield Source(place, row.origin)
-        elif name in origins.TRANSPARENT or is_comprehended(name, place):
+        elif name in origins.TRANSPARENT or is_bound_by_comprehension(name, place):
             yield Source(place, Origin.AGREED)
         else:
             yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
@@ -150,7 +150,6 @@ class _Trace:
             function = function.parent
 
     def _is_global(self, name: str, module: Function) -> bool:
-        """Whether a function of the file binds a name of its module."""
         bindings = self._program.globals(module).get(name, ())
         return any(one.function is not module for one in bindings)
 
@@ -174,7 +173,7 @@ class _Trace:
                     yield Source(at, self._result(binding.value, at))
                 case How.UNKNOWN:
                     yield from self._defined(name, at)
-                case How.ITEM:  # the loop itself is where other items come in
+                case How.ITEM:  # the loop itself decides the item
                     found = self.follow(binding.value, at, depth + 1)
                     yield from (Source(at, one.origin, one.inner or one.place) for one in found)
                 case _:
@@ -187,11 +186,11 @@ class _Trace:
     def _chosen(
         self, bound: Sequence[Binding], definitions: Definitions, place: Place, depth: int
     ) -> Iterator[Source]:
-        """Return what decides which of several bindings a name has its value from."""
+        """Return what decides which of several bindings gave a name its value."""
         if place.node is None or len(bound) > _MOST_BINDINGS:
             yield Source(place, Origin.UNKNOWN)
             return
-        chosen = choosing(definitions.graph, [one.node for one in bound], place.node)
+        chosen = choosing_steps(definitions.graph, [one.node for one in bound], place.node)
         if chosen is None:
             yield Source(place, Origin.UNKNOWN)
         for node, by_exception in chosen or ():
@@ -202,7 +201,7 @@ class _Trace:
             else:
                 found = list(self.follow(condition, at, depth + 1))
                 if not _is_flag(*(one.value for one in bound)):
-                    found = list(picked(found))
+                    found = list(as_data(found))
                 yield from (Source(at, one.origin) for one in found)
 
     def _parameter(self, name: str, place: Place, depth: int) -> Iterator[Source]:
@@ -224,7 +223,7 @@ class _Trace:
         yield from self.follow(passed, at, depth + 1)
 
     def _constructed(self, name: str, place: Place, depth: int) -> Iterator[Source]:
-        """Return what those who make an object of a class pass to its constructor."""
+        """Return what the calls of a class's constructor pass for a parameter."""
         function = place.function
         made = self._program.constructed(function.owner) if function.owner is not None else ()
         if function.name != "__init__" or not 0 < len(made) <= _MOST_BINDINGS:
@@ -252,7 +251,7 @@ class _Trace:
                 if self._may_change(name, value, how, module):
                     yield Source(at, Origin.UNKNOWN)
         if len(found) > 1 or any(how is How.CHANGE for _, how, _ in found):
-            yield Source(place, Origin.UNKNOWN)  # which of them came last is not followed
+            yield Source(place, Origin.UNKNOWN)  # the order of the bindings is not followed
 
     def _may_change(self, name: str, value: ast.AST | None, how: How, function: Function) -> bool:
         """Whether a list or the like is used in a way that may change it."""
@@ -342,15 +341,15 @@ class _Trace:
             for operand in operands:
                 if not self._is_imported(operand, place):
                     found = self.follow(operand, place, depth)
-                    found = found if name in _OF_NUMBERS else picked(found)
-                    yield from whatever_order(found) if name in _ORDERLESS else found
+                    found = found if name in _OF_NUMBERS else as_data(found)
+                    yield from ignore_order(found) if name in _ORDERLESS else found
             return
         yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
         if not isinstance(tree.func, ast.Name | ast.Attribute):
             operands.append(tree.func)
         for operand in operands:
             if not self._is_imported(operand, place):
-                found = processed(self.follow(operand, place, depth + 1))
+                found = of_processed(self.follow(operand, place, depth + 1))
                 yield from (one for one in found if one.origin is not Origin.AGREED)
 
     def _by_row(
@@ -359,9 +358,9 @@ class _Trace:
         if row.rule is Rule.ALONE:
             yield Source(place, row.origin)
             return
-        found = list(picked(o for operand in operands for o in self.follow(operand, place, depth)))
+        found = list(as_data(o for operand in operands for o in self.follow(operand, place, depth)))
         if row.origin is Origin.LENGTH:
-            found = list(whatever_order(found))
+            found = list(ignore_order(found))
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
             yield Source(place, row.origin)
         yield from found
@@ -369,7 +368,7 @@ class _Trace:
     def _inside(
         self, callee: Function, tree: ast.Call, place: Place, depth: int
     ) -> Iterator[Source]:
-        """Return what the result of a function depends on: its returns, and what chooses them."""
+        """Return what a function's result depends on: its returns, and the conditions on them."""
         definitions = self._program.definitions(callee)
         if definitions is None or depth > _DEEPEST - 4 or definitions.graph.is_generator:
             yield Source(place, Origin.UNKNOWN)
@@ -382,17 +381,17 @@ class _Trace:
             if node.kind in (Kind.HANDLER, Kind.DISPATCH):
                 yield Source(place, Origin.EXCEPTION, inner)
             for one in self.follow(value, inner, depth + 3) if value else ():
-                # ``return found`` shows less than the line that gives it its value.
+                # For ``return found``, the line that sets ``found`` is more informative.
                 further = one.inner or one.place if isinstance(value, ast.Name) else inner
                 yield Source(place, one.origin, further)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
             found = self.follow(operand, place, depth)
-            yield from found if is_asked else picked(found)
+            yield from found if is_asked else as_data(found)
 
     def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
-        """Return what decides how long an object of a known class is iterated."""
+        """Return what decides how many items an object of a known class yields."""
         definitions = self._program.definitions(iterator)
         for node in definitions.graph.nodes if definitions is not None else ():
             condition, inner = condition_of(node), Place(iterator, node, None)
@@ -400,7 +399,7 @@ class _Trace:
                 yield Source(place, one.origin, inner)
 
     def _result(self, tree: ast.Call, place: Place) -> Origin:
-        """Return the origin of what a collective returns, or writes into an argument."""
+        """Return the origin of a collective's return value, or of what it writes to an argument."""
         row = origins.row_of(self._resolved(names.dotted(tree.func), place.function))
         name = called_name(tree)
         if row is None and name in names.IN_PLACE:
@@ -413,7 +412,7 @@ class _Trace:
         return Origin.AGREED if agreed else Origin.UNKNOWN
 
     def _is_imported(self, tree: ast.AST, place: Place) -> bool:
-        """Whether an expression is a module, or something in one."""
+        """Whether an expression is a module, or a member of one."""
         text = names.dotted(tree)
         return bool(text) and text.partition(".")[0] in place.function.file.imports
 
@@ -424,26 +423,26 @@ class _Trace:
         return f"{found}{dot}{rest}"
 
 
-def picked(found: Iterable[Source]) -> Iterator[Source]:
-    """Return sources of a value that is picked or computed by others, as in ``batches[rank]``.
+def as_data(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of a value that others select or compute, such as ``batches[rank]``.
 
-    It is no test of the rank any more, but data that the rank has for itself.
+    Such a value is the rank's data, and no longer a test of the rank.
     """
     for one in found:
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
 
 
-def processed(found: Iterable[Source]) -> Iterator[Source]:
-    """Return sources of what an unknown function makes of its arguments.
+def of_processed(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of an unknown function's result, by its arguments.
 
-    A batch of random numbers that a model takes is data: nobody draws lots by it.
+    If a model takes a batch of random numbers, its result is data and not random.
     """
-    for one in picked(found):
+    for one in as_data(found):
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANDOM else one
 
 
 def _picks(tree: ast.AST) -> bool:
-    """Whether an expression picks or computes a value by its parts, and does not only test them."""
+    """Whether an expression selects or computes a value from its parts, instead of testing them."""
     match tree:
         case ast.IfExp():
             return not _is_flag(tree.body, tree.orelse)
@@ -456,13 +455,13 @@ def _picks(tree: ast.AST) -> bool:
 def _is_flag(*values: ast.expr | None) -> bool:
     """Whether one of some values is false, as in ``Writer() if rank == 0 else None``.
 
-    Whoever tests such a value tests the condition that chose it.
+    A test of such a value tests the condition that selected it.
     """
     return any(isinstance(one, ast.Constant) and not one.value for one in values)
 
 
 _OF_NUMBERS: Final = frozenset({"int", "bool", "str", "abs", "min", "max"})
-"""Functions whose results are the rank if their argument is."""
+"""Functions whose result is a rank if their argument is."""
 
 _ORDERLESS: Final = frozenset({"sorted", "min", "max", "any", "all", "bool"})
 """Functions whose results do not depend on the order of their argument's items."""

@@ -1,4 +1,4 @@
-"""Which results of collectives were the same on two ranks, by the record."""
+"""Find the collectives whose results were the same on two ranks, from the records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collectrace.align.reading.evidence import StreamKey
 
 
 class RecordedAgreements:
-    """Knows the results that two ranks had in common before they diverged.
+    """Collectives that gave two ranks the same result before they diverged.
 
-    ``calls`` are those of each rank up to the last call that both made.
+    ``calls`` holds the calls of each rank up to the last one that both made.
     """
 
     def __init__(
@@ -25,9 +25,9 @@ class RecordedAgreements:
         self._calls = [_by_site(those) for those in calls]
 
     def agreed(self, site: Site) -> bool:
-        """Whether each call from a line completed before the first difference on both sides.
+        """Whether every call from a line completed before the first difference, on both sides.
 
-        All of them in groups that contain both sides.
+        Only groups that contain both sides count.
         """
         both = [calls.get(site, ()) for calls in self._calls]
         if not all(both) or {(one.key, one.seq) for one in both[0][-1:]} != {
@@ -41,7 +41,6 @@ class RecordedAgreements:
         )
 
     def _is_complete(self, rank: int, call: Entry) -> bool:
-        """Whether a call completed, as one of a group of both ranks."""
         if not isinstance(call.key, StreamKey):
             return False
         members = self._case.comparison.streams.get(call.key, ())
@@ -51,7 +50,6 @@ class RecordedAgreements:
 
 
 def _by_site(calls: Sequence[Entry]) -> Mapping[Site, Sequence[Entry]]:
-    """Return the calls by the line of the program that made them."""
     found: dict[Site, list[Entry]] = {}
     for one in calls:
         if one.stack:

@@ -1,4 +1,4 @@
-"""What a rank did if it made no further call: it finished, raised, or is somewhere else."""
+"""How a rank ended if it made no further call: finished, raised, or seen elsewhere."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from collectrace.dumps import MAIN
 from collectrace.records import ENDED
 
 
-def ending(standing: Standing) -> Finished | Raised | Stack | None:
-    """Return how a rank ended, or the stack at which it was seen last; None: it is not known.
+def find_ending(standing: Standing) -> Finished | Raised | Stack | None:
+    """Return how a rank ended, or its last known stack; None if neither is known.
 
-    An exception that says that other ranks let it down tells nothing about the rank.
+    An exception that only reports the failure of other ranks is ignored.
     """
     log = standing.log
     if log is None or standing.by_peers:
         return None
     leaving = log.exit
     if leaving is not None and leaving.reason == "finished":
-        # sys.exit() is an exception, too: its line is known.
+        # sys.exit() raises an exception too, and its line is known.
         return Finished()
     if leaving is not None and leaving.reason == "exception" and not leaving.is_interrupt:
         read = {one.reason: values for one, values in log.values.items() if one.thread == MAIN}
         values = read.get(ENDED)
         if values is not None and values.functions and not values.functions_left_out:
-            return Raised(frames.of_values(values.functions))
+            return Raised(frames.parse_values(values.functions))
         sites = [leaving.site or "", *leaving.through]
-        return Raised(frames.of_sites(sites)) if leaving.site else None
+        return Raised(frames.parse_sites(sites)) if leaving.site else None
     return _last_seen(standing)
 
 
 def _last_seen(standing: Standing) -> Stack | None:
-    """Return where a rank was that neither finished nor raised."""
+    """Return the last known stack of a rank that neither finished nor raised."""
     seen = last_seen(standing.log)
     own = dumps.own(detail.at_work(seen.stacks)) if seen is not None else ()
-    return frames.of_stack(reversed(own)) or None
+    return frames.parse_stack(reversed(own)) or None

@@ -1,4 +1,4 @@
-"""Stack frames of records, as the code's reader takes them."""
+"""Convert stack frames of records to the frames that ``code`` reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collectrace.align.code.program import Stack
 from collectrace.records import FrameValues
 
 
-def of_stack(frames: Iterable[str]) -> Stack:
+def parse_stack(frames: Iterable[str]) -> Stack:
     """Return the frames of a ``stack`` record, innermost first."""
     return tuple(Frame.parse(frame) for frame in frames if " " in frame)
 
 
-def with_libraries(stack: Stack, lines: Sequence[str]) -> Stack:
-    """Return a stack of the user's frames with those of libraries, as its record lists them."""
+def insert_libraries(stack: Stack, lines: Sequence[str]) -> Stack:
+    """Return a user stack with the library frames of its record inserted."""
     found: list[list[Frame]] = [[] for _ in range(len(stack) + 1)]
     for one in lines:
         inside, _, frame = one.partition(" ")
@@ -25,11 +25,11 @@ def with_libraries(stack: Stack, lines: Sequence[str]) -> Stack:
     return tuple(frame for both in zip(found, users, strict=True) for one in both for frame in one)
 
 
-def of_values(functions: Iterable[FrameValues]) -> Stack:
+def parse_values(functions: Iterable[FrameValues]) -> Stack:
     """Return the frames of a ``values`` record."""
     return tuple(Frame.parse(one.frame, one.first_line) for one in functions)
 
 
-def of_sites(sites: Iterable[str]) -> Stack:
-    """Return frames of which only ``path:line`` is known: they are in whichever function."""
+def parse_sites(sites: Iterable[str]) -> Stack:
+    """Return frames for ``path:line`` sites whose functions are unknown."""
     return tuple(Frame.parse(f"{site} ") for site in sites if site)

@@ -1,4 +1,4 @@
-"""What a rank usually does after a call, by its own calls before."""
+"""What a rank usually does after a call, judged by its own earlier calls."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 
 _MOST: Final = 200
-"""Calls that are looked at, and earlier ones that each is compared with."""
+"""Calls that are examined, and earlier calls that each is compared with."""
 
 _LONGEST: Final = 64
-"""Calls before two calls that are compared."""
+"""Preceding calls that are compared at two positions."""
 
 
-def alike(made: Sequence[Entry], at: int) -> Iterator[int]:
-    """Return the positions before one at which a rank made the same call, the latest first."""
+def earlier_same_calls(made: Sequence[Entry], at: int) -> Iterator[int]:
+    """Return the earlier positions of the same call as the one at ``at``, latest first."""
     first = max(0, at - 2 * _MOST)
     return (n for n in range(at - 1, first - 1, -1) if made[n].place == made[at].place)
 
 
-def departure(
+def find_departure(
     made: Sequence[Entry], first: int, key: StreamKey | ChannelKey | None
 ) -> tuple[int, Entry] | None:
-    """Return after which call a rank did something unusual, and what it usually did there.
+    """Return the call after which a rank did something unusual, and its usual next call.
 
-    Usual is what it did after the longest equal sequence of calls. What it had never done there
-    counts more than what it did in other iterations. None: it did nothing unusual.
+    The usual next call is the one that followed the longest equal sequence of calls. A next call
+    that the rank had never made there ranks above one that it made in other iterations. None: the
+    rank did nothing unusual.
 
     Args:
         made: the calls of the rank.
-        first: the first call after which it may have departed.
-        key: a stream or channel in which a call is awaited: what departs from it comes first.
+        first: the first position after which it may have departed.
+        key: a stream or channel in which others wait; departures from it come first.
 
     """
     found: dict[tuple[bool, bool], tuple[int, Entry]] = {}
     for at in range(first, min(len(made) - 1, first + _MOST)):
         following = made[at + 1]
-        before = list(alike(made, at))
+        before = list(earlier_same_calls(made, at))
         likely = made[_closest(made, at, before) + 1] if before else following
         if likely.place == following.place:
             continue
@@ -51,7 +52,7 @@ def departure(
 
 
 def _closest(made: Sequence[Entry], at: int, before: Sequence[int]) -> int:
-    """Return the position before which a rank made most of the calls that it made before ``at``."""
+    """Return the position in ``before`` with the longest history in common with ``at``."""
 
     def shared(n: int) -> int:
         length = 0

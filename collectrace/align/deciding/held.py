@@ -1,4 +1,4 @@
-"""What the names of a decision held on two ranks when their variables were read."""
+"""The values that the names of a decision held on two ranks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from collectrace.findings import Strength
 from collectrace.records import FrameValues
 
 Plain = Any
-"""A value as a record has it."""
+"""A value as a record stores it."""
 
 _UNSETTLED: Final = "unsettled"
 _SHOWS_ALL: Final = ("value", "hash")
-"""Fields of a value that tell it from all others of its type."""
+"""Fields that distinguish a value from all others of its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,21 @@ class Held:
     """The values of a decision's names."""
 
     values: tuple[Mapping[str, Plain], Mapping[str, Plain]]
-    """Of either rank, those that are still what the decision used."""
+    """By side, the values that are still those that the decision used."""
     later: tuple[str, ...] = ()
-    """Names whose values were read, and may have changed since on a rank."""
+    """Names that may have changed since the decision, on at least one rank."""
     outcomes: tuple[bool | int | None, bool | int | None] = (None, None)
-    """What the statement did with them on either side; None: they do not tell."""
+    """By side, what the statement did with these values; None: unknown."""
     is_of_names: bool = True
-    """The statement depends on its names alone."""
+    """The statement depends only on its names."""
 
     @property
     def strength(self) -> Strength | None:
-        """What the values say of the decision; None: nothing."""
+        """What the values prove about the decision; None: nothing."""
         if None not in self.outcomes:
             return "equal" if self.outcomes[0] == self.outcomes[1] else "confirmed"
         one, two = self.values
-        compared = [_compared(one[name], two[name]) for name in one if name in two]
+        compared = [_are_equal(one[name], two[name]) for name in one if name in two]
         if False in compared:
             return "confirmed"
         is_whole = one.keys() == two.keys() and not self.later and self.is_of_names
@@ -60,9 +60,9 @@ class Levels:
 
     @classmethod
     def of(cls, log: RankLog | None, side: Side, t: int | None) -> Levels:
-        """Return the functions of the thread that made a side's next call, if it is still in it.
+        """Return the functions of a side whose variables were read in its next call.
 
-        ``t``: when it made that call; None: it made none.
+        ``t``: when it made that call; None if it made none. Empty if the thread was elsewhere.
         """
         last = log.last_call if log is not None else None
         if log is None or (t is not None and last is not None and last.t > t):
@@ -70,12 +70,12 @@ class Levels:
         found = sorted(log.values.values(), key=lambda one: -one.t)
         for record in found:
             at = [Frame.parse(one.frame) for one in record.functions]
-            if at and _are_alike(at, side.stack):
+            if at and _are_same_lines(at, side.stack):
                 return cls(record.functions)
         return cls()
 
     def of_function(self, function: Function) -> FrameValues | None:
-        """Return the values of a function; None: it is in none, or in it more than once."""
+        """Return the values of a function; None if it is not on the stack exactly once."""
         found = [
             one
             for one in self.functions
@@ -87,9 +87,9 @@ class Levels:
 
 
 def is_one_iteration(levels: Sequence[Levels], function: Function, loop: ast.AST) -> bool:
-    """Whether all sides were in the same iteration of a loop, by the value of its variable.
+    """Whether all sides were in the same iteration of a loop, by its loop variable.
 
-    Two iterations of one loop seldom have the same number or text.
+    Two iterations of a loop seldom have the same number or string.
     """
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return False
@@ -103,8 +103,8 @@ def is_one_iteration(levels: Sequence[Levels], function: Function, loop: ast.AST
     return type(values[0]) in (int, str) and all(one == values[0] for one in values)
 
 
-def held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
-    """Return what the names of a decision held on two ranks, of which ``rank`` is one."""
+def values_held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
+    """Return what the names of a decision held on both sides; ``rank`` is one of them."""
     at = Frame(decision.site.path, decision.site.line, decision.function)
     function = program.files.function(rank, at)
     if isinstance(function, Gap):
@@ -131,11 +131,11 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     one, two = values
     known = Held((one, two), tuple(later), is_of_names=lasting.is_of_names())
     if any(did is not None and did.way is Way.VALUE for did in decision.outcomes):
-        return known  # which items a loop goes through, not how many
+        return known  # the values show which items a loop visits, not how many
     return replace(known, outcomes=(lasting.outcome(one), lasting.outcome(two)))
 
 
-def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
+def _are_same_lines(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
     """Whether two stacks are at the same lines, as far as both are known."""
     both = list(zip(at, stack, strict=False))
     return bool(both) and all(
@@ -146,15 +146,15 @@ def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
 
 
 def _settled(value: Plain) -> tuple[Plain] | None:
-    """Return a value without a number that a pending call may be writing; None: nothing is left."""
+    """Return a value without numbers that a pending call may overwrite; None if nothing is left."""
     if not isinstance(value, dict) or not value.get(_UNSETTLED):
         return (value,)
     rest = {key: one for key, one in value.items() if key not in (_UNSETTLED, "value")}
     return (rest,) if len(rest) > 1 else None
 
 
-def _compared(one: Plain, two: Plain) -> bool | None:
-    """Whether two values are equal; None: what was recorded does not tell."""
+def _are_equal(one: Plain, two: Plain) -> bool | None:
+    """Whether two values are equal; None if the records do not show it."""
     if not isinstance(one, dict) or not isinstance(two, dict):
         return bool(one == two)
     if any(one[key] != two[key] for key in one.keys() & two.keys()):

@@ -1,6 +1,6 @@
-"""Frames of libraries between and above the user's, where their text was recorded.
+"""Add library frames between and above the user's frames, if their source was recorded.
 
-A training loop of a framework calls the user's code: what it decided by lies in its own.
+A framework's training loop calls the user's code, so the deciding statement may be in the library.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from collectrace.align.reading import chains
 from collectrace.align.reading.source_files import SourceFiles
 
 
-def added(files: SourceFiles, one: Side, two: Side) -> tuple[Side, Side]:
-    """Return two sides with the frames of libraries, or as they are.
+def add_library_frames(files: SourceFiles, one: Side, two: Side) -> tuple[Side, Side]:
+    """Return two sides with library frames, or both unchanged.
 
-    The user's frames of a stack may have been reached from several lines of a library. Then it is
-    not known from which, and nothing is added to any of the stacks.
+    If the same user frames were reached from several library lines, the right ones are unknown:
+    then no stack gets library frames.
     """
     try:
-        return _whole(files, one), _whole(files, two)
+        return _with_libraries(files, one), _with_libraries(files, two)
     except LookupError:
         return one, two
 
 
-def owners(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
-    """Return by path the names of the libraries whose frames are on stacks of these ranks."""
+def library_names(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
+    """Return the library names by path, for all library files on the stacks of these ranks."""
     lines = {
         line
         for rank in ranks
@@ -38,22 +38,22 @@ def owners(files: SourceFiles, ranks: Iterable[int]) -> Mapping[str, str]:
         for line in variant
     }
     paths = {chains.file(line.partition(" ")[2]) for line in lines}
-    return {path: name_of(path) for path in paths}
+    return {path: package_name(path) for path in paths}
 
 
-def name_of(path: str) -> str:
-    """Return the name of the package that a file of a library is in."""
+def package_name(path: str) -> str:
+    """Return the name of the package that contains a library file."""
     _, installed, inner = path.rpartition("-packages/")
     if installed:
         return PurePosixPath(inner).parts[0].removesuffix(".py")
     return PurePosixPath(path).parent.name or path
 
 
-def _whole(files: SourceFiles, side: Side) -> Side:
-    """Return a side with the frames of libraries in its stacks.
+def _with_libraries(files: SourceFiles, side: Side) -> Side:
+    """Return a side with library frames in its stacks.
 
     Raises:
-        LookupError: they are not known.
+        LookupError: the library frames are not known.
 
     """
     known = files.libraries(side.rank)
@@ -67,7 +67,7 @@ def _whole(files: SourceFiles, side: Side) -> Side:
         held = [
             line for line in lines if files.is_held(side.rank, chains.file(line.partition(" ")[2]))
         ]
-        return frames.with_libraries(stack, held)
+        return frames.insert_libraries(stack, held)
 
     last = whole(side.last)
     match side.next:

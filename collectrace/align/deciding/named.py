@@ -1,4 +1,4 @@
-"""Finds the statements that can have led to candidates."""
+"""Find the statements that can have led to candidates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
-from collectrace.align.deciding.held import Levels, held, is_one_iteration
+from collectrace.align.deciding.held import Levels, is_one_iteration, values_held
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -27,20 +27,20 @@ _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
 
 _MOST: Final = 20
-"""Findings of one run whose decisions are looked for."""
+"""Findings of one run that get decisions."""
 
 
 class Decided(NamedTuple):
-    """The statements that can have led to a candidate, and the two sides between which they lie."""
+    """The statements that can have led to a candidate, and the two sides that they separate."""
 
     decisions: tuple[Decision, ...] = ()
     pair: Pair | None = None
 
 
-def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
+def find_decisions(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
     """Return for each candidate the statements that can have led to it.
 
-    Consequences and mere information have none.
+    Consequences and candidates of severity "info" have none.
     """
     left = _MOST
     found: list[Decided] = []
@@ -54,21 +54,20 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
 
 
 def _decided(case: Case, candidate: Candidate) -> Decided:
-    """Return the statements that can have led to a candidate."""
     program = case.program
-    found = best(case, candidate, program)
+    found = best_pair(case, candidate, program)
     if found is None:
         return Decided()
     pair, answer = found
     levels = _levels(case, pair)
-    told = (_told(program, pair, one, levels) for one in answer.decisions)
-    owners = libraries.owners(case.evidence.source_files, pair.ranks)
+    told = (_to_finding(program, pair, one, levels) for one in answer.decisions)
+    owners = libraries.library_names(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
 
 
 def _levels(case: Case, pair: Pair) -> list[Levels]:
-    """Return the functions that either side was in, as their variables were read."""
+    """Return the functions of both sides whose variables were read."""
     return [
         Levels.of(case.log(side.rank), side, t)
         for side, t in zip((pair.one, pair.two), pair.times, strict=True)
@@ -78,11 +77,11 @@ def _levels(case: Case, pair: Pair) -> list[Levels]:
 _Found = tuple[Pair, Answer]
 
 
-def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
-    """Return the sides of a finding that tell most, and the answer for them; None: none tell.
+def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | None:
+    """Return the most informative pair of sides and its answer; None if no pair has decisions.
 
-    Those of suspects come first. Between ranks that run different code by right, a condition on
-    the rank says nothing.
+    Pairs with a suspect come first. If two ranks run different code by design, a condition on the
+    rank explains nothing.
     """
     found: list[_Found] = []
     is_row = KINDS[candidate.what].family in ("call", "group")
@@ -91,8 +90,8 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         is_shared = partial(is_one_iteration, _levels(case, pair))
         own = pair.one, pair.two
-        whole = libraries.added(case.evidence.source_files, *own)
-        # A library's code may be too much to follow; the user's own tells what it can.
+        whole = libraries.add_library_frames(case.evidence.source_files, *own)
+        # A library may be too large to follow. Then the user's frames alone may still suffice.
         for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
                 program, one, two, agreements, same_data=same_data, is_shared=is_shared
@@ -116,13 +115,13 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
         return first
-    # The same statements between two ranks tell more: there the other rank's values count, too.
+    # Prefer two ranks if the statements are the same: then both ranks' values are shown.
     across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
 
 
 def _is_telling(one: _Found) -> bool:
-    """Whether a statement decided that is no loop of a length that ranks agree on."""
+    """Whether any statement is more than a loop whose length the ranks agree on."""
     return any(
         decision.origins != (Origin.AGREED,) or not {*map(_way, decision.outcomes)} & _OF_LOOPS
         for decision in one[1].decisions
@@ -140,11 +139,11 @@ def _sites(one: _Found) -> set[Site]:
     return {decision.site for decision in one[1].decisions}
 
 
-def _told(
+def _to_finding(
     program: Program, pair: Pair, decision: decisions.Decision, levels: Sequence[Levels]
 ) -> Decision:
-    """Return a decision as a finding has it, with the values of the ranks."""
-    known = held(program, decision, pair.one.rank, levels)
+    """Return a decision in the form of findings, with the values of the ranks."""
+    known = values_held(program, decision, pair.one.rank, levels)
     is_told = known.strength == "confirmed" or decision.strength is Strength.POSSIBLE
     strength = (known.strength if is_told else None) or decision.strength.value
     return Decision(
@@ -160,7 +159,6 @@ def _told(
 
 
 def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:
-    """Return a line with its text."""
     file = program.files.file(rank, site.path) if site is not None else None
     if site is None or file is None:
         return None

@@ -1,8 +1,8 @@
-"""Two sides of a finding: the last call that they had in common, and what each did next.
+"""The two sides of a finding: their last common call, and what each did next.
 
-Most often they are two ranks. The ends of a message run different code by right, and so do ranks
-that wait for each other: there a rank is compared with itself, in an earlier iteration, and with
-ranks that run the same code.
+The sides are usually two ranks. The ends of a message, and ranks that wait for each other, run
+different code by design. There a rank is compared with its own earlier iteration, and with ranks
+that run the same code.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collectrace import findings
 from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames, timeline
-from collectrace.align.deciding.endings import ending
-from collectrace.align.deciding.habits import alike, departure
+from collectrace.align.deciding.endings import find_ending
+from collectrace.align.deciding.habits import earlier_same_calls, find_departure
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
@@ -26,26 +26,26 @@ from collectrace.align.reading.evidence import ChannelKey, GroupConflict, Stream
 from collectrace.records import Call, Group
 
 _MOST_PEERS: Final = 2
-"""Ranks that a rank is compared with, those first that are most alike."""
+"""Ranks that a rank is compared with, most similar first."""
 
 _MOST_RANKS: Final = 16
-"""Ranks among which they are looked for."""
+"""Ranks among which similar ones are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sides, and what each had done before."""
+    """Two sides, and the earlier calls of each."""
 
     one: Side
     two: Side
     made: tuple[Sequence[Entry], Sequence[Entry]]
-    """The calls of either, in the order of its program, up to the last one that both made."""
+    """By side, the calls in program order, up to the last one that both made."""
     times: tuple[int | None, int | None]
-    """When each made its next call, ns of its clock; None: it made none."""
+    """By side, when it made its next call, ns of its clock; None: it made none."""
 
     @property
     def ranks(self) -> tuple[int, int]:
-        """The two ranks."""
+        """The ranks of both sides."""
         return self.one.rank, self.two.rank
 
     @property
@@ -59,14 +59,14 @@ class Next(NamedTuple):
 
     where: Stack | Finished | Raised
     call: str = ""
-    """The op that it called there."""
+    """The op of that call."""
     t: int | None = None
-    """When it called it, ns of its clock; None: it is how it ended."""
+    """When it made that call, ns of its clock; None: it ended instead."""
 
 
 def _at(entry: Entry) -> Next | None:
-    """Return a call as what was done next; None: its stack is not known."""
-    stack = frames.of_stack(entry.stack)
+    """Return a call as the next action; None if its stack is not known."""
+    stack = frames.parse_stack(entry.stack)
     return Next(stack, entry.place[0], entry.t) if stack else None
 
 
@@ -74,52 +74,51 @@ Key = StreamKey | ChannelKey
 
 
 class End(NamedTuple):
-    """A rank, and the call at which it is one side of a finding; None: it did not make it."""
+    """A rank, and its call in which the sides differ; None: it did not make the call."""
 
     rank: int
     call: Call | Group | None
 
 
-def _is_beside(end: End) -> bool:
-    """Whether a thread beside the main one made the call."""
+def _is_of_other_thread(end: End) -> bool:
     return isinstance(end.call, Call) and end.call.thread is not None
 
 
 def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
-    """Return sides of a finding, those first that tell most."""
+    """Return pairs of sides of a finding, the most informative first."""
     found = _Sides(case)
     source, ends = candidate.source, _ends(case, candidate)
     if not isinstance(source, ChannelIssue | tuple):
         own = sorted(ends or (), key=lambda one: one.rank not in candidate.suspects)
         is_blamed = len(own) == 2 and own[0].rank in candidate.suspects
-        if is_blamed and found.are_apart_as_usual(*own):
-            yield from found.unusual(own[0])
+        if is_blamed and found.usually_differ(*own):
+            yield from found.unusual_call(own[0])
         yield from found.across(ends)
         for end in own:
             if end.call is None:
-                yield from found.lacking(end.rank, candidate.stream)
+                yield from found.missing_call(end.rank, candidate.stream)
             else:
-                yield from found.unusual(end)
-        yield from found.first_apart(ends, candidate.stream)
+                yield from found.unusual_call(end)
+        yield from found.first_different_line(ends, candidate.stream)
         return
     for row in candidate.verdict.evidence if candidate.verdict is not None else ():
         if isinstance(row.shown_by, Entry):
             yield from found.after(row.ranks[0], row.shown_by)
     for rank, key in _awaited(candidate):
-        yield from found.lacking(rank, key)
+        yield from found.missing_call(rank, key)
     for side in candidate.sides if isinstance(source, ChannelIssue) else ():
         if side.call is not None:
-            yield from found.unusual(End(side.ranks[0], side.call))
+            yield from found.unusual_call(End(side.ranks[0], side.call))
     yield from found.across(ends)
 
 
 def across(case: Case, candidate: Candidate) -> Iterator[Pair]:
-    """Return the two sides of a row or a group, from the last call that both made."""
+    """Return the two sides of a stream or group difference, from their last common call on."""
     yield from _Sides(case).across(_ends(case, candidate))
 
 
 def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
-    """Return the ranks that others wait for, and where; those first that are to blame."""
+    """Return the ranks that others wait for, with the awaited stream or channel; suspects first."""
     found: list[tuple[int, Key]] = []
     if isinstance(candidate.source, ChannelIssue):
         keys: list[Key | None] = [candidate.source.channel]
@@ -137,20 +136,20 @@ def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
 
 
 def _of_rank(rank: int, key: Key) -> Key:
-    """Return where a rank itself would make the call that is awaited from any rank."""
+    """Return the key with the rank as source, if a message from any rank is awaited."""
     if isinstance(key, ChannelKey) and rank != key.destination:
         return key._replace(source=rank)
     return key
 
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
-    """Return a rank of either side, with the first call in which the sides differ."""
+    """Return one rank of each side, with the first call in which the sides differ."""
     first = departures.skipped_iterations(case, candidate, candidate.suspects)
     if first is not None and candidate.stream is not None:
         ahead = candidate.suspects[0]
         call = case.call(ahead, candidate.stream, first.seq or 0)
         return End(first.others[0], first.calls[0]), End(ahead, call)
-    earlier = places.parted(case, candidate)
+    earlier = places.first_difference(case, candidate)
     if earlier is not None:
         (one, two), (mine, theirs) = earlier.ranks, earlier.calls
         return End(one, mine), End(two, theirs)
@@ -161,22 +160,22 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     if len(sides) < 2:
         return None
     rank = sides[0].ranks[0]
-    return End(rank, sides[0].call), _Sides(case).most_alike(rank, sides[-1])
+    return End(rank, sides[0].call), _Sides(case).most_similar_rank(rank, sides[-1])
 
 
 class _Sides:
-    """Finds sides in the records of one run."""
+    """Finds pairs of sides in the records of one run."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
         self._known: dict[tuple[int, int | None, bool], Sequence[Entry]] = {}
 
     def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
-        """Return the sides of two ranks, from the last call that both made."""
+        """Return the sides of two ranks, from their last common call on."""
         if ends is None:
             return
-        # A rank that lacks the call would have made it in a thread like that of the others.
-        calls = [self._before(end, beside=any(map(_is_beside, ends))) for end in ends]
+        # A rank that lacks the call would have made it in the same kind of thread.
+        calls = [self._before(end, beside=any(map(_is_of_other_thread, ends))) for end in ends]
         at = _last_common(*calls)
         following = [
             self._made(end.rank, end.call)
@@ -184,15 +183,17 @@ class _Sides:
             else self._next(end.rank, made, n)
             for end, made, n in zip(ends, calls, at, strict=True)
         ]
-        # Calls of other groups may lie between the last common call and that of the end.
+        # Calls of other groups may lie between the last common call and the end's call.
         direct = all(
             end.call is None or n == len(made) - 1
             for end, made, n in zip(ends, calls, at, strict=True)
         )
         yield from _pair((ends[0].rank, ends[1].rank), calls, at, following, is_direct=direct)
 
-    def first_apart(self, ends: tuple[End, End] | None, stream: StreamKey | None) -> Iterator[Pair]:
-        """Return the sides of the first call of a stream that two ranks made from other lines."""
+    def first_different_line(
+        self, ends: tuple[End, End] | None, stream: StreamKey | None
+    ) -> Iterator[Pair]:
+        """Return the sides at the first call of a stream that two ranks made elsewhere."""
         if ends is None:
             return
         calls = [self._before(end) for end in ends]
@@ -202,37 +203,37 @@ class _Sides:
             if calls[0][one].place != calls[1][two].place:
                 at = _last_common(calls[0][:one], calls[1][:two])
                 following = [_at(calls[0][one]), _at(calls[1][two])]
-                if min(at) >= 0:  # else they run different code from the beginning
+                if min(at) >= 0:  # else they run different code from the start
                     ranks, direct = (ends[0].rank, ends[1].rank), at == (one - 1, two - 1)
                     yield from _pair(ranks, calls, at, following, is_direct=direct)
                 return
 
-    def lacking(self, rank: int, key: Key | None) -> Iterator[Pair]:
+    def missing_call(self, rank: int, key: Key | None) -> Iterator[Pair]:
         """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
         made = self._before(End(rank, None))
         last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
         if last >= 0:
-            at, usual = departure(made, last, key) or (len(made) - 1, made[last])
+            at, usual = find_departure(made, last, key) or (len(made) - 1, made[last])
             following = [self._next(rank, made, at), _at(usual)]
             yield from _pair((rank, rank), (made, made), (at, at), following)
         for peer in self._peers(rank, made):
-            yield from self._elsewhere(rank, made, peer)
+            yield from self._at_new_place(rank, made, peer)
 
-    def unusual(self, end: End) -> Iterator[Pair]:
-        """Return the sides of a rank that made another call than it did after the same one."""
+    def unusual_call(self, end: End) -> Iterator[Pair]:
+        """Return the sides of a rank whose next call differs from its usual one at that place."""
         made = self._before(end)
         if end.call is None or not made:
             return
         here = self._made(end.rank, end.call)
         last = len(made) - 1
-        after = (_at(made[n + 1]) for n in alike(made, last))
+        after = (_at(made[n + 1]) for n in earlier_same_calls(made, last))
         usual = next((one for one in after if one != here), None)
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
 
-    def are_apart_as_usual(self, end: End, other: End) -> bool:
+    def usually_differ(self, end: End, other: End) -> bool:
         """Whether two ranks usually make the call that one lacks from different lines.
 
-        What sends them to these lines did so in earlier iterations, too: it is no reason.
+        Then the condition behind these lines held in earlier iterations too, and explains nothing.
         """
         made, theirs = self._before(end), self._before(other)
         if not isinstance(other.call, Call) or not made:
@@ -241,25 +242,26 @@ class _Sides:
         rows: dict[tuple[Key, int], Entry] = {
             (one.key, one.seq): one for one in theirs if isinstance(one.key, StreamKey)
         }
-        usual = next((made[n + 1] for n in alike(made, len(made) - 1)), None)
+        usual = next((made[n + 1] for n in earlier_same_calls(made, len(made) - 1)), None)
         met = rows.get((usual.key, usual.seq)) if usual is not None else None
         return usual is not None and met is not None and met.stack == here != usual.stack
 
     def after(self, rank: int, entry: Entry) -> Iterator[Pair]:
-        """Return the sides of a rank that did otherwise after a call than each time before."""
+        """Return the sides of a rank that deviated after ``entry`` from what it did before."""
         made = self._before(End(rank, None))
         at = next((n for n, one in enumerate(made[:-1]) if one == entry), -1)
-        nexts = (_at(made[n + 1]) for n in alike(made, at)) if at >= 0 else ()
+        nexts = (_at(made[n + 1]) for n in earlier_same_calls(made, at)) if at >= 0 else ()
         here = _at(made[at + 1]) if at >= 0 else None
         usual = next(
             (one for one in nexts if here is None or (one and one.where != here.where)), None
         )
         yield from _pair((rank, rank), (made, made), (at, at), [here, usual])
 
-    def most_alike(self, rank: int, side: findings.Side) -> End:
-        """Return the rank of a side that has run most of the lines of another rank, and its call.
+    def most_similar_rank(self, rank: int, side: findings.Side) -> End:
+        """Return the rank of a side that shares most lines with ``rank``, and its call.
 
-        The ranks of a side may make the call from different lines, as a collective's root does.
+        The ranks of a side may make the call from different lines, as the root of a collective
+        does.
         """
         call, first = side.call, End(side.ranks[0], side.call)
         if not isinstance(call, Call) or call.peer is not None:
@@ -274,12 +276,12 @@ class _Sides:
         return End(peer, own[peer])
 
     def _shared_lines(self, made: Sequence[Entry], other: int) -> int:
-        """Return how many of the lines of some calls another rank has run."""
+        """Return how many places of these calls another rank has called from."""
         theirs = {one.place for one in self._before(End(other, None))}
         return len(theirs.intersection(one.place for one in made))
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
-        """Return the ranks that run most of the same lines as a rank."""
+        """Return the ranks that have most call places in common with a rank."""
         alike = {
             other: self._shared_lines(made, other)
             for other in list(self._case.evidence.logs)[:_MOST_RANKS]
@@ -287,8 +289,8 @@ class _Sides:
         }
         return sorted((r for r in alike if alike[r]), key=lambda r: -alike[r])[:_MOST_PEERS]
 
-    def _elsewhere(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
-        """Return the sides of a rank and of another one that was where the first never was."""
+    def _at_new_place(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
+        """Return the sides of a rank and of a peer that called from a place new to the rank."""
         theirs = self._before(End(peer, None))
         mine = {one.place for one in made}
         known = {(one.key, one.seq): n for n, one in enumerate(made)}
@@ -303,58 +305,59 @@ class _Sides:
             at = next(common, None)
             if at is None:
                 return
-            at = _advanced(made, theirs, *at)
+            at = _last_same_place(made, theirs, *at)
             if at[1] < n:
                 following = [self._next(rank, made, at[0]), self._next(peer, theirs, at[1])]
                 yield from _pair((rank, peer), (made, theirs), at, following)
                 return
 
     def _before(self, end: End, *, beside: bool = False) -> Sequence[Entry]:
-        """Return the calls of a rank before the one of an end, of the thread that made it.
+        """Return the calls of a rank before the end's call, in the thread that made it.
 
-        ``beside``: whether threads beside the main one count, if it made no such call.
+        ``beside``: use threads other than the main one if the rank made no such call.
         """
         log = self._case.log(end.rank)
-        beside = beside if end.call is None else _is_beside(end)
+        beside = beside if end.call is None else _is_of_other_thread(end)
         key = end.rank, end.call.t if end.call is not None else None, beside
         if key not in self._known and log is not None:
-            made = timeline.before(log, key[1])
+            made = timeline.calls_before(log, key[1])
             self._known[key] = [one for one in made if one.beside == beside]
         return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Next | None:
-        """Return a call as what was done next; of one without a stack its line."""
-        stack = frames.of_stack(self._case.stack(rank, call))
-        stack = stack or frames.of_sites([call.site or ""])
+        """Return a call as the next action, with only its line if it has no stack."""
+        stack = frames.parse_stack(self._case.stack(rank, call))
+        stack = stack or frames.parse_sites([call.site or ""])
         op = call.op if isinstance(call, Call) else ""
         return Next(stack, op, call.t) if stack else None
 
     def _next(self, rank: int, made: Sequence[Entry], last: int) -> Next | None:
-        """Return what a rank did after one of its calls: the next one, else how it ended."""
+        """Return what a rank did after its call ``last``: the next call, or how it ended."""
         if last + 1 < len(made):
             return _at(made[last + 1])
         standing = self._case.standings.get(rank)
-        found = ending(standing) if standing is not None else None
+        found = find_ending(standing) if standing is not None else None
         return Next(found) if found is not None else None
 
 
 def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
-    """Return the positions of the last call that both ranks made; -1: there is none.
+    """Return the positions of the last call that both ranks made; -1 if there is none.
 
-    That is a call of a stream of both, or one from the same lines after it, in whichever group.
+    Calls of a common stream match by number. After the last match, calls in any group match by
+    place.
     """
     places = {(call.key, call.seq): n for n, call in enumerate(two)}
     for n in range(len(one) - 1, -1, -1):
         there = places.get((one[n].key, one[n].seq))
         if isinstance(one[n].key, StreamKey) and there is not None:
-            return _advanced(one, two, n, there)
-    return _advanced(one, two, -1, -1)
+            return _last_same_place(one, two, n, there)
+    return _last_same_place(one, two, -1, -1)
 
 
-def _advanced(
+def _last_same_place(
     one: Sequence[Entry], two: Sequence[Entry], first: int, second: int
 ) -> tuple[int, int]:
-    """Return the positions of the last of the calls that both made from the same lines."""
+    """Advance both positions past the following calls that both made from the same places."""
     while first + 1 < len(one) and second + 1 < len(two):
         if one[first + 1].place != two[second + 1].place:
             break
@@ -370,15 +373,16 @@ def _pair(
     *,
     is_direct: bool = True,
 ) -> Iterator[Pair]:
-    """Return the sides of two ranks, unless what one of them did next is not known.
+    """Yield the pair of sides, unless it is not known what one of them did next.
 
-    ``is_direct``: neither made another call in between.
+    ``is_direct``: neither side made another call in between.
     """
     one, two = following
     if one is None or two is None:
         return
     last = [
-        frames.of_stack(made[n].stack) if n >= 0 else () for made, n in zip(calls, at, strict=True)
+        frames.parse_stack(made[n].stack) if n >= 0 else ()
+        for made, n in zip(calls, at, strict=True)
     ]
     before = calls[0][: at[0] + 1], calls[1][: at[1] + 1]
     first, second = (

@@ -1,4 +1,4 @@
-"""The calls of one rank in the order of its program, over all its streams and channels."""
+"""The calls of one rank in program order, over all its streams and channels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import CallPlace
 
 _MOST: Final = 1_000
-"""Calls of a stream or channel that are looked at, before a moment."""
+"""Latest calls of each stream or channel that are read."""
 
 
 class Entry(NamedTuple):
-    """A call."""
+    """A call of a rank, and its place in the program."""
 
     t: int
     """When it was issued, ns of the rank's clock."""
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     seq: int
     place: CallPlace
     beside: bool
-    """It was issued by a thread beside the main one."""
+    """Whether a thread other than the main one issued it."""
 
     @property
     def stack(self) -> tuple[str, ...]:
@@ -31,10 +31,10 @@ class Entry(NamedTuple):
         return self.place[1]
 
 
-def before(log: RankLog, t: int | None = None) -> list[Entry]:
-    """Return the calls of a rank that it issued before a moment, as far as they were read.
+def calls_before(log: RankLog, t: int | None = None) -> list[Entry]:
+    """Return the calls that a rank issued before ``t``, as far as they were read.
 
-    None: all of them.
+    ``t``: ns of the rank's clock; None: return all calls.
     """
     found: list[Entry] = []
     for stream in log.last_seq:

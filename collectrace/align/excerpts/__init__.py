@@ -1,6 +1,6 @@
-"""The lines of the program that matter for a finding, and what ranks did there.
+"""The source lines that matter for a finding, and what ranks did there.
 
-``build`` is the door: it adds excerpts to findings. ``marks`` says what there is to note at which
-line, by the calls, ends and waits of the ranks and by the decisions. ``iterations`` says in which
-iteration of a loop ranks were, and ``stacks`` where ranks are that others wait for.
+Start reading at ``build``, which adds excerpts to findings. ``marks`` makes the notes of each line
+from the calls, ends and waits of the ranks and from the decisions. ``iterations`` finds the loop
+iteration that ranks were in. ``stacks`` shows where the ranks are that others wait for.
 """

@@ -1,4 +1,4 @@
-"""Adds to findings the lines of the program that matter for them."""
+"""Add to findings the source lines that matter for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations, stacks
-from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, who
+from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, name_ranks
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -21,17 +21,17 @@ _MOST: Final = 20
 """Findings of one run that get an excerpt."""
 
 _MOST_LINES: Final = 16
-"""Lines of one finding that are shown."""
+"""Lines that are shown for one finding."""
 
 _MOST_NOTES: Final = 4
 
 _LONGEST: Final = 200
-"""Characters of a line."""
+"""Characters of a line that are shown."""
 
 _LOOPS: Final = (Kind.LOOP, Kind.WHILE)
 
 What = Literal["loop", "decision", "place", "call"]
-"""As ``ExcerptLine.what``; the most important one stands last."""
+"""As ``ExcerptLine.what``, in ascending order of importance."""
 
 _IMPORTANCE: Final[tuple[What, ...]] = get_args(What)
 
@@ -41,40 +41,38 @@ Scope = tuple[str, str]
 
 @dataclass(slots=True)
 class _Line:
-    """A line that is shown."""
-
     what: What
     notes: dict[str, tuple[set[int], float]] = field(default_factory=dict)
-    """As marks have them, with the ranks and the time."""
+    """The ranks and the waiting time in seconds, by the note's text as marks have it."""
     callers: set[int] = field(default_factory=set)
-    """Ranks that called a function of the program there, on the way to another line."""
+    """Ranks that called another function of the program on this line."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """The lines of one function."""
+    """The lines of one function that matter."""
 
     path: str
     function: Function | None
-    """None: its text is not known."""
+    """None: its source is not known."""
     depth: int
     lines: dict[int, _Line] = field(default_factory=dict)
 
     def at(self, line: int, what: What) -> _Line:
-        """Return a line; one that is there twice is what tells more."""
+        """Return a line; if it exists already, keep the more important kind."""
         found = self.lines.setdefault(line, _Line(what))
         found.what = max(found.what, what, key=_IMPORTANCE.index)
         return found
 
     @property
     def is_telling(self) -> bool:
-        """Whether something is noted or decided in it, or ranks are at different lines of it."""
+        """Whether a line has a note or a decision, or ranks are at different lines of it."""
         own = [one for one in self.lines.values() if one.what != "loop"]
         return len(own) > 1 or any(one.notes or one.what == "decision" for one in own)
 
 
-def added(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
-    """Return the findings, with lines and stacks that matter for each that is no consequence."""
+def add_excerpts(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
+    """Return the findings; those that are not consequences get excerpts and stacks."""
     chosen = [n for n, f in enumerate(findings) if f.caused_by is None and f.severity != "info"]
     made = list(findings)
     for n in chosen[:_MOST]:
@@ -92,7 +90,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
         _note_callers(part)
         _add_loops(case, program, part, found)
     shown = _shown(parts)
-    owners = libraries.owners(case.evidence.source_files, {mark.ranks[0] for mark in found})
+    owners = libraries.library_names(case.evidence.source_files, {mark.ranks[0] for mark in found})
     made: list[Excerpt] = []
     for scope in sorted((one for one in parts if one in shown), key=lambda one: parts[one].depth):
         part = parts[scope]
@@ -101,7 +99,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
                 line=number,
                 text=_text(finding, part, number),
                 what=one.what,
-                notes=_told(case, one),
+                notes=_note_texts(case, one),
             )
             for number, one in sorted(part.lines.items())
         )
@@ -116,10 +114,10 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
 
 
 def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
-    """Return the lines of the marks and of their callers, by function."""
+    """Return by function the lines of the marks and of their callers."""
     parts: dict[Scope, _Part] = {}
     deepest = max((len(mark.stack) for mark in found), default=0)
-    # A decision has no callers: its function is found among those of the calls, if it is there.
+    # A decision has no callers, so the calls go first and place the functions they share.
     for mark in sorted(found, key=lambda one: one.what == "decision"):
         for n, frame in enumerate(mark.stack):
             is_apart = mark.what == "decision"
@@ -133,7 +131,7 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
                 part.depth = max(part.depth, depth)
                 continue
             line = part.at(frame.line, mark.what)
-            if not line.notes:  # so far it is only on the way to another line
+            if not line.notes:  # so far it is only a caller of another line
                 line.what = mark.what
             if mark.note:
                 ranks, held = line.notes.get(mark.note, (set(), 0.0))
@@ -142,7 +140,7 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
 
 
 def _note_callers(part: _Part) -> None:
-    """Say who called at which line, if ranks came by different ones."""
+    """Note which ranks called at each line, if ranks took different lines."""
     calls = [one for one in part.lines.values() if one.callers]
     everyone = set().union(*(one.callers for one in calls))
     for one in calls:
@@ -150,24 +148,26 @@ def _note_callers(part: _Part) -> None:
             one.notes[f"{WHO}: in this call"] = one.callers, 0.0
 
 
-def _told(case: Case, line: _Line) -> tuple[str, ...]:
-    """Return the notes of a line, with the ranks and times."""
+def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:
+    """Return the notes of a line as text, with the ranks and times."""
     told = []
     for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
         lasted = f" ({words.seconds(held * 1e9)})" if held else ""
-        ending = "s" if len(ranks) == 1 or who(case, ranks) == EVERY else ""
-        told.append(note.replace(WHO, who(case, ranks)).replace(S, ending).replace(HELD, lasted))
+        ending = "s" if len(ranks) == 1 or name_ranks(case, ranks) == EVERY else ""
+        told.append(
+            note.replace(WHO, name_ranks(case, ranks)).replace(S, ending).replace(HELD, lasted)
+        )
     return tuple(told)
 
 
 def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
-    """Return the function of a frame, by its name in the file if that is known."""
+    """Return file and function of a frame, by the qualified name if it is known."""
     found = program.files.function(mark.ranks[0], frame)
     return frame.path, frame.function if isinstance(found, Gap) else found.qualified
 
 
 def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark]) -> None:
-    """Add the loops around the lines of a function, with the iterations that ranks are in."""
+    """Add the loops around the lines of a function, and the iterations that ranks are in."""
     function = part.function
     if function is None or (graph := program.graph(function)) is None:
         return
@@ -183,7 +183,7 @@ def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark])
 
 
 def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
-    """Return the functions that are shown: those that tell something, then loops around them."""
+    """Return the functions to show: those with notes or decisions, then as many others as fit."""
     shown = {scope for scope, part in parts.items() if part.is_telling}
     left = _MOST_LINES - sum(len(parts[scope].lines) for scope in shown)
     others = [s for s, p in parts.items() if s not in shown and len(p.lines) > 1]
@@ -206,7 +206,6 @@ def _text(finding: Finding, part: _Part, number: int) -> str:
 
 
 def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
-    """Return lines without the indentation that all of them have."""
     indents = [len(one.text) - len(one.text.lstrip()) for one in lines if one.text]
     least = min(indents, default=0)
     return tuple(replace(one, text=one.text[least:]) for one in lines)
@@ -215,7 +214,7 @@ def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
 def _callers(
     case: Case, program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
 ) -> tuple[str, ...]:
-    """Return the callers of a function, up to one that is shown, outermost first."""
+    """Return the callers of a function up to one that is shown, outermost first."""
     for mark in found:
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
         if scope not in scopes or mark.what == "decision":
@@ -226,7 +225,7 @@ def _callers(
         first = scopes.index(scope) + 1
         hidden: list[str] = []
         for n in range(first, len(scopes) + 1):
-            hidden += _between(lines, n) if n < len(own) else []
+            hidden += _library_frames(lines, n) if n < len(own) else []
             if n == len(scopes) or scopes[n] in shown:
                 break
             hidden.append(own[n])
@@ -234,10 +233,10 @@ def _callers(
     return ()
 
 
-def _between(lines: Sequence[str], inside: int) -> list[str]:
-    """Return the first and the last frame of libraries between two frames of a stack.
+def _library_frames(lines: Sequence[str], inside: int) -> list[str]:
+    """Return the first and the last library frame between two user frames of a stack.
 
-    ``lines``: as a stack record has them; ``inside``: how many of the user's frames they called.
+    ``lines``: library frames as a stack record has them. ``inside``: user frames below them.
     """
     between = [line.partition(" ")[2] for line in lines if line.startswith(f"{inside} ")]
     return list(dict.fromkeys([*between[:1], *between[-1:]]))

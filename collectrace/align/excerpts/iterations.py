@@ -1,4 +1,4 @@
-"""In which iteration of a loop ranks were, by the values of its variable."""
+"""Find the loop iteration that ranks were in, from the values of the loop variable."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 from collectrace.align.code import names
 from collectrace.align.code.files import Frame, Function
-from collectrace.align.excerpts.marks import Mark, who
+from collectrace.align.excerpts.marks import Mark, name_ranks
 from collectrace.align.judging.case import Case
 
 _MOST: Final = 2
-"""Values that are told."""
+"""Distinct values that are shown."""
 
 
 def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -> str:
@@ -36,7 +36,7 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
     told = []
     for value, ranks in sorted(by_value.items()):
         number, held = _number(loop, value), f"`{name}` = {value}"
-        on = who(case, ranks)
+        on = name_ranks(case, ranks)
         told.append(f"{held} on {on}" if number is None else f"iteration {number} on {on} ({held})")
     return " · ".join(told) if len(told) <= _MOST else ""
 
@@ -44,7 +44,7 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
 def _value(
     case: Case, rank: int, mark: Mark, function: Function, loop: ast.For | ast.AsyncFor, name: str
 ) -> int | None:
-    """Return what the variable held on a rank while it was at a line that is shown."""
+    """Return the value of the loop variable on a rank while it was at the marked line."""
     log = case.log(rank)
     for record in log.values.values() if log is not None else ():
         at = [Frame.parse(one.frame, one.first_line) for one in record.functions]
@@ -62,7 +62,7 @@ def _value(
 
 
 def _number(loop: ast.For | ast.AsyncFor, value: int) -> int | None:
-    """Return the number of an iteration, from 1; None: the source does not show it."""
+    """Return the number of an iteration, from 1; None if the source does not show it."""
     call = loop.iter
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.keywords:
         return None

@@ -1,4 +1,4 @@
-"""What ranks did at lines of the program: the notes of an excerpt, by stack."""
+"""Notes for the lines of an excerpt: what ranks did there, by stack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collectrace.align.code.between import Finished, Raised
 from collectrace.align.code.files import Frame
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
-from collectrace.align.deciding.endings import ending
+from collectrace.align.deciding.endings import find_ending
 from collectrace.align.judging import patience
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks import detail
@@ -36,11 +36,11 @@ from collectrace.signature import is_user
 What = Literal["decision", "call", "place"]
 
 WHO: Final = "\0"
-"""In a note: the ranks. Those of equal notes at one line are named together."""
+"""Placeholder for the ranks. Equal notes of one line are merged, and their ranks joined."""
 S: Final = "\1"
-"""In a note: the ending of a verb, by how many ranks they are."""
+"""Placeholder for the ending of a verb, which depends on the number of ranks."""
 HELD: Final = "\2"
-"""In a note: how long the longest of them has been there."""
+"""Placeholder for the longest time that one of them has been there."""
 
 EVERY: Final = "every rank"
 _OPEN: Final[Mapping[DependsOn, str]] = {
@@ -52,21 +52,21 @@ _OPEN: Final[Mapping[DependsOn, str]] = {
     "root": "depends on a result of the root", "unknown": "may have decided",
     "agreed": "may have decided",
 }  # fmt: skip
-"""Of a statement of which it is not known what it did: what it depends on."""
+"""Notes for a statement with an unknown outcome: what it depends on."""
 
 _MOST_DECISIONS: Final = 3
 _MOST_CITED: Final = 8
 _SITE: Final = re.compile(r"([^\s`'\"():,]+):(\d{1,8})\b")
-"""A place as sentences name it: ``train.py:12``."""
+"""A source line as sentences name it: ``train.py:12``."""
 _MOST_RANKS: Final = 256
-"""Ranks whose own places are looked up."""
+"""Ranks that get a note about where they are now."""
 
 _WORTH_TELLING: Final = 1.0
-"""Seconds in a call that failed from which on the time is given."""
+"""Least time in a failed call that is shown, s."""
 
 _MOST_MEMBERS: Final = 8
 _LONGEST: Final = 60
-"""Characters of an exception's text."""
+"""Characters of an exception's text that are shown."""
 
 _DID: Final[Mapping[Way, str]] = {
     "taken": "true", "not_taken": "false", "iterates": "next iteration", "ended": "ends",
@@ -81,25 +81,25 @@ _HERE: Final[Mapping[Left, str]] = {
     "terminated": f"{WHO}: here{HELD}, until SIGTERM",
     "fatal": f"{WHO}: last seen here{HELD}",
 }
-"""What is noted where a busy rank was seen last."""
+"""Notes for the last known line of a busy rank."""
 
 _BRANCHES: Final = _DID.keys() - {"next", "value", "no_handler"}
-"""Outcomes that choose what is done next."""
+"""Outcomes that select what runs next."""
 
 _SURE: Final[tuple[Strength, ...]] = ("confirmed", "only")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A line, and what some ranks did there."""
+    """A source line, and what some ranks did there."""
 
     stack: Stack
     """The line and its callers, innermost first."""
     what: What
     note: str
-    """With ``WHO``, ``S`` and ``HELD`` in it."""
+    """The text, with the placeholders ``WHO``, ``S`` and ``HELD``."""
     ranks: tuple[int, ...]
-    """Those that it is about."""
+    """The ranks that did it."""
     held: float = 0.0
     """Seconds; 0: not known."""
 
@@ -110,7 +110,7 @@ class Mark:
 
 
 def marks(case: Case, finding: Finding) -> list[Mark]:
-    """Return the decisions, then the calls of the sides, then where else their ranks are."""
+    """Return the decisions, then the calls of the sides, then where else their ranks are now."""
     sides = [*(finding.parted or ()), *finding.sides]
     called = [mark for side in sides for mark in _called(case, finding, side)]
     called += _skipped(finding)
@@ -122,8 +122,8 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
     now = [
         mark
         for rank in sorted(ranks & case.standings.keys())[:_MOST_RANKS]
-        for mark in _now(case, case.standings[rank])
-        # Where a call of the finding is noted, what its ranks do there is, too.
+        for mark in _current_places(case, case.standings[rank])
+        # The note of a call already says what its ranks do there.
         if rank not in came or (mark.what == "place" and mark.site not in known)
     ]
     found = [*decided, *_merged([*called, *now])]
@@ -131,9 +131,9 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
 
 
 def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
-    """Return the lines that headline and reasons name, in files that are shown.
+    """Return lines that headline and reasons name, in files that are shown.
 
-    A reader looks for them there.
+    Readers look for them in the excerpt.
     """
     shown = {(frame.path, frame.line) for mark in found for frame in mark.stack}
     paths: dict[str, set[str]] = {}
@@ -141,14 +141,14 @@ def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
         paths.setdefault(words.site(path), set()).add(path)
     named = [(m[1], int(m[2])) for m in _SITE.finditer(f"{finding.headline}\n{finding.cause}")]
     for file, line in list(dict.fromkeys(named))[:_MOST_CITED]:
-        # Of two files of one name it is not known which is meant.
+        # The short name is ambiguous if two files have it.
         [path] = paths[file] if len(paths.get(file, ())) == 1 else [""]
         if path and (path, line) not in shown:
-            yield Mark(frames.of_sites([f"{path}:{line}"]), "decision", "", found[0].ranks[:1])
+            yield Mark(frames.parse_sites([f"{path}:{line}"]), "decision", "", found[0].ranks[:1])
 
 
 def _merged(found: Iterable[Mark]) -> list[Mark]:
-    """Return marks, those of ranks that did the same in one."""
+    """Return marks, with equal marks of several ranks merged into one."""
     alike: dict[tuple[object, ...], Mark] = {}
     for one in found:
         key = one.stack, one.what, one.note
@@ -162,8 +162,8 @@ def _merged(found: Iterable[Mark]) -> list[Mark]:
 
 
 def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
-    """Return what the statements did that can have decided, the surest of them."""
-    telling = _telling(finding)
+    """Return the outcomes of the deciding statements, as far as they are known."""
+    telling = _shown_decisions(finding)
     for one in telling:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
@@ -182,14 +182,13 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             ranks = tuple(side.rank for side in one.sides)
             is_here = chains.split(one.comes_from.site)[0] == path
             note = f"{f'line {line}' if is_here else words.site(one.site)} depends on this"
-            yield Mark(frames.of_sites([one.comes_from.site]), "decision", note, ranks)
+            yield Mark(frames.parse_sites([one.comes_from.site]), "decision", note, ranks)
 
 
-def _telling(finding: Finding) -> Sequence[Decision]:
-    """Return the decisions that are shown: the sure ones; else those that the reasons name.
+def _shown_decisions(finding: Finding) -> Sequence[Decision]:
+    """Return the decisions to show: the certain ones, else those that the reasons name.
 
-    If they name none, those that are known to have chosen, then those that can have, but for lines
-    that only give a value.
+    If there are neither: those with a known branch, then branches with unknown outcomes.
     """
     decisions = finding.decisions or ()
     sure = [one for one in decisions if one.strength in _SURE]
@@ -203,7 +202,7 @@ def _telling(finding: Finding) -> Sequence[Decision]:
 def _outcomes(
     case: Case, finding: Finding, decision: Decision
 ) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Return ranks and ``true on ranks 0,2`` for each side of which it is known."""
+    """Yield ranks and a note such as ``true on ranks 0,2`` for each side with a known outcome."""
     for n, side in enumerate(decision.sides):
         did = _words(side)
         if did and n and side.rank == decision.sides[0].rank:
@@ -221,7 +220,7 @@ def _words(side: DecisionSide) -> str:
 
 
 def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
-    """Return the ranks that did the same as one, as far as the same calls and waits show it."""
+    """Return the ranks of the same side with the same calls and waits as a rank."""
 
     def did(one: int, side: Side) -> object:
         if side.call is None:
@@ -247,12 +246,12 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
     call = side.call
     if call is None:
         if side.site is not None and side.state != "blocked":
-            note = f"{WHO}: {_asked_for(case, finding, side)}"
-            yield Mark(frames.of_sites([side.site]), "call", note, side.ranks)
+            note = f"{WHO}: {_creation(case, finding, side)}"
+            yield Mark(frames.parse_sites([side.site]), "call", note, side.ranks)
         return
     for rank in side.ranks:
         own = case.call(rank, StreamKey(call.group, call.device), call.seq)
-        # Ranks may make one call from several lines, as the root of a collective does.
+        # Ranks may make the same call from different lines, such as the root of a collective.
         of_rank = case.stack(rank, own) if own is not None and call.peer is None else ()
         stack = _stack(of_rank or side.stack or (), call.site)
         if not stack:
@@ -262,26 +261,26 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         held = seconds_in(standing, waits.since if waits is not None else None)
         does = f" waited{HELD}" if held >= _WORTH_TELLING else ""
         if waits is not None and standing.state == "blocked":
-            does = _waits(waits)
-        yield Mark(stack, "call", f"{WHO}{does}: {described(case, call)}", (rank,), held)
+            does = _wait_note(waits)
+        yield Mark(stack, "call", f"{WHO}{does}: {describe_call(case, call)}", (rank,), held)
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:
-    """Return where ranks made the call before that they skipped."""
+    """Return the line of the call that ranks skipped."""
     side = finding.skipped
     stack = _stack(side.stack or (), side.call.site) if side is not None and side.call else ()
     if side is not None and stack:
         yield Mark(stack, "call", f"{WHO} skipped this", side.ranks)
 
 
-def _waits(waiting: Waiting) -> str:
-    """Return `` waits here (41 s)``, and whether a device has begun with it, if that is known."""
+def _wait_note(waiting: Waiting) -> str:
+    """Return `` waits here (41 s)``, and whether the device started the call, if known."""
     started = {None: "", True: ", started on the device", False: ", not started on the device"}
     return f" wait{S} here{HELD}{started[waiting.started]}"
 
 
-def _asked_for(case: Case, finding: Finding, side: Side) -> str:
-    """Return ``new_group([0, 1])`` for the group that ranks asked for at a line."""
+def _creation(case: Case, finding: Finding, side: Side) -> str:
+    """Return ``new_group([0, 1])`` for the group that ranks created at a line."""
     groups = (
         f"new_group([{_members(group.ranks)}])"
         for conflict in case.evidence.conflicts
@@ -297,7 +296,7 @@ def _members(ranks: Sequence[int]) -> str:
     return ", ".join(map(str, ranks)) if len(ranks) <= _MOST_MEMBERS else words.ranges(ranks)
 
 
-def described(case: Case, call: Call) -> str:
+def describe_call(case: Case, call: Call) -> str:
     """Return ``call 7, all_reduce float32[1] SUM``, ``call 16, DDP backward(), float32[10]``."""
     told = words.whole(call)
     if roles.of(call.role).shadows:
@@ -318,19 +317,19 @@ def _is_of(waiting: Waiting, call: Call) -> bool:
 # -- where ranks are now ---------------------------------------------------------------------
 
 
-def _now(case: Case, standing: Standing) -> Iterator[Mark]:
-    """Return where a rank is, or ended, as far as that is a line of the program."""
+def _current_places(case: Case, standing: Standing) -> Iterator[Mark]:
+    """Return where a rank is or ended, if that is a line of the program."""
     rank, state = (standing.rank,), standing.state
     if state == "blocked":
         for waiting in standing.waiting[:2]:
             call = _awaited(case, waiting)
             stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
-            told = described(case, call) if isinstance(call, Call) else waiting.op
-            note = f"{WHO}{_waits(waiting)}: {told}"
+            told = describe_call(case, call) if isinstance(call, Call) else waiting.op
+            note = f"{WHO}{_wait_note(waiting)}: {told}"
             if stack:
                 yield Mark(stack, "place", note, rank, seconds_in(standing, waiting.since))
         return
-    last = ending(standing) if state in ("raised", "busy", "died", "silent") else None
+    last = find_ending(standing) if state in ("raised", "busy", "died", "silent") else None
     call = standing.last_call
     if isinstance(last, Raised):
         error = failure(standing.exit) if standing.exit is not None else None
@@ -346,7 +345,7 @@ def _now(case: Case, standing: Standing) -> Iterator[Mark]:
     elif state in ("died", "silent") and call is not None:
         stack = _stack(case.stack(standing.rank, call), call.site)
         if stack:
-            note = f"{WHO}: the last call before the log ends, {described(case, call)}"
+            note = f"{WHO}: the last call before the log ends, {describe_call(case, call)}"
             yield Mark(stack, "place", note, rank)
 
 
@@ -359,18 +358,18 @@ def _awaited(case: Case, waiting: Waiting) -> Call | Group | None:
 
 
 def _stack(recorded: Sequence[str], site: str | None) -> Stack:
-    """Return the frames of a record; else those of which only the line is known."""
-    return frames.of_stack(recorded) or frames.of_sites([site or ""])
+    """Return the frames of a record, or its single line if it has no stack."""
+    return frames.parse_stack(recorded) or frames.parse_sites([site or ""])
 
 
 def seconds_in(standing: Standing, since: int | None) -> float:
-    """Return for how many seconds a rank has been in something; 0: that is not known."""
+    """Return the seconds since ``since``; 0 if not known."""
     if patience.are_undated([standing.log]):
         return 0.0
     return max(0, standing.end - since) / 1e9 if since is not None else 0.0
 
 
-def who(case: Case, ranks: Iterable[int]) -> str:
+def name_ranks(case: Case, ranks: Iterable[int]) -> str:
     """Return ``ranks 0,2``, ``every rank``."""
     chosen = set(ranks)
     is_all = len(chosen) == case.evidence.world_size > 1

@@ -1,4 +1,4 @@
-"""The stacks of ranks that others wait for, where they were last seen."""
+"""The last known stacks of ranks that others wait for."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from collectrace.align.ranks.last_seen import last_seen
 from collectrace.findings import KINDS, Finding, RankStack
 
 _MOST: Final = 4
-"""Stacks of one finding."""
+"""Stacks shown for one finding."""
 
 _MOST_FRAMES: Final = 30
-"""Frames of a stack: the innermost ones."""
+"""Innermost frames of a stack that are shown."""
 
 _SPAWNED: Final = "<string>:1 <module>"
-"""The outermost frame of a process that multiprocessing starts by ``python -c``."""
+"""The outermost frame of a process that multiprocessing started with ``python -c``."""
 
 _STATES: Final = ("busy", "silent", "died")
-"""States in which a rank is at no call that is known."""
+"""States of ranks that are in no known call."""
 
 
 def stacks(case: Case, finding: Finding, program: Program) -> tuple[RankStack, ...]:
-    """Return where ranks are that others wait for, those with the same stack together."""
+    """Return where the awaited ranks are, with ranks of equal stacks grouped."""
     if not KINDS[finding.kind].is_absence:
         return ()
     absent = {rank for side in finding.sides if side.call is None for rank in side.ranks}
@@ -50,7 +50,7 @@ def stacks(case: Case, finding: Finding, program: Program) -> tuple[RankStack, .
 
 
 def _shown(program: Program, rank: int, stack: Sequence[str]) -> tuple[str, ...]:
-    """Return the frames up to the user's outermost, innermost first, under their full names."""
+    """Return the frames up to the user's outermost one, with qualified names, innermost first."""
     frames = [*takewhile(_is_of_program, (f for f in reversed(stack) if dumps.TRACER not in f))]
     own = {*dumps.own(frames)}
     while own and frames[-1] not in own:
@@ -62,12 +62,12 @@ def _shown(program: Program, rank: int, stack: Sequence[str]) -> tuple[str, ...]
 
 
 def _is_of_program(frame: str) -> bool:
-    """Return whether a frame is of the program, not of what runs it: runpy, or a spawned child."""
+    """Whether a frame is of the program, not of its launcher: runpy, or a spawned child."""
     return "runpy>" not in frame and "/runpy.py:" not in frame and frame != _SPAWNED
 
 
 def _ends(frames: Sequence[str], own: Iterable[str]) -> Iterator[str]:
-    """Return the user's frames, and the first and last of those between them."""
+    """Return the user's frames, and the first and last library frame between them."""
     for n, frame in enumerate(frames):
         around = (frames[n - 1] if n else None), (frames[n + 1] if n + 1 < len(frames) else None)
         if frame in own or any(one is None or one in own for one in around):

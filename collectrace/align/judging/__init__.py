@@ -1,1 +1,1 @@
-"""What may be wrong, who is to blame, what followed from what."""
+"""Find what is wrong with a run, the suspects, and which findings are consequences."""

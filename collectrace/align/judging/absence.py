@@ -1,4 +1,4 @@
-"""Ranks that did not come to a call: who held them up, and whether they were never to come."""
+"""Ranks that did not make a call: who blocked them, and whether they would still have made it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _NEVER_CAME: Final = frozenset(
 )
 
 _LEAVING: Final = 20_000_000_000
-"""ns that ranks may take from their last word until they are gone. A wait in gloo's C++ notices
-Ctrl-C when its connection breaks, and so when the others are."""
+"""Longest time between a rank's last record and its exit, ns. A wait in gloo's C++ code notices
+Ctrl-C only when its connection breaks, after the other ranks have exited."""
 
 
 def culprits(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Follow absent ranks that are blocked elsewhere to those for which they wait in the end.
+    """Follow blocked absent ranks to those that they finally wait for, and return these.
 
-    Who raised, died, is busy or silent counts, however many they are; that one is slow only if it
-    was waited for long enough.
+    Ranks that raised, died, are busy or silent count. The last two count only if the others waited
+    long enough.
     """
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
     long = waited_long(case, candidate)
@@ -42,15 +42,15 @@ def _is_culprit(standing: Standing, *, waited_long: bool) -> bool:
 
 
 def failed_by_itself(standing: Standing) -> bool:
-    """Whether a rank raised, and not out of a collective or a wait: that is a consequence.
+    """Whether a rank raised, but not out of a collective or a wait, which would be a consequence.
 
-    An exception that a call raised over its own arguments is not: nobody else took part in it.
+    A call that rejected its own arguments counts: no other rank took part in it.
     """
     return standing.state == "raised" and not standing.by_peers
 
 
 def is_proven(case: Case, candidate: Candidate) -> bool:
-    """Whether ranks that did not come were never to come."""
+    """Whether it is certain that the absent ranks were never to make the call."""
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
     final = [rank for rank in {*ends, *candidate.absent} if case.standings[rank].final]
     until = None
@@ -62,9 +62,9 @@ def is_proven(case: Case, candidate: Candidate) -> bool:
 
 
 def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[int]) -> bool:
-    """Whether Ctrl-C ended every wait for these ranks, and they ended by themselves about then.
+    """Whether Ctrl-C ended every wait for these ranks, which ended by themselves at that time.
 
-    They may have caught it, in something that they would have come back from.
+    They may have caught Ctrl-C, in something that would have ended later.
     """
     times = [
         case.clocks.when(rank, done.t)
@@ -83,25 +83,25 @@ def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[i
 
 
 def waited_long(case: Case, candidate: Candidate, until: int | None = None) -> bool:
-    """Whether the absent ranks were waited for so long that they were not to come any more."""
-    if patience.gave_up(case, candidate) or patience.is_of_hang(case, candidate):
+    """Whether others waited so long for the absent ranks that they were not to come any more."""
+    if patience.gave_up(case, candidate) or patience.shows_hang(case, candidate):
         return True
     waited = patience.waited(case, candidate, until)
     return patience.is_long(case, candidate.stream, candidate.seq or 0, waited)
 
 
 def _wait_elsewhere(case: Case, candidate: Candidate) -> bool:
-    """Whether ranks that did not ask for a group wait elsewhere for those that did."""
+    """Whether ranks that did not create a group wait elsewhere for those that did."""
     if not isinstance(candidate.source, GroupConflict):
         return False
     present = set(candidate.present)
     return any(edge.target[0] in present for r in candidate.absent for edge in case.graph.of(r))
 
 
-def came_to_nothing(case: Case, candidate: Candidate) -> bool:
-    """Whether ranks that never asked for a group came to nothing any more.
+def never_created(case: Case, candidate: Candidate) -> bool:
+    """Whether all ranks absent from a group's creation got stuck or ended before it.
 
-    Those that wait for the ranks in it, in a call of their own, did something else instead.
+    Ranks that wait for the group's members in another call did something else instead.
     """
     source = candidate.source
     if not isinstance(source, GroupConflict) or not candidate.absent:

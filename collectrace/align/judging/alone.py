@@ -1,4 +1,4 @@
-"""Ranks that a condition on the rank led to a call that no other rank can come to."""
+"""Ranks that a condition on the rank led to a call that no other rank can make."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from collectrace.align.code.rank_conditions import RankCondition
 from collectrace.align.judging import places, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.places import Apart, Place
+from collectrace.align.judging.places import DivergedSides, Place
 
 
 @dataclass(frozen=True, slots=True)
 class AloneByRank:
-    """Ranks that a condition on the rank led to a call that no other rank can come to."""
+    """Ranks that a condition on the rank led to a call that no other rank can make."""
 
     place: Place
     others: tuple[Place, ...]
     seq: int
-    """The row since which they are there."""
+    """The number of their first call there."""
     condition: Condition
     assumed: bool
-    """What tests of the rank are on them whose outcome the source does not show."""
+    """The assumed outcome of tests of the rank that the source does not resolve."""
 
 
 @once
 def alone_by_rank(case: Case, candidate: Candidate) -> AloneByRank | None:
-    """Return the side that conditions on the rank let through; None: none, or several.
+    """Return the side that conditions on the rank led to its call; None unless it is exactly one.
 
-    If it is none at the row, the first row counts at which a side was where it had never been: what
-    it called there may have met a call of the others.
+    If there is none at the candidate, use the first call from a place that is new to its side, as
+    that call may have met a call of the others.
     """
     if not places.is_whole(case, candidate):
         return None
-    for at in (places.apart(case, candidate), places.apart_in_passing(case, candidate)):
+    for at in (places.diverged_sides(case, candidate), places.sides_at_new_place(case, candidate)):
         found = _alone(case, candidate, at) if at is not None else None
         if found is not None:
             return found
     return None
 
 
-def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
+def _alone(case: Case, candidate: Candidate, at: DivergedSides) -> AloneByRank | None:
     above = {id(place): places.above(case, place) for place in at.places}
     found: list[list[AloneByRank]] = []
     for mine in at.places:
@@ -57,19 +57,19 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
                 AloneByRank(mine, others, at.seq, one, assumed)
                 for one in above[id(mine)]
                 for assumed in (True, False)
-                if one.key not in foreign and _lets_alone(case, one, mine.ranks, theirs, assumed)
+                if one.key not in foreign and _admits_only(case, one, mine.ranks, theirs, assumed)
             ]
         )
     asking = [those for those in found if those]
     if len(asking) != 1 or asking[0][0].place.call is None:
         return None
     mine = asking[0][0].place
-    if mine.call is None or sisters.voted(case, candidate, mine.call):
-        return None  # ranks of other groups were there in its turn
+    if mine.call is None or sisters.sisters_agree(case, candidate, mine.call):
+        return None  # ranks of other groups made the same call
     new = [
         one
         for one in asking[0]
-        if not one.condition.is_fork and not _was_under(case, candidate, one)
+        if not one.condition.is_fork and not _was_entered_before(case, candidate, one)
     ]
     others = at.others(mine)
     if not new or any(_may_differ(case, candidate, mine, other, at.seq) for other in others):
@@ -77,34 +77,34 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     return new[0]
 
 
-def _lets_alone(
+def _admits_only(
     case: Case, condition: Condition, ranks: Iterable[int], others: Iterable[int], assumed: bool
 ) -> bool:
-    """Whether a condition asks for the rank, and lets some ranks through, and not others."""
-    return all(may_be(case, condition, rank, assumed) for rank in ranks) and not any(
-        may_be(case, condition, rank, not assumed) for rank in others
+    """Whether a condition depends on the rank, and admits ``ranks`` but not ``others``."""
+    return all(can_have_outcome(case, condition, rank, assumed) for rank in ranks) and not any(
+        can_have_outcome(case, condition, rank, not assumed) for rank in others
     )
 
 
-def lets_alone(
+def can_admit_only(
     case: Case, condition: Condition, ranks: Sequence[int], others: Sequence[int]
 ) -> bool:
-    """Whether a condition can let some ranks through by their number, and not others."""
-    return any(_lets_alone(case, condition, ranks, others, one) for one in (True, False))
+    """Whether a condition on the rank can admit ``ranks`` and exclude ``others``."""
+    return any(_admits_only(case, condition, ranks, others, one) for one in (True, False))
 
 
-def opens_alone(
+def must_admit_only(
     case: Case, condition: Condition, ranks: Sequence[int], others: Sequence[int]
 ) -> bool:
-    """Whether an outcome of a condition is possible on some ranks, and by number not on others.
+    """Whether a condition on the rank admits ``ranks`` and excludes ``others`` in any case.
 
-    Whatever is assumed of other tests of the rank in it.
+    That holds for both assumptions about unresolved tests of the rank in it.
     """
-    return all(_lets_alone(case, condition, ranks, others, one) for one in (True, False))
+    return all(_admits_only(case, condition, ranks, others, one) for one in (True, False))
 
 
-def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
-    """Whether the outcome of a condition may be the one that it had, on a rank."""
+def can_have_outcome(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
+    """Whether a condition can have its actual outcome on a rank."""
     if condition.node is None:
         return condition.is_handler or assumed
     at = CodePlace(condition.function, condition.node)
@@ -112,23 +112,23 @@ def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
     return asked.outcome(condition.test, at) is not (not condition.outcome)
 
 
-def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
-    """Whether a rank was where a condition leads: one of its own before, or another one ever.
+def _was_entered_before(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
+    """Whether one of these ranks earlier, or another rank at any time, was under the condition.
 
-    Then the others have met it there, and know what to do about it.
+    Then the others met such a call before, and can handle it.
     """
     assert candidate.stream is not None
     for rank in case.comparison.streams.get(candidate.stream, ()):
         frames = places.frames_known(case, candidate, rank, found.place, found.seq)
-        if places.are_under(case, rank, frames, found.condition):
+        if places.is_under(case, rank, frames, found.condition):
             return True
     return False
 
 
 def _may_differ(case: Case, candidate: Candidate, mine: Place, other: Place, seq: int) -> bool:
-    """Whether something else than the condition may have sent two sides different ways."""
+    """Whether something other than the condition may have separated two sides."""
     if other.call is None:
-        return False  # it finished, and so went past all there is
+        return False  # it finished, so every call counts as passed
     known = {one.key for one in places.above(case, mine)}
     is_new = any(one.key not in known for one in places.above(case, other))
     if is_new and not places.was_there(case, candidate, other.ranks[0], other.frames, seq):

@@ -1,7 +1,7 @@
-"""What a rank was told since some call of it, and may have gone by in what it did next.
+"""Find what other ranks may have told a rank that explains its next calls.
 
-How much to exchange, or whether to, may be told in a few elements of any dtype, in numbers of any
-count, or in what had never come before.
+Sizes and commands can be sent in a few elements of any dtype, in integer tensors of any size, or in
+a call that is new.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
 _STORE: Final = frozenset({"get", "set", "add", "wait", "check", "multi_get"})
-"""Methods of a store that tell others something, or wait for it."""
+"""Methods of a store that transfer information to or from other ranks."""
 _FEW: Final = 8
-"""Elements of a message that may tell one rank what to exchange."""
+"""Most elements of a message that counts as a command or size."""
 
 
-class Told(NamedTuple):
-    """Calls of one kind that a rank made between two others."""
+class EqualCalls(NamedTuple):
+    """Equal calls that a rank made between two of its calls."""
 
     key: programs.Key
     call: Call
-    """An example."""
+    """One of them."""
     where: tuple[str, ...]
-    """The user's frames from the call outwards."""
+    """The user's frames above the call, innermost first."""
     is_new: bool
-    """None of them before those two."""
+    """The rank made none of them before."""
     is_of_one_size: bool
-    """All between the two from that line are of one; else they are a model's parameters, say."""
+    """All calls from that line have the same size; else they may be the parameters of a model."""
 
 
-def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[Told]:
-    """What a rank called between two offsets of its log, one of each kind; or in all of it."""
+def calls_between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[EqualCalls]:
+    """Return the distinct calls of a rank between two offsets of its log."""
     for key in programs.keys_of(log):
         rows = rows_of(log, key)
         seen, stop = rows.vocabulary.appearances, bisect_left(rows.offset, end)
@@ -55,34 +55,34 @@ def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[T
         sizes = Counter(place for place, _ in kinds)
         for place, meaning in kinds:
             at, call = places.index(place), rows.vocabulary.examples[meaning]
-            yield Told(
+            yield EqualCalls(
                 key, call, place[1],
                 is_new=at >= begun, is_of_one_size=sizes[place] == 1,
             )  # fmt: skip
 
 
-def was_told(case: Case, rank: int, until: Call | None = None) -> bool:
-    """Whether a rank got what may tell of an order: numbers, or a few elements from a root.
+def may_have_command(case: Case, rank: int, until: Call | None = None) -> bool:
+    """Whether a rank got what may be a command: integers, or a few elements from a root.
 
-    Before a call, or ever. Messages are what it works on, and so are sums. True if its log is not
-    there.
+    Other messages and sums count as data. True if the rank has no log. ``until``: only calls before
+    it count; None: all calls.
     """
     log, groups = case.log(rank), case.comparison.groups
     if log is None:
         return True
-    for told in between(log, end=offset_of(log, until) if until is not None else sys.maxsize):
-        if not came_to(rank, told) or not is_user(told.call):
+    for told in calls_between(log, end=offset_of(log, until) if until is not None else sys.maxsize):
+        if not brought_data(rank, told) or not is_user(told.call):
             continue
         if carries_numbers(told.call):
             return True
         is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
-        if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
+        if is_of_all and may_be_command(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
     return False
 
 
-def may_be_by_store(case: Case, rank: int) -> bool:
-    """Whether a file that a rank ran uses a store, by which ranks tell what no record has."""
+def may_use_store(case: Case, rank: int) -> bool:
+    """Whether a file of the program uses a store, which ranks may communicate by unrecorded."""
     paths = {chains.file(frame) for frame in case.frames}
     files = (case.program.files.file(rank, path) for path in paths)
     return any(
@@ -96,12 +96,12 @@ def may_be_by_store(case: Case, rank: int) -> bool:
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:
-    """A rank's rows of a stream or channel."""
+    """Return a rank's calls of a stream or channel."""
     return log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
 
 
 def offset_of(log: RankLog, call: Call) -> int:
-    """Where a call of a rank lies in its log; 0 where it was not read."""
+    """Return the offset of a call in the rank's log; 0 if it was not read."""
     key: programs.Key = StreamKey(call.group, call.device)
     if call.op in ops.POINT_TO_POINT and call.peer is not None:
         ends = ops.ends(call.op, log.rank, call.peer)
@@ -111,8 +111,8 @@ def offset_of(log: RankLog, call: Call) -> int:
     return 0 if at is None else rows.offset[at]
 
 
-def came_to(rank: int, told: Told) -> bool:
-    """Whether a call brought a rank something of others."""
+def brought_data(rank: int, told: EqualCalls) -> bool:
+    """Whether a call brought data from other ranks to a rank."""
     key, call = told.key, told.call
     if isinstance(key, ChannelKey):
         return key.destination == rank
@@ -121,12 +121,12 @@ def came_to(rank: int, told: Told) -> bool:
     return call.op not in ops.TO_ROOT
 
 
-def may_tell(told: Told, ranks: Collection[int]) -> bool:
-    """Whether a call may have told those that it came to what to exchange: see above.
+def may_be_command(told: EqualCalls, ranks: Collection[int]) -> bool:
+    """Whether a call may have told its receivers what to exchange, as the module describes.
 
     Args:
         told: the call.
-        ranks: of its group; a collective may tell something of each.
+        ranks: the members of its group; a collective may carry one element for each.
 
     """
     call = told.call
@@ -139,7 +139,7 @@ def may_tell(told: Told, ranks: Collection[int]) -> bool:
 
 
 def carries_numbers(call: Call) -> bool:
-    """Whether a call may tell of the size of something, rank by rank."""
+    """Whether a call may carry sizes of tensors, one for each rank."""
     if call.void:
         return True
     if call.op == "barrier" or _is_sum_of_one(call):
@@ -148,10 +148,10 @@ def carries_numbers(call: Call) -> bool:
 
 
 def is_small(call: Call) -> bool:
-    """Whether a message has so few elements that they may say how many others follow."""
+    """Whether a message is small enough to contain only the number of messages that follow."""
     return sum(numel(call.shape)) <= _FEW
 
 
 def _is_sum_of_one(call: Call) -> bool:
-    """Whether it gives all ranks one and the same number, as a loss."""
+    """Whether it gives all ranks the same single number, such as a loss."""
     return call.op == "all_reduce" and numel(call.shape) == [1]

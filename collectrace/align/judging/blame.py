@@ -1,6 +1,6 @@
-"""How bad a candidate is, and who, if anybody, is to blame.
+"""Decide the severity and the suspects of a candidate.
 
-Nobody is blamed beyond what the evidence proves: if two halves of a group disagree, neither is a
+A rank is a suspect only if the evidence proves it. If two halves of a group disagree, nobody is a
 suspect.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from collectrace.align.judging import finders, weighing
-from collectrace.align.judging.absence import came_to_nothing, failed_by_itself, is_proven
+from collectrace.align.judging.absence import failed_by_itself, is_proven, never_created
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.weighing import Weighed
@@ -21,21 +21,20 @@ from collectrace.findings import KINDS, Kind, Severity
 __all__ = ["Gap", "failed_by_itself", "gaps", "verdict"]
 
 Gap = Literal["no file", "unreadable", "empty", "cut", "dropped", "out of reach"]
-"""Why a rank's evidence is not there: it left none, none that can be read, one without a
-record, or one that has lost its end; its tracer lost records, or its log does not reach the place
-of a candidate."""
+"""Why the evidence of a rank is missing: it left no file, no readable one, an empty one or a
+truncated one; its tracer lost records; or its log ends before the candidate."""
 
 
 def verdict(case: Case, candidate: Candidate) -> Verdict:
-    """Return kind, severity and suspects of a candidate by itself, whatever may have led to it.
+    """Return kind, severity and suspects of a candidate, regardless of other candidates.
 
-    What ranks did not come to is an error only if they were never to come.
+    An absence is an error only if the ranks were never to make the call.
     """
     source, attempt = candidate.source, case.faults.attempt
     if isinstance(source, GroupConflict) and source.harmless:
         return Verdict(candidate.what, "warning")
-    kind: Kind = "missing_call" if came_to_nothing(case, candidate) else candidate.what
-    # If a part of the evidence cannot be found, nobody is blamed by the rest.
+    kind: Kind = "missing_call" if never_created(case, candidate) else candidate.what
+    # If some evidence cannot be computed, the rest must not blame anyone.
     found = attempt("suspects", Weighed(), weighing.judge, case, candidate, finders.ALL)
     may_come = isinstance(source, GroupConflict) and (
         (source.own and not source.crossed) or bool(candidate.absent)
@@ -49,9 +48,9 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
 
 
 def all_failed_after_swap(case: Case, candidate: Candidate) -> bool:
-    """Whether all ranks raised behind calls in swapped order: over values that were mixed up there.
+    """Whether all ranks raised after calls in swapped order, because their values were mixed up.
 
-    Alone it is a warning: what was combined may have been meant for it.
+    The swap alone is a warning: what was combined may have been intended.
     """
     source, group = candidate.source, candidate.group
     if not isinstance(source, Divergence) or not source.swapped or group is None:
@@ -61,7 +60,7 @@ def all_failed_after_swap(case: Case, candidate: Candidate) -> bool:
 
 
 def gaps(case: Case, found: Sequence[Candidate]) -> dict[int, Gap]:
-    """Return the ranks whose evidence is needed and is not there, and why."""
+    """Return by rank why evidence that the candidates need is missing."""
     needed = {rank for candidate in found for rank in candidate.unknown}
     out: dict[int, Gap] = {}
     for rank, standing in case.standings.items():

@@ -1,7 +1,7 @@
-"""Messages whose two ends name each other by their numbers in a group, where ranks are asked for.
+"""Messages whose two ends name each other by group rank where torch expects global ranks.
 
-Where several of one place do, as all messages of a ring, it is one error of all their ranks. Where
-a rank that is named raised, or is held up by one that did, it may have been meant all the same.
+If several messages of a group do so from the same lines, such as in a ring, all their ranks made
+the same error. If a named rank raised, or waits for one that raised, the message may be correct.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collectrace.align.matching.comparison import ChannelIssue
 
 
 def named_by_number(issue: ChannelIssue) -> tuple[int, ...]:
-    """The two ranks that named each other so; none: they did not, or only one of them did."""
+    """Return the two ranks that named each other so; empty unless both did."""
     near = issue.near
     if near is None or near.differs != "numbering":
         return ()
@@ -21,9 +21,9 @@ def named_by_number(issue: ChannelIssue) -> tuple[int, ...]:
 
 
 def named_alike(found: Sequence[Candidate]) -> Mapping[Candidate, tuple[int, ...]]:
-    """All who named their peers by their numbers in one group, from the same lines.
+    """Return all ranks that named their peers by group rank from the same lines.
 
-    Of each candidate that is about two of them.
+    The result has an entry for each candidate about two of them.
     """
     by_place: dict[Hashable, list[Candidate]] = {}
     for candidate in found:
@@ -39,7 +39,7 @@ def named_alike(found: Sequence[Candidate]) -> Mapping[Candidate, tuple[int, ...
 
 
 def is_of_numbers(candidate: Candidate) -> bool:
-    """Whether it is about such a message."""
+    """Whether a candidate is about such a message."""
     return _place(candidate) is not None
 
 

@@ -1,4 +1,4 @@
-"""One candidate for what is wrong with a run."""
+"""One candidate for an error of a run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class IncompleteRow:
-    """A row that every rank of its group has reached and that does not complete."""
+    """A call that every rank of its group has made and that does not complete."""
 
     stream: StreamKey
     seq: int
     calls: Mapping[int, Call | None]
     failed: tuple[int, ...] = ()
-    """Ranks whose own call raised for a reason of its own: it never reached the others."""
+    """Ranks whose own call raised for a local reason, and so never reached the others."""
     late: Mapping[int, int] = field(default_factory=dict)
-    """Ranks that came when others had given up already, and ns by which, after the first came."""
+    """Ranks that called after others had given up, and their lateness behind the first rank, ns."""
 
 
 Source = Divergence | ChannelIssue | GroupConflict | IncompleteRow | Cycle
@@ -31,69 +31,69 @@ Source = Divergence | ChannelIssue | GroupConflict | IncompleteRow | Cycle
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What has been found of a candidate."""
+    """The judgement of a candidate."""
 
     kind: Kind
     severity: Severity
     suspects: tuple[int, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    """The facts that decided who is to blame, or that nobody is."""
+    """The facts that decided the suspects, or that there are none."""
 
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """Something that disagrees, and what has been found of it.
+    """A difference between ranks, with its judgement.
 
-    ``verdict`` and ``cause`` are set by ``judge`` and by nobody else.
+    Only ``judge`` sets ``verdict`` and ``cause``.
     """
 
     what: Kind
-    """What disagrees; the verdict may find that it is an absence."""
+    """The kind of the difference; the verdict may change it to an absence."""
     source: Source
     group: GroupInfo | None
     t: int
-    """When the first rank came to it, on the shared clock, ns."""
+    """When the first rank reached it, on the shared clock, ns."""
     stream: StreamKey | None = None
     seq: int | None = None
     sides: tuple[Side, ...] = ()
     is_warning: bool = False
-    """The bytes agree, and it looks odd all the same."""
+    """The calls are compatible, but unusual."""
     verdict: Verdict | None = None
     cause: Candidate | None = None
 
     @property
     def kind(self) -> Kind:
-        """Of the finding that it becomes."""
+        """The kind of its finding."""
         return self.what if self.verdict is None else self.verdict.kind
 
     @property
     def severity(self) -> Severity:
-        """How bad it is; an error until it is judged."""
+        """Its severity; "error" until it is judged."""
         return "error" if self.verdict is None else self.verdict.severity
 
     @property
     def suspects(self) -> tuple[int, ...]:
-        """Who is to blame, as far as that is proven."""
+        """The ranks that are proven culprits."""
         return () if self.verdict is None else self.verdict.suspects
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What decided who is to blame."""
+        """The facts that decided the suspects."""
         return () if self.verdict is None else self.verdict.evidence
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Every rank that is known to be part of it."""
+        """Every rank that is known to be involved."""
         return tuple(r for side in self.sides for r in side.ranks)
 
     @property
     def present(self) -> tuple[int, ...]:
-        """The ranks that came."""
+        """The ranks that made the call."""
         return tuple(r for r in self.ranks if r not in self.absent)
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """The ranks that did not."""
+        """The ranks that did not make the call."""
         source = self.source
         if isinstance(source, GroupConflict):
             return tuple(r for ranks, asked in source.variants if asked is None for r in ranks)
@@ -103,15 +103,15 @@ class Candidate:
 
     @property
     def unknown(self) -> tuple[int, ...]:
-        """Ranks of the group whose evidence does not reach this place."""
+        """Ranks of the group whose evidence ends before the candidate."""
         return self.source.unknown if isinstance(self.source, Divergence) else ()
 
     @property
     def cycle(self) -> Cycle:
-        """The waits of which each is for the next; none where it is no circle."""
+        """The waits of a cycle, each for the next; empty if it is no cycle."""
         return self.source if isinstance(self.source, tuple) else ()
 
     @property
     def mark(self) -> str:
-        """``fatal`` for the second row of a stream."""
+        """``root`` for the first difference of a stream, ``fatal`` for the second."""
         return self.source.mark if isinstance(self.source, Divergence) else "root"

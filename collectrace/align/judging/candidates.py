@@ -1,4 +1,4 @@
-"""Rules 1, 2 and 5: what may be wrong with a run, before anybody is blamed for it."""
+"""Rules 1, 2 and 5: find what may be wrong with a run, before suspects are decided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import closes
+from collectrace.align.judging.closing_send import closes_cycle
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import HOST, Standing, Waiting
@@ -23,11 +23,11 @@ from collectrace.records import Call
 Found = TypeVar("Found")
 
 IN_INIT: Final = -1
-"""In place of a group's ordinal: the default group, which some ranks left no file about."""
+"""Ordinal of the default group if some ranks left no file."""
 
 
 def candidates(case: Case) -> list[Candidate]:
-    """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, incomplete rows."""
+    """Rule 1: return conflicts, differences, messages, cycles, absences and incomplete calls."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
     streams = {edge.waiting.stream for edge in absorbed}
@@ -62,7 +62,7 @@ def candidates(case: Case) -> list[Candidate]:
 
 
 def kind_of(row: Divergence) -> Kind:
-    """Rule 2: the kind of a row is the first attribute that differs; absence comes last."""
+    """Rule 2: the first attribute that differs decides the kind; absence comes last."""
     return BY_ATTRIBUTE[row.attribute]
 
 
@@ -78,12 +78,12 @@ def _of_row(case: Case, row: Divergence, *, is_warning: bool = False) -> Candida
 
 
 def _is_empty(row: Divergence) -> bool:
-    """Nobody is known to be absent: only evidence is."""
+    """Whether no rank is known to be absent: only evidence is missing."""
     return row.attribute == "absent" and None not in row.calls.values()
 
 
 def _warnings(case: Case) -> list[Divergence]:
-    """Warnings of streams that nothing worse is to be said of, the first of a kind each."""
+    """Return the warnings of streams without worse findings, the first of each kind per stream."""
     worse = {row.stream for row in case.comparison.divergences if not _is_empty(row)}
     first: dict[tuple[StreamKey, str, bool], Divergence] = {}
     for row in case.comparison.warnings:
@@ -93,7 +93,7 @@ def _warnings(case: Case) -> list[Divergence]:
 
 
 def _is_absence_of(ranks: set[int], row: Divergence) -> bool:
-    """Whether a row is an absence of none but these ranks: edges of a cycle tell it already."""
+    """Whether a difference is only an absence of these ranks, which a cycle already shows."""
     absent = {rank for rank, call in row.calls.items() if call is None}
     return row.attribute == "absent" and absent <= ranks
 
@@ -124,9 +124,9 @@ def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
 
 
 def _never_started(case: Case) -> list[GroupConflict]:
-    """Ranks without a file, where nobody got past ``init_process_group``.
+    """Return conflicts about ranks without a file, if no rank got past ``init_process_group``.
 
-    A rank that came would have let the others pass, whether it was traced or not.
+    A rank that took part would have let the others pass, traced or not.
     """
     logs = case.evidence.logs
     asked = {rank: log.groups[-1] for rank, log in logs.items() if log.groups}
@@ -159,10 +159,10 @@ def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
 
 
 def deadlocks(case: Case) -> list[Cycle]:
-    """Rule 5: a cycle is a deadlock only if none of its edges lies on or after a mismatch.
+    """Rule 5: return the cycles that are deadlocks: no edge is at or behind a mismatch.
 
-    After a mismatch ranks wait for what was never to come: the circle is a consequence. So it is
-    of a message that nearly fits another, unless the two are in the circle themselves.
+    After a mismatch ranks wait for calls that never come, so the cycle is a consequence. The same
+    holds for a message that nearly matches another, unless both are part of the cycle.
     """
     first: dict[StreamKey | ChannelKey, int] = {}
     for row in case.comparison.divergences:
@@ -174,14 +174,14 @@ def deadlocks(case: Case) -> list[Cycle]:
             if issue.is_from_any and issue.recv is not None:
                 first[issue.channel._replace(source=ANY_SOURCE)] = issue.recv.seq
     disputed = {conflict.name for conflict in case.comparison.conflicts}
-    # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
+    # Messages that were expected with a wrong tag or from a wrong rank, and nearly match.
     astray = {
         channel: issue
         for issue in case.comparison.channels
         if issue.near is not None
         for channel in (issue.channel, issue.near.channel)
     }
-    # Of a send whose receiver was named by its number in a group: another was meant.
+    # Sends that named their receiver by its group rank, and so went to another rank.
     numbered = {
         issue.near.channel
         for issue in case.comparison.channels
@@ -196,22 +196,22 @@ def deadlocks(case: Case) -> list[Cycle]:
         if key is None or w.group in disputed or key in numbered:
             return False
         near = astray.get(w.channel) if w.channel is not None else None
-        if near is not None and not closes(near, cycle):
+        if near is not None and not closes_cycle(near, cycle):
             return False
         row = edge.row if edge.row is not None else w.seq or 0
-        return (key not in first or row < first[key]) and _is_lasting(case, edge)
+        return (key not in first or row < first[key]) and _has_lasted(case, edge)
 
     return [
         cycle
         for cycle in cycles(case.graph)
-        if is_of_groups(case, cycle) or all(is_clean(e, cycle) for e in cycle)
+        if is_of_group_creations(case, cycle) or all(is_clean(e, cycle) for e in cycle)
     ]
 
 
-def is_of_groups(case: Case, cycle: Cycle) -> bool:
-    """Whether ranks wait in a circle, each in the making of another group by its members alone.
+def is_of_group_creations(case: Case, cycle: Cycle) -> bool:
+    """Whether all ranks of a cycle are creating groups by their members alone, each another.
 
-    Where it is one group, or two ranks do, they disagree about that: it tells more.
+    If it is one group, or two ranks, they disagree about a group, which is more specific.
     """
     groups = [case.comparison.groups.get(edge.waiting.group) for edge in cycle]
     members = {frozenset(group.ranks) for group in groups if group is not None}
@@ -222,12 +222,12 @@ def is_of_groups(case: Case, cycle: Cycle) -> bool:
     )
 
 
-def _is_lasting(case: Case, edge: Edge) -> bool:
-    """Whether a wait that may end by itself, for a busy device, has gone on for too long."""
+def _has_lasted(case: Case, edge: Edge) -> bool:
+    """Whether a wait that may end by itself, such as for a busy device, has lasted too long."""
     w = edge.waiting
     if not edge.queued or w.stream is None or w.seq is None:
         return True
-    return patience.is_still(case, w.stream, w.seq, [case.standings[w.rank]])
+    return patience.is_overdue(case, w.stream, w.seq, [case.standings[w.rank]])
 
 
 def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
@@ -244,12 +244,12 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
 
 
 def _side(case: Case, w: Waiting) -> Side:
-    side, asked = case.side(w.rank, waited_for(case, w)), case.asked(w)
+    side, asked = case.side(w.rank, awaited_call(case, w)), case.asked(w)
     return side if asked is None else replace(side, site=asked.site)
 
 
-def waited_for(case: Case, w: Waiting) -> Call | None:
-    """The call that a thread waits for."""
+def awaited_call(case: Case, w: Waiting) -> Call | None:
+    """Return the call that a thread waits for."""
     log = case.log(w.rank)
     if log is None or w.seq is None:
         return None
@@ -262,7 +262,7 @@ def waited_for(case: Case, w: Waiting) -> Call | None:
 
 
 def _incomplete_rows(case: Case) -> Iterator[Candidate]:
-    """Rows that all ranks have reached and that do not complete."""
+    """Yield calls that all ranks have made and that do not complete."""
     waiting: dict[StreamKey, list[tuple[int, Standing]]] = {}
     for standing in case.standings.values():
         for w in standing.waiting:
@@ -284,11 +284,11 @@ def _incomplete_rows(case: Case) -> Iterator[Candidate]:
 
 
 def _given_up(case: Case, stream: StreamKey, members: Sequence[int]) -> Iterator[Candidate]:
-    """A row to which some came when others had given up, though none ended by it.
+    """Yield the last call of a stream if some ranks made it after others had given up.
 
-    It must be the last that any of them issued: who went on together has coped with it.
+    It must be the last call of all of them: if they continued together, they recovered.
     """
-    found = patience.late_and_alone(case, stream)
+    found = patience.late_after_timeout(case, stream)
     if found is None:
         return
     seq, late = found
@@ -305,12 +305,12 @@ def _incomplete(
 ) -> Iterator[Candidate]:
     calls = {rank: case.call(rank, stream, seq) for rank in members}
     if any(call is not None and _has_returned(case, rank, call) for rank, call in calls.items()):
-        return  # it has completed; who still waits lost a peer on its way
+        return  # it has completed; who still waits lost the connection to a peer
     failed = tuple(s.rank for s in waiters if s.state == "raised" and not s.by_peers)
     others = [s for s in waiters if s.rank not in failed and s.state != "died"]
     if not others:
-        return  # each raised for itself, as ranks with the same bug do
-    if not failed and not patience.is_still(case, stream, seq, others):
+        return  # each raised by itself, as ranks with the same bug do
+    if not failed and not patience.is_overdue(case, stream, seq, others):
         return
     late = {} if failed else patience.late(case, stream, seq, others)
     source: Source = IncompleteRow(stream, seq, calls, failed, late)
@@ -322,9 +322,9 @@ def _incomplete(
 
 
 def _has_returned(case: Case, rank: int, call: Call) -> bool:
-    """Whether a rank has called something behind a call that returns only when all have come.
+    """Whether a rank made another call after one that returns only when all ranks have called.
 
-    Not by what it raised.
+    An exception of that call does not count.
     """
     log, holds = case.log(rank), call.op in HOLDING and not call.async_
     last = log.last_call if log is not None else None

@@ -1,4 +1,4 @@
-"""Everything that is known of a run before anybody is blamed."""
+"""Everything that is known about a run before suspects are decided."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ Subject = TypeVar("Subject", bound=Hashable)
 
 @dataclass(frozen=True)
 class Case:
-    """A run: what its ranks wrote, where they disagree, and what each was doing at the end."""
+    """A run: what its ranks wrote, where they differ, and what each was doing at the end."""
 
     comparison: Comparison
     clocks: Clocks
     standings: Mapping[int, Standing]
     answers: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
-    """What was worked out before: see :func:`once`."""
+    """Cached answers, see :func:`once`."""
     left_out: Counter[Kind] = field(default_factory=Counter, compare=False, repr=False)
-    """How many candidates and findings are not told, as there are too many of their kind."""
+    """By kind, the candidates and findings beyond the limit."""
     faults: Faults = field(default_factory=Faults, compare=False, repr=False)
     """Internal errors that cost a part of the answer."""
 
@@ -61,23 +61,23 @@ class Case:
 
     @cached_property
     def graph(self) -> WaitGraph:
-        """Who waits for whom."""
+        """Which rank waits for which."""
         return waitgraph.build(self.standings, self.comparison, self.clocks)
 
     @cached_property
     def dimensions(self) -> Dimensions:
-        """Which groups are sisters, and which ranks are stages of a pipeline."""
+        """Which groups belong to one dimension, and which ranks are stages of a pipeline."""
         return dimensions(self.evidence)
 
     @cached_property
     def deviations(self) -> Sequence[Deviation]:
-        """Ranks that left the program which most ranks of their kind went on with."""
+        """Ranks that left the program that most ranks of their kind continued."""
         finished = {r for r, s in self.standings.items() if s.state == "finished"}
         return deviations.find(self.evidence, self.comparison.groups, self.dimensions, finished)
 
     @cached_property
     def chains(self) -> Chains:
-        """Which lines called which functions, on the way to calls that were read so far."""
+        """Which lines called which functions on the stacks of calls that were read so far."""
         return chains.of(self._stacks)
 
     @cached_property
@@ -95,7 +95,7 @@ class Case:
         return self.evidence.logs.get(rank)
 
     def call(self, rank: int, stream: StreamKey, seq: int) -> Call | None:
-        """A rank's call at a row."""
+        """Return call ``seq`` of a rank in a stream."""
         log = self.log(rank)
         found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
         return found[0] if found else None
@@ -118,7 +118,7 @@ class Case:
         return list(found.values())
 
     def sent_to_any(self, channel: ChannelKey) -> dict[int, ChannelKey]:
-        """Who has sent what a receive from any source may have got, and each in which channel."""
+        """Return by sender the channels whose messages a receive from any source may get."""
         return {
             rank: one
             for rank, log in sorted(self.evidence.logs.items())
@@ -129,9 +129,9 @@ class Case:
     def before(
         self, rank: int, stream: StreamKey | None, seq: int | None, most: int = LOOK_BACK
     ) -> Sequence[Call | None]:
-        """A rank's calls in the ``most`` rows before one, the latest last.
+        """Return the ``most`` calls of a rank before call ``seq``, latest last.
 
-        None where no call was recorded. Nothing where there is no such row, or no log.
+        A call that was not recorded is None. Empty without a log or without such a call.
         """
         log = self.log(rank)
         if log is None or stream is None or seq is None:
@@ -139,14 +139,14 @@ class Case:
         return log.calls(stream, max(1, seq - most), seq)
 
     def last_before(self, rank: int, stream: StreamKey | None, seq: int | None) -> Call | None:
-        """A rank's call in the row before one; None where none was recorded."""
+        """Return the call of a rank before call ``seq``; None if none was recorded."""
         calls = self.before(rank, stream, seq, 1)
         return calls[-1] if calls else None
 
     def met(
         self, ranks: Sequence[int], stream: StreamKey | None, seq: int | None
     ) -> Iterator[tuple[tuple[Call, tuple[str, ...]], ...]]:
-        """The rows before one to which all of these ranks came, each rank's call and its stack."""
+        """Yield the calls before ``seq`` that all of these ranks made, each with its stack."""
         for row in zip(*(self.before(rank, stream, seq) for rank in ranks), strict=False):
             pairs = zip(ranks, row, strict=True)
             came = tuple((call, self.stack(r, call)) for r, call in pairs if call is not None)
@@ -155,7 +155,7 @@ class Case:
 
     @cached_property
     def program(self) -> Program:
-        """The functions of the program, as the ranks ran them; each is parsed once."""
+        """The functions of the program as the ranks ran them. Each is parsed once."""
         return Program(Files(self.evidence.source_files))
 
     @property
@@ -164,7 +164,7 @@ class Case:
         return self.evidence.code
 
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
-        """A rank's collectives of a stream that raised while others took part, or may have."""
+        """Return a rank's failed collectives of a stream that others took part in, or may have."""
         log = self.log(rank)
         return [
             done
@@ -184,18 +184,18 @@ class Case:
         ]
 
     def asked(self, waiting: Waiting) -> Group | None:
-        """The request for the group in whose making a rank waits; None: it waits in a call."""
+        """Return the request for the group that a rank is creating; None if it waits in a call."""
         log = self.log(waiting.rank)
         if log is None or not waiting.is_creation:
             return None
         return next((one for one in reversed(log.groups) if one.group == waiting.group), None)
 
     def issued(self, rank: int, call: Call | None) -> int | None:
-        """When a rank issued a call, on the shared clock."""
+        """Return when a rank issued a call, on the shared clock, ns."""
         return self.clocks.when(rank, call.t) if call is not None else None
 
     def first(self, calls: Mapping[int, Call | None]) -> int:
-        """When the first of some calls was issued; 0 if there is none."""
+        """Return when the first of some calls was issued, ns; 0 if there is none."""
         times = [t for rank, call in calls.items() if (t := self.issued(rank, call)) is not None]
         return min(times, default=0)
 
@@ -205,13 +205,13 @@ class Case:
         return backend_for(info.backend, stream.device) if info is not None else ""
 
     def sides(self, source: Divergence) -> tuple[Side, ...]:
-        """The ranks of a row that did the same; those that did nothing come last."""
+        """Return the ranks of a difference grouped by what they did, absent ones last."""
         backend = self.backend(source.stream)
         bad = {rank for pair in source.bad_pairs for rank in pair}
         ways = self._ways(source) if source.swapped else {}
         sides: list[tuple[Call, list[int]]] = []
         alike: dict[Hashable, list[int]] = {}
-        """By look, the sides of such calls; None: of those that pair with any."""
+        """# By look, the sides with such calls; None: calls that match any other."""
         for rank, call in sorted(source.calls.items()):
             if call is None:
                 continue
@@ -238,10 +238,10 @@ class Case:
     def _comparable(
         self, source: Divergence, sides: Sequence[tuple[Call, list[int]]]
     ) -> Iterator[tuple[Call, list[int]]]:
-        """The same sides, each with a rank first that tells most beside the smallest of them.
+        """Yield the same sides, each starting with the rank most comparable to the smallest side.
 
-        Ranks of one side may run functions of their own, as who sends and who receives: one that
-        runs the functions in which the smallest side is tells where the two parted.
+        Ranks of one side may run different functions, such as sender and receiver. A rank that runs
+        the functions of the smallest side shows best where they diverged.
         """
         if not sides:
             return
@@ -257,30 +257,29 @@ class Case:
                 yield made, [near, *(rank for rank in ranks if rank != near)]
 
     def _scopes(self, rank: int, call: Call | None) -> list[tuple[str, str]]:
-        """The functions above a call, innermost first."""
         stack = self.stack(rank, call) if call is not None else ()
         return [chains.scope(frame) for frame in stack]
 
     def _ways(self, source: Divergence) -> dict[int, tuple[str, ...]]:
-        """Per rank of a row the lines by which its call is told apart from the others'."""
+        """Return by rank the lines that distinguish its call from the others' calls."""
         calls = {rank: call for rank, call in source.calls.items() if call is not None}
         stacks = [self.stack(r, c) or (c.site or "", c.via or "") for r, c in calls.items()]
         return dict(zip(calls, chains.ways(stacks), strict=True))
 
     def absentees(self, ranks: Iterable[int]) -> tuple[Side, ...]:
-        """Ranks that made no call there, told apart by what they did instead."""
+        """Return ranks that made no call there, grouped by what they did instead."""
         by_state: dict[State, list[int]] = {}
         for rank in sorted(ranks):
             by_state.setdefault(self.standings[rank].state, []).append(rank)
         return tuple(Side(ranks=tuple(r), call=None, state=s) for s, r in by_state.items())
 
     def side(self, rank: int, call: Call | None) -> Side:
-        """One rank by itself."""
+        """Return one rank as a side."""
         stack = self.stack(rank, call) or None if call is not None else None
         return Side(ranks=(rank,), call=call, state=self.standings[rank].state, stack=stack)
 
     def stack(self, rank: int, call: Call | Group) -> tuple[str, ...]:
-        """The user's frames above a rank's call, or its request for a group, innermost first.
+        """Return the user's frames above a call or a group request, innermost first.
 
         Empty if they are not known.
         """
@@ -289,7 +288,7 @@ class Case:
         return tuple(found.frames) if found is not None else ()
 
     def frames_or_line(self, rank: int, call: Call) -> tuple[str, ...]:
-        """The user's frames above a rank's call, innermost first; else its line."""
+        """Return the user's frames above a call, innermost first, or only its line."""
         return self.stack(rank, call) or (call.site or "",)
 
     def _state(self, ranks: Sequence[int]) -> State:
@@ -297,13 +296,13 @@ class Case:
 
 
 def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candidate], Answer]:
-    """Decorates a question about a candidate that several rules ask: it is worked out once."""
+    """Decorate a function of a candidate to compute its answer once per case."""
 
     @wraps(function)
     def asked(case: Case, candidate: Candidate) -> Answer:
         key = function, id(candidate)
         if key not in case.answers:
-            # The candidate is kept beside, so that its id is given to no other.
+            # Keep the candidate, so that no other object gets its id.
             case.answers[key] = candidate, function(case, candidate)
         return cast(tuple[Candidate, Answer], case.answers[key])[1]
 
@@ -311,7 +310,7 @@ def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candi
 
 
 def once_of(function: Callable[[Case, Subject], Answer]) -> Callable[[Case, Subject], Answer]:
-    """Decorates a question about a rank, or what else can be hashed: it is worked out once."""
+    """Decorate a function of a rank or other hashable to compute its answer once per case."""
 
     @wraps(function)
     def asked(case: Case, subject: Subject) -> Answer:
@@ -324,13 +323,13 @@ def once_of(function: Callable[[Case, Subject], Answer]) -> Callable[[Case, Subj
 
 
 def build(comparison: Comparison, now: int | None = None) -> Case:
-    """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
+    """Return the case of a compared run. ``now``: ns since 1970, by default the present."""
     clocks = estimate(comparison)
     return Case(comparison, clocks, standings(comparison.evidence, clocks, now, comparison.cut))
 
 
 def _look(call: Call, source: Divergence, backend: str) -> Hashable:
-    """Return what two calls of one side have in common; None: this one pairs with any."""
+    """Return what the calls of one side have in common; None if a call matches any other."""
     if source.attribute == "shape":
         return str(call.shape), str(call.out_shape)
     if source.attribute == "model":

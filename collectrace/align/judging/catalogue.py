@@ -1,4 +1,4 @@
-"""The table of facts as documentation, in Markdown."""
+"""Print the table of facts as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ABOUT: Final = {
     "Messages": finders.MESSAGES,
     "Wait cycles": finders.CIRCLES,
 }
-"""What findings are about, and who looks at them."""
+"""Finders by what findings are about."""
 
 _INTRODUCTION: Final = f"""\
 # Evidence
@@ -54,6 +54,6 @@ def chapter() -> str:
 
 
 def _names(asked: list[Finder] | tuple[Finder, ...], speaks: Speaks) -> list[str]:
-    """Return the facts that some finders can find, the heaviest first."""
+    """Return the facts that some finders can yield, heaviest first."""
     names = dict.fromkeys(name for one in asked for name in one.facts if one.speaks == speaks)
     return sorted(names, key=lambda name: -FACTS[name].weight)

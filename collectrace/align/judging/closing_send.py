@@ -1,7 +1,7 @@
-"""A send that may have gone to the wrong rank, or that closes a circle of waits.
+"""A send that may have gone to the wrong rank, or that closes a wait cycle.
 
-What a receive lacks was nearly sent: to another rank, or by another one. Where the two also wait
-for each other, through others, the send may be as it was meant, and only come too early.
+The sends that nearly match a receive went to another rank, or came from another one. If its two
+ends also wait for each other, the send may be correct and only too early.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle
 
 ENDS: Final = ("destination", "source")
-"""What a near miss differs in if a rank named another peer; such a send may close a circle."""
+"""What a near miss differs in if a rank named another peer; such a send may close a cycle."""
 
 
-def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
-    """Whether a circle leads through both the receive and the send that nearly fits it."""
+def closes_cycle(issue: ChannelIssue, cycle: Cycle) -> bool:
+    """Whether a cycle contains both the receive and the send that nearly matches it."""
     if issue.near is None or issue.near.differs not in ENDS:
         return False
     awaited = {edge.waiting.channel for edge in cycle}
     return {issue.channel, issue.near.channel} <= awaited
 
 
-def in_circle(case: Case, cycle: Cycle) -> ChannelIssue | None:
-    """The near miss that closes a circle of waits, if one does."""
-    return next((issue for issue in case.comparison.channels if closes(issue, cycle)), None)
+def find_in_cycle(case: Case, cycle: Cycle) -> ChannelIssue | None:
+    """Return the near miss that closes a wait cycle, or None."""
+    return next((issue for issue in case.comparison.channels if closes_cycle(issue, cycle)), None)

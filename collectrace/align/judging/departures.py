@@ -1,7 +1,7 @@
-"""How the calls of a rank depart from what they should have been, as one type of data.
+"""How the calls of a rank differ from what they should have been, as one type.
 
-Three references tell what they should have been: the calls of the other ranks, those of the
-rank's own earlier iterations, and those of ranks of the same kind in other groups.
+There are three references: the calls of the other ranks, those of the rank's own earlier
+iterations, and those of ranks of the same kind in other groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collectrace.records import Call
 
 
 class What(Enum):
-    """How calls depart."""
+    """The kind of a difference."""
 
     SKIPPED = "skipped"
     EXTRA = "extra"
@@ -41,44 +41,43 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Ranks that departed at one place, all in the same way."""
+    """Ranks that departed from a reference at one call, all in the same way."""
 
     what: What
     ranks: tuple[int, ...]
-    """Who departed; sorted."""
+    """The ranks that departed; sorted."""
     others: tuple[int, ...] = ()
-    """Who did not; empty if a rank is compared with itself alone."""
+    """The ranks that did not; empty if a rank is only compared with itself."""
     key: StreamKey | ChannelKey | None = None
-    """The stream or channel concerned; None: several."""
+    """The stream or channel; None: several."""
     seq: int | None = None
-    """The first row, or message, that is out of place in it."""
+    """The number of the first call or message that is out of place."""
     calls: tuple[Call, ...] = ()
-    """The calls concerned: those skipped, as others or the rank itself earlier made them; else
-    those that the ranks made."""
+    """Skipped calls, as others or an earlier iteration made them; else the ranks' own calls."""
     stack: tuple[str, ...] = ()
     """The user's frames where it happened, innermost first."""
     iteration: int | None = None
     """The rank's iteration in which it happened, from 1."""
     alike: int = 0
-    """Iterations before, in which it did not."""
+    """Earlier iterations without the difference."""
 
 
 # -- against the rank's own earlier iterations -----------------------------------------------
 
 _MOST_RANKS: Final = 8
-"""Ranks of one side of which it is asked whether all departed in the same way."""
+"""Ranks of one side that are checked to have departed in the same way."""
 
 _END: Final = None
-"""In place of the call of a rank that finished."""
+"""Stands for the call of a rank that finished."""
 
 
 @once
 def from_own(case: Case, candidate: Candidate) -> Departure | None:
-    """Return how one side departed from its own iterations while all others kept to theirs.
+    """Return how one side left its usual iteration, if all others kept theirs.
 
-    None: no side did, or several; or what a rank usually does there is not known.
+    None if several sides or none did, or if the usual call is not known.
     """
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     if at is None or not isinstance(candidate.source, Divergence) or candidate.source.gap:
         return None
     found = [_own(case, candidate, place, at.seq) for place in at.places]
@@ -88,9 +87,9 @@ def from_own(case: Case, candidate: Candidate) -> Departure | None:
 
 
 def _own(case: Case, candidate: Candidate, place: Place, seq: int) -> Departure | None:
-    """Return how the ranks of a place departed from their iterations; ``alike`` 0: not at all.
+    """Return how these ranks left their usual iteration; ``alike`` is 0 if they did not.
 
-    None: it is not known what they usually do there, or they differ.
+    None if their usual call is not known, or if they differ.
     """
     departures: list[tuple[What, int, tuple[Call, ...]]] = []
     for rank in place.ranks[:_MOST_RANKS]:
@@ -117,7 +116,7 @@ def _of_rank(
     call = case.call(rank, stream, seq)
     if call is None and case.standings[rank].state != "finished":
         return None
-    made = timeline.before(log, call.t if call is not None else None)
+    made = timeline.calls_before(log, call.t if call is not None else None)
     made = [one for one in made if not one.beside]
     here = _place(log, stream, seq) if call is not None else _END
     ids: dict[object, int] = {}
@@ -142,7 +141,7 @@ def _of_rank(
 
 
 def _place(log: RankLog, stream: StreamKey, seq: int) -> CallPlace | None:
-    """Return where a rank made the call of a row, and what it called."""
+    """Return the op and the stack of call ``seq`` of a rank."""
     rows, shift = log.rows(stream)
     at = rows.find(seq - shift)
     return rows.vocabulary.appearances[rows.appearance[at]].place if at is not None else None
@@ -153,8 +152,8 @@ def _place(log: RankLog, stream: StreamKey, seq: int) -> CallPlace | None:
 
 @once
 def extra(case: Case, candidate: Candidate) -> Departure | None:
-    """Return the calls that one side alone made, and behind which it did what the others did."""
-    since = places.parted(case, candidate)
+    """Return calls that only one side made, after which it did the same as the others."""
+    since = places.first_difference(case, candidate)
     if since is None or since.extra is None:
         return None
     more = since.extra
@@ -168,10 +167,10 @@ def extra(case: Case, candidate: Candidate) -> Departure | None:
 
 
 def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Departure | None:
-    """Return the whole iterations in which ranks made no call, and the others did.
+    """Return whole iterations in which ranks made no call, and the others did.
 
-    By the unit of work that calls belong to: an iteration of DDP or of the optimizer, or a batch.
-    Inside ``join()`` iterations differ by right.
+    The iteration of a call is that of DDP, of the optimizer, or of the batch. Inside ``join()``
+    iterations may differ, so they do not count.
     """
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None or not ranks:
@@ -195,7 +194,7 @@ def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -
 
 
 def _skipped(own: Sequence[int], right: Sequence[int]) -> tuple[int, int] | None:
-    """Return since which position one is ahead of the other, and the first unit that it lacks."""
+    """Return the position from which one rank is ahead, and the first iteration that it lacks."""
     start = end = min(len(own), len(right))
     while start and own[start - 1] != right[start - 1]:
         start -= 1
@@ -210,7 +209,7 @@ def _iterations(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:
 
 
 def _batches(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:
-    """Return for each call how many batches the rank had got of its one DataLoader."""
+    """Return for each call how many batches the rank had got from its only DataLoader."""
     got = [batch.t for batch in log.batches if not batch.end]
     if len({batch.loader for batch in log.batches}) != 1 or before > _MOST_ROWS:
         return ()
@@ -222,7 +221,7 @@ _MOST_ROWS: Final = 50_000
 _UNITS: Final[Sequence[Callable[[RankLog, StreamKey, int], Sequence[int]]]] = (
     _iterations, _batches,
 )  # fmt: skip
-"""Count the unit of work that each call before a row belongs to."""
+"""Return the iteration or batch of each call before ``before``."""
 
 
 # -- against ranks of the same kind in other groups ------------------------------------------
@@ -235,7 +234,7 @@ _OF_KIND: Final = {
 
 @once
 def from_kind(case: Case, candidate: Candidate) -> Departure | None:
-    """Return how ranks left the program with which most ranks of their kind went on."""
+    """Return how ranks left the program that most ranks of their kind continued."""
     found = deviation(case, candidate)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Facts that speak for or against blaming ranks, and what each weighs.
+"""Facts for or against blaming ranks, and their weights.
 
-A finder looks at one candidate and yields rows of evidence. ``FACTS`` is the one table of what a
-fact weighs and which facts forbid it to count. ``weighing.weigh`` decides by the rows alone.
+A finder looks at one candidate and yields rows of evidence. The table ``FACTS`` holds the weight of
+each fact and the facts that veto it. ``weighing.weigh`` decides from the rows alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collectrace.records import Call, Raised
 Speaks = Literal["for", "against"]
 
 ENOUGH: Final = 50
-"""Weight that blames ranks."""
+"""Weight that is enough to blame ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Fact:
     """A kind of evidence."""
 
     summary: str
-    """One line for readers of a report: what the fact means for the ranks that it is about."""
+    """One line for readers of a report: the meaning of the fact for its ranks."""
 
     weight: int
     """0 to 100. A fact of 50 or more decides alone; smaller ones must add up to 50."""
 
     vetoed_by: tuple[str, ...] = ()
-    """Names of facts "against" under which this one does not count for the same ranks."""
+    """Facts "against" that cancel this one for the same ranks."""
 
     speaks: Speaks = "for"
 
@@ -43,13 +43,13 @@ class Evidence:
     """A key of ``FACTS``."""
 
     ranks: tuple[int, ...]
-    """The ranks that it is about; sorted. Of a fact "against": those that it protects."""
+    """The ranks that it is about; sorted. For a fact "against", the ranks that it protects."""
 
     sites: tuple[str, ...] = ()
     """``path:line`` of the code that shows it."""
 
     shown_by: object = field(default=None, compare=False)
-    """The typed data behind it, such as a departure: causes read it, words never decide by it."""
+    """The typed data behind it, such as a departure. Causes read it."""
 
 
 def sites_of(calls: Iterable[Call | Raised]) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ _SHARED: Final = ("threads_share_group",)
 _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
-"""Vetoes of what only tells that ranks did otherwise than others."""
+"""Vetoes of facts that only show a difference from other ranks."""
 
 _OF_HANDLERS: Final = (*_SHARED, "only_call_that_differs")
 
@@ -262,15 +262,15 @@ FACTS: Final[dict[str, Fact]] = {
     "others_may_follow": _against("The other ranks may not have reached that call yet."),
     "peer_has_a_choice": _against("A condition may have led the waiting rank to the wrong call."),
 }
-"""THE table of facts, by name."""
+"""All facts by name."""
 
 
-def told(rows: Sequence[Evidence]) -> tuple[EvidenceRow, ...] | None:
-    """Return evidence as a finding has it; None: there is none."""
-    return tuple(map(_told, rows)) or None
+def evidence_rows(rows: Sequence[Evidence]) -> tuple[EvidenceRow, ...] | None:
+    """Return evidence in the form of findings, or None if there is none."""
+    return tuple(map(_evidence_row, rows)) or None
 
 
-def _told(row: Evidence) -> EvidenceRow:
+def _evidence_row(row: Evidence) -> EvidenceRow:
     fact = FACTS[row.fact]
     return EvidenceRow(
         fact=row.fact,

@@ -1,4 +1,4 @@
-"""An all_to_all whose sizes the ranks had exchanged, and that went by other sizes on some."""
+"""An all_to_all with previously exchanged sizes, of which some ranks used others."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _INTEGERS: Final = ("int64", "int32")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a rank sends in all, where the others expect of it what it has always sent."""
+    """A rank that sends another total than before, while the others expect the usual one."""
 
     sent: int
     """Elements, over all receivers."""
     expected: int
-    """By all receivers together, and sent in each of the calls before."""
+    """Elements that all receivers expect, and that each call before sent."""
     times: int
-    """How many calls before."""
+    """Number of calls before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """A rank that expects of several others what they do not send it, but as much in all.
+    """A rank that expects the right total, but other parts from several senders than they send.
 
-    Several senders that dropped something would all send it less. Two that took each other's place
-    may have told it so.
+    If senders had dropped elements, the total would be smaller. Two swapped senders may have
+    announced it so.
     """
 
     rank: int
@@ -45,22 +45,22 @@ class Shuffled:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """The exchange of sizes before an all_to_all whose sizes do not fit."""
+    """The exchange of sizes before an all_to_all whose sizes do not match."""
 
     call: Call
-    """As one rank issued it."""
+    """The call of one rank."""
     changed: Mapping[int, Change]
-    """Senders that are known to have gone by other sizes than they had told."""
+    """By sender, those that are known to use other sizes than they had announced."""
     shuffled: Shuffled | None = None
-    """The one rank that is known to expect what it was not told."""
+    """The only rank that is known to expect other sizes than were announced."""
 
 
 @once
-def exchanged(case: Case, candidate: Candidate) -> Exchanged | None:
-    """The exchange of sizes in the row before, on every rank; None where there was none.
+def size_exchange(case: Case, candidate: Candidate) -> Exchanged | None:
+    """Return the exchange of sizes in the call before, on every rank; None if there was none.
 
-    What was exchanged is not recorded. But what the others expect of a sender in all tells it,
-    where that is what it has sent in every round before.
+    The exchanged values are not recorded. They are inferred: if the total that others expect of a
+    sender is the one of every earlier iteration, that was announced.
     """
     source = candidate.source
     if not isinstance(source, Divergence) or source.attribute != "split":
@@ -79,9 +79,9 @@ def exchanged(case: Case, candidate: Candidate) -> Exchanged | None:
     return Exchanged(first, changes, None if is_of_senders else _shuffled(source))
 
 
-def changed_after(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Whose sizes changed after the exchange, if that explains every pair."""
-    source, found = candidate.source, exchanged(case, candidate)
+def changed_senders(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """Return the ranks whose sizes changed after the exchange, if that explains every pair."""
+    source, found = candidate.source, size_exchange(case, candidate)
     if found is None or not isinstance(source, Divergence):
         return ()
     if found.shuffled is not None:
@@ -107,7 +107,7 @@ def _shuffled(source: Divergence) -> Shuffled | None:
 
 
 def _tells_sizes(call: Call, size: int) -> bool:
-    """Whether a call hands every rank as many integers of every other."""
+    """Whether a call gives every rank equally many integers from every other rank."""
     if call.dtype not in _INTEGERS or call.void or not call.shape:
         return False
     if call.op in ops.ALL_TO_ALL:
@@ -130,7 +130,7 @@ def _change(case: Case, source: Divergence, sender: int) -> Change | None:
 
 
 def _earlier(case: Case, source: Divergence, sender: int, mine: Call) -> Iterator[int]:
-    """What a rank sent in all in earlier calls of its line that came behind such an exchange."""
+    """Yield a rank's totals in earlier calls of the same line behind such an exchange."""
     size = len(source.group.ranks)
     calls = case.before(sender, source.stream, source.seq)
     for before, call in pairwise(calls):

@@ -1,4 +1,4 @@
-"""Finds what speaks for ranks that departed: they may have been told to, or have told others."""
+"""Find facts that protect ranks: others may have told them to depart, or they told the others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import announced, led, own_calls
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.candidates import awaited_call
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.evidence import Evidence
-from collectrace.align.judging.facts_of_exchanges import answer_left_out
+from collectrace.align.judging.facts_of_exchanges import skipped_answer
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
 from collectrace.align.judging.own_round import left_own_round
@@ -22,29 +22,29 @@ from collectrace.records import Call
 
 
 def first_message(_: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who is in the first message of a channel: the other end may have forgotten it."""
+    """Find ranks in the first message of a channel: the other end may have forgotten it."""
     for edge in candidate.cycle:
         if edge.waiting.channel is not None and edge.waiting.seq == 1:
             yield Evidence("first_message", (edge.waiting.rank,))
 
 
 def was_told(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who got numbers, or a few elements from a root, before the call in which it waits."""
+    """Find ranks that got integers, or a few elements from a root, before their current wait."""
     ranks = candidate.group.ranks if candidate.group is not None else ()
     for rank in {*ranks, *(edge.waiting.rank for edge in candidate.cycle)}:
-        calls = [waited_for(case, wait) for wait in case.standings[rank].waiting]
-        if any(call is not None and announced.was_told(case, rank, call) for call in calls):
+        calls = [awaited_call(case, wait) for wait in case.standings[rank].waiting]
+        if any(call is not None and announced.may_have_command(case, rank, call) for call in calls):
             yield Evidence("was_told", (rank,))
 
 
 def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whom something led past a call that reads what a message said, which the waiter knows.
+    """Find ranks that skipped a call because of a message whose content the waiter knows.
 
-    Not who serves several ranks in one line: they do not tell it what to do. And an order comes
-    once in each round; of what comes more often than that a rank works.
+    A rank that serves several others from one line does not count: they do not control it. Only
+    messages that come once per iteration count as commands; more frequent ones are data.
     """
     for at in awaited(case, candidate):
-        answer, gap = _departure(case, at), answer_left_out(case, at)
+        answer, gap = _departure(case, at), skipped_answer(case, at)
         is_known = answer is not None and not answer.gaps - led.SEEN
         reads = answer is not None and any(Origin.RECEIVED in d.origins for d in answer.decisions)
         if is_known and not reads:
@@ -59,7 +59,7 @@ def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _once_in_each_round(case: Case, at: Awaited) -> list[Entry]:
-    """Return the calls of a rank from places to which it comes once in each of its rounds."""
+    """Return the calls of a rank from places that it passes once per iteration."""
     end, made = entry_of(case, at.elsewhere), calls_of(case, at.rank)
     if end is None:
         return []
@@ -72,19 +72,19 @@ def _once_in_each_round(case: Case, at: Awaited) -> list[Entry]:
 
 
 def _sources(made: Iterable[Entry], rank: int) -> set[int]:
-    """Return of whom a rank received messages."""
+    """Return the ranks that a rank received messages from."""
     keys = (one.key for one in made)
     return {key.source for key in keys if isinstance(key, ChannelKey) and key.destination == rank}
 
 
 def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who may have told the one that waits for it that a call is not to come.
+    """Find ranks that may have told the waiter that the awaited call will not come.
 
-    In numbers; or in an object of another size than those before. How many messages follow, it
-    may have said once in each round, in a few elements of any dtype.
+    That takes integers that are no usual object, or, for messages, a few elements of any dtype sent
+    once per iteration.
     """
     for at in awaited(case, candidate):
-        log, until = case.log(at.rank), waited_for(case, at.elsewhere)
+        log, until = case.log(at.rank), awaited_call(case, at.elsewhere)
         once = {one.place for one in _once_in_each_round(case, at)}
         for told in _before(log, until):
             key, call = told.key, told.call
@@ -101,30 +101,30 @@ def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
                 yield Evidence("told_the_waiter", (at.rank,))
 
 
-def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.Told]:
+def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.EqualCalls]:
     if log is not None and until is not None:
-        yield from announced.between(log, end=announced.offset_of(log, until))
+        yield from announced.calls_between(log, end=announced.offset_of(log, until))
 
 
 _OBJECTS: Final = ("send_object_list", "recv_object_list")
 _OF_AN_OBJECT: Final = 2
-"""Messages: its size, and the object."""
+"""Messages of one object: its size, then its bytes."""
 
 
 def by_a_plan(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whom nothing of its own led past a call: a table of all, or nothing but constants."""
+    """Find ranks that skipped a call by constants, or by a table that all ranks have."""
     for at in awaited(case, candidate):
         answer = _departure(case, at)
-        if answer is not None and led.is_by_plan(case, at.rank, answer):
+        if answer is not None and led.is_planned(case, at.rank, answer):
             yield Evidence("by_a_plan", (at.rank,))
 
 
 def ordered_by_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whom the message led that it got last, if that came of the rank that waits for it."""
+    """Find ranks that followed their latest message, if the rank that waits for them sent it."""
     for at in awaited(case, candidate):
         got = [one for one in calls_of(case, at.rank)[:-1] if _is_to(one, at.rank)]
         answer = _departure(case, at)
-        is_read = answer is not None and any(map(led.orders, answer.decisions))
+        is_read = answer is not None and any(map(led.depends_on_message, answer.decisions))
         if (
             is_read
             and isinstance(at.key, ChannelKey)
@@ -139,7 +139,7 @@ def _is_to(entry: Entry, rank: int) -> bool:
 
 
 def shared_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whom a loop, or a comparison, with its rank led: others may have a larger share."""
+    """Find ranks led by a loop or comparison with their rank: others may have a larger share."""
     for at in awaited(case, candidate):
         answer = _departure(case, at)
         if answer is not None and any(map(led.shares_by_rank, answer.decisions)):
@@ -148,15 +148,17 @@ def shared_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 @once_of
 def _departure(case: Case, at: Awaited) -> Answer | None:
-    """Return what can have led a rank past the call that is awaited; None: it never made such."""
+    """Return what can have made a rank skip the awaited call; None if it never made such a call."""
     left = left_own_round(case, at.rank)
     if left is not None and left.key == at.key:
-        return led.of_departure(case, left)
+        return led.statements_of_departure(case, left)
     made, here = calls_of(case, at.rank), entry_of(case, at.elsewhere)
-    gap = answer_left_out(case, at)
+    gap = skipped_answer(case, at)
     here = made[made.index(gap) + 1] if gap is not None else here
     usual = next((one for one in reversed(made) if one.key == at.key), None)
     if usual is None or here is None or not made.index(here):
         return None
     before = At(*made[made.index(here) - 1].place)
-    return led.led(case, (at.rank, at.rank), before, At(*here.place), At(*usual.place))
+    return led.deciding_statements(
+        case, (at.rank, at.rank), before, At(*here.place), At(*usual.place)
+    )

@@ -1,4 +1,4 @@
-"""Finds who of a circle of waits left what the ranks were to do together."""
+"""Find the ranks of a wait cycle that left the common program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import led, places
-from collectrace.align.judging.alone import lets_alone
+from collectrace.align.judging.alone import can_admit_only
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.candidates import awaited_call
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.facts_of_exchanges import has_no_choice
@@ -37,15 +37,15 @@ from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
 _ROUNDS: Final = 2
-"""Equal rounds before, after which a rank that leaves them alone is seen to do so."""
+"""Fewest equal iterations before a departure."""
 
 
-# -- by the rounds of each ---------------------------------------------------------------------
+# -- by the iterations of each rank ------------------------------------------------------------
 
 
 @once
 def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
-    """Return how ranks left their rounds, all in one way; none unless all others kept theirs."""
+    """Return how ranks left their iterations, if all in the same way and all others kept theirs."""
     group = candidate.group
     if not candidate.cycle or group is None or len(group.ranks) < CAN_OUTVOTE:
         return ()
@@ -53,20 +53,20 @@ def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
     others = [rank for rank in group.ranks if rank not in {one.rank for one in found}]
     if not {edge.waiting.rank for edge in candidate.cycle} - {*others}:
         return ()
-    if len({_way(case, one) for one in found}) != 1 or not _is_habit(case, found, others):
+    if len({_departure_of(case, one) for one in found}) != 1 or not _is_habit(case, found, others):
         return ()
     is_kept = all(case.standings[r].waiting and kept_round(case, r) for r in others)
     return found if is_kept and len(found) < len(others) else ()
 
 
-def _way(case: Case, left: LeftRound) -> tuple[object, ...]:
-    """Return what a rank called, and what it had called there in every round before."""
+def _departure_of(case: Case, left: LeftRound) -> tuple[object, ...]:
+    """Return what a rank called, and what it had called there in every iteration before."""
     calls = left.made, left.usual
     return tuple((call.op, *case.frames_or_line(left.rank, call)) for call in calls)
 
 
 def _is_habit(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> bool:
-    """Whether rounds were enough: three; or two, of several ranks, or if all others wait there."""
+    """Whether there were three iterations; two suffice for several ranks, or if all others wait."""
     waits = [{(w.channel or w.stream) for w in case.standings[rank].waiting} for rank in others]
     all_wait = all(left[0].key in one for one in waits)
     enough = habit.ENOUGH if len(left) == 1 and not all_wait else _ROUNDS
@@ -74,14 +74,14 @@ def _is_habit(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> b
 
 
 def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who left the round that it had repeated, if all others kept theirs."""
+    """Find the ranks that left their usual iteration while all others kept theirs."""
     left = left_rounds(case, candidate)
     if not left or candidate.group is None:
         return
     ranks = tuple(one.rank for one in left)
     others = [rank for rank in candidate.group.ranks if rank not in ranks]
     if left[0].skipped:
-        is_apart = _was_asked(case, candidate, left[0]) or any(
+        is_apart = _is_clear_departure(case, candidate, left[0]) or any(
             has_no_choice(case, at) for at in awaited(case, candidate) if at.rank == left[0].rank
         )
     else:
@@ -90,11 +90,11 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         yield Evidence("left_repeated_round", ranks, sites_of(one.made for one in left), left[0])
 
 
-def _was_asked(case: Case, candidate: Candidate, left: LeftRound) -> bool:
-    """Whether a rank went on to a collective, or past an answer to what it had got.
+def _is_clear_departure(case: Case, candidate: Candidate, left: LeftRound) -> bool:
+    """Whether a rank went on to a collective, or skipped the answer to a message.
 
-    One that goes on to a message may only have made fewer in a row than before; not if three or
-    more wait in a circle for the one that it skipped.
+    A rank that goes on to a message may only have sent fewer in sequence than before. That is
+    excluded if three or more ranks wait in a cycle for the skipped call.
     """
     key = left.key
     waits = [at for at in awaited(case, candidate) if at.rank == left.rank]
@@ -110,9 +110,9 @@ def _was_asked(case: Case, candidate: Candidate, left: LeftRound) -> bool:
 
 
 def _is_in_round(case: Case, rank: int) -> bool:
-    """Whether a rank is in a collective or a send, or has made a message since the last collective.
+    """Whether a rank is in a collective or a send, or had a message since its last collective.
 
-    Who is in the first receive of a round may only wait to be told what the round is.
+    A rank in its first receive of an iteration may only wait to be told what to do.
     """
     keys = [one.key for one in calls_of(case, rank)]
     if not keys or isinstance(keys[-1], StreamKey) or keys[-1].source == rank:
@@ -121,12 +121,12 @@ def _is_in_round(case: Case, rank: int) -> bool:
 
 
 def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> bool:
-    """Whether a call that is none of the round's is known to be within the loop of all.
+    """Whether a call that is new to the iteration is known to be inside the common loop.
 
-    Who alone came out of a loop has left it too early only if all others are in its function.
-    A message that is made by the rank alone may be one rank's by design.
+    A rank that alone left a loop left it too early only if all others are in that function. If the
+    rank alone decided to make a message, it may be intended for that rank.
     """
-    answer = led.of_departure(case, left[0])
+    answer = led.statements_of_departure(case, left[0])
     if not answer.decisions:
         return False
     if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
@@ -141,10 +141,10 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
 
 
 def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who may only have come first to what all will come to: nobody has gone past it.
+    """Find ranks that may only be the first to make a new call, because nobody has passed it.
 
-    Its call is new, and stands in a line that others come by. Nobody waits in a collective, so
-    that nobody is seen to be further on.
+    The call is new, on a line that others run too. Nobody waits in a collective, so nobody is known
+    to be further.
     """
     for left in left_rounds(case, candidate)[:1]:
         if left.skipped:
@@ -160,10 +160,10 @@ def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who of two ranks came to a new collective in the loop in which the other goes on.
+    """Find one of two ranks that made a new collective inside the loop that the other continues.
 
-    By a condition alone. Behind the loop it may be that the loop was too short, or the other's
-    too long. And if two values that change were compared, each may be the one to go by.
+    A condition must be the only explanation. Behind the loop, either loop length could be wrong. If
+    the condition compares two variables, either value could be wrong.
     """
     for at in awaited(case, candidate):
         left = left_own_round(case, at.rank)
@@ -172,7 +172,7 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         program = program_of(case, at.rank)
         if program is None or not program.ends_anew or not kept_round(case, at.waiter):
             continue
-        answer = led.of_departure(case, left)
+        answer = led.statements_of_departure(case, left)
         if answer.decisions and all(
             Origin.EXCEPTION not in one.origins
             and {outcome.way for outcome in one.outcomes if outcome} <= {Way.TAKEN, Way.NOT_TAKEN}
@@ -183,7 +183,7 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _is_of_two(case: Case, at: Awaited) -> bool:
-    """Whether two ranks wait in collectives of groups of them alone."""
+    """Whether two ranks wait in collectives of groups that contain only these two."""
     streams = [wait.stream for wait in (at.wait, at.elsewhere) if wait.stream is not None]
     ranks = {rank for one in streams for rank in case.comparison.groups[one.group].ranks}
     return len(streams) == len(ranks) == len({at.rank, at.waiter})
@@ -193,9 +193,9 @@ def _is_of_two(case: Case, at: Awaited) -> bool:
 
 
 def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that alone came to a row, if all others of its group are together elsewhere.
+    """Find the only rank that made a call, if all others of its group are together elsewhere.
 
-    By a line that is new to them all, and to which the rank never came.
+    They got there by a line that is new to all of them, and that the rank never ran.
     """
     for at in awaited(case, candidate):
         stream, row = at.elsewhere.stream, at.elsewhere.seq or 0
@@ -215,9 +215,9 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that took another of its groups first, at the line where all its peers are.
+    """Find the rank that called in another of its groups first, at the line of all its peers.
 
-    The peers have a group of that kind, too, and have made fewer calls in it.
+    The peers have a group of that kind too, and have made fewer calls in it.
     """
     groups, dimensions = case.comparison.groups, case.dimensions.of_ranks
     for at in awaited(case, candidate):
@@ -253,7 +253,7 @@ def _rows(case: Case, rank: int, stream: StreamKey) -> int:
 def _is_news(
     case: Case, line: str, rank: int, others: Sequence[int], last: tuple[StreamKey, int]
 ) -> bool:
-    """Whether some ranks came by a line since a row, and nobody ever did before."""
+    """Whether ranks ran a line since call ``last``, and nobody ran it before."""
     for one in (rank, *others):
         made = calls_of(case, one)
         since = next((n for n, entry in enumerate(made) if (entry.key, entry.seq) == last), -1)
@@ -268,12 +268,12 @@ def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, Call]]:
         (rank, call)
         for rank in ranks
         for wait in case.standings[rank].waiting[:1]
-        if (call := waited_for(case, wait)) is not None
+        if (call := awaited_call(case, wait)) is not None
     ]
 
 
 def _common_line(case: Case, ranks: Sequence[int]) -> str:
-    """Return the innermost line by which all of some ranks came where they wait; empty: none."""
+    """Return the innermost line common to the stacks of waiting ranks; empty if none."""
     stacks = [tuple(case.frames_or_line(rank, call)) for rank, call in _calls(case, ranks)]
     if len(stacks) < len(ranks):
         return ""
@@ -282,9 +282,9 @@ def _common_line(case: Case, ranks: Sequence[int]) -> str:
 
 
 def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that a condition on its rank led to a line at which no other ever was.
+    """Find the rank that a condition on its rank led to a line that no other rank ever ran.
 
-    All others of a group wait for it in a collective, at least two.
+    All others of a group, at least two, wait for it in a collective.
     """
     for at in awaited(case, candidate):
         here, there, stream = entry_of(case, at.elsewhere), entry_of(case, at.wait), at.wait.stream
@@ -301,7 +301,7 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not line or not first or not _was_met_by_one_line(case, at, line):
             continue
         before, new = (At(*made[n].place) for n in (first - 1, first))
-        answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
+        answer = led.deciding_statements(case, (at.rank, at.waiter), before, new, At(*there.place))
         asks = [
             one
             for one in answer.decisions
@@ -311,28 +311,28 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         opening = [
             one
             for one in places.conditions(case, at.rank, line)
-            if lets_alone(case, one, [at.rank], sorted({*case.evidence.logs} - {at.rank}))
+            if can_admit_only(case, one, [at.rank], sorted({*case.evidence.logs} - {at.rank}))
         ]
         if (
             asks
             and opening
             and not any(one.is_fork for one in opening)
-            and not (is_message and any(led.has_another_way(case, at.rank, one) for one in asks))
+            and not (is_message and any(led.has_other_branch(case, at.rank, one) for one in asks))
         ):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
 
 
 def _line_of_its_own(case: Case, rank: int, stack: Sequence[str]) -> str:
-    """Return the outermost line of a stack by which no other rank ever came; empty: none."""
+    """Return the outermost line of a stack that no other rank ever ran; empty if there is none."""
     known = [frames_of(case, one) for one in case.evidence.logs if one != rank]
     own = (frame for frame in reversed(stack) if not any(frame in frames for frames in known))
     return next(own, "")
 
 
 def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:
-    """Whether both ends of each message before were made in one function, called by one line.
+    """Whether one function, called from one line, made both ends of each earlier message.
 
-    So who is in that function by a line of its own meets nobody there.
+    Then a rank that entered this function from another line meets nobody there.
     """
     key, here = at.elsewhere.channel, entry_of(case, at.elsewhere)
     if key is None or here is None:

@@ -1,4 +1,4 @@
-"""Evidence by the source: who alone can have gone a way, and who went one by an exception."""
+"""Evidence from the source: conditions on the rank, exceptions, and loops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from collectrace.align.code.conditions import counts
+from collectrace.align.code.conditions import holds_at_intervals
 from collectrace.align.code.controls import Condition
 from collectrace.align.code.decide import decide
 from collectrace.align.code.decisions import Decision
@@ -17,19 +17,19 @@ from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging import departures, hooks, places
-from collectrace.align.judging.alone import alone_by_rank, opens_alone
+from collectrace.align.judging.alone import alone_by_rank, must_admit_only
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.other_lines import counterparts
-from collectrace.align.judging.places import Apart, Place
+from collectrace.align.judging.places import DivergedSides, Place
 from collectrace.align.matching import habit
 from collectrace.align.reading import chains
 
 
 def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who alone is where a condition on the rank leads, and nobody was before."""
+    """Find ranks that a condition on the rank led to a call that nobody made before."""
     found = alone_by_rank(case, candidate)
     if found is not None:
         ranks = tuple(sorted(found.place.ranks))
@@ -37,25 +37,25 @@ def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def in_hook(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the rank that made its call in what a framework calls on one rank alone."""
-    found = hooks.called(case, candidate)
+    """Find the rank whose call is in a function that a framework calls on one rank only."""
+    found = hooks.call_in_hook(case, candidate)
     if found is not None:
         yield Evidence("in_hook_of_one_rank", tuple(found.side.ranks), (chains.site(found.frame),))
 
 
 def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks that a condition on the rank let through if others can meet them elsewhere."""
+    """Protect ranks under a condition on the rank if others can meet them at another line."""
     found = alone_by_rank(case, candidate)
     if found is not None and (sites := counterparts(case, found)):
         yield Evidence("other_line_for_others", tuple(sorted(found.place.ranks)), sites, found)
 
 
 def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the one side that came to its call by an exception that it caught.
+    """Find the one side that made its call because it caught an exception.
 
-    Its call stands in a handler; or nothing but a handler can have led past the others' call.
+    The call is in a handler, or only a handler can have skipped the call of the others.
     """
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     if at is None:
         return
     handlers = [[one for one in places.above(case, place) if one.is_handler] for place in at.places]
@@ -83,8 +83,8 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect two sides of which a loader that both go through gave one fewer batches."""
-    at = places.apart(case, candidate)
+    """Protect two sides if a common loader gave one of them fewer batches."""
+    at = places.diverged_sides(case, candidate)
     latest = []
     for place in at.places if at is not None and len(at.places) == 2 else ():
         log, until = case.log(place.ranks[0]), place.call.t if place.call is not None else 0
@@ -98,11 +98,11 @@ def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks whose call is made from time to time, by what each rank counts for itself.
+    """Protect ranks whose call is made at intervals that each rank counts for itself.
 
-    Another rank may come there at other times, and each of them may be the one that counts wrong.
+    Another rank may call it at other times, and either count may be wrong.
     """
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     for place in at.places if at is not None else ():
         own = _conditions_of_its_own(case, at, place) if at is not None else []
         if own and all(_counts(case, one) for one in own):
@@ -110,22 +110,22 @@ def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _counts(case: Case, condition: Condition) -> bool:
-    """Whether a condition may hold now and then, by its test or by what its names were given."""
+    """Whether a condition holds at intervals, by its test or by the values of its names."""
     definitions = case.program.definitions(condition.function)
     tests = [condition.test] if condition.test is not None else []
     names = [one.id for test in tests for one in ast.walk(test) if isinstance(one, ast.Name)]
     given = [one for name in names for one in (definitions.all(name) if definitions else ())]
     tests += [one.value for one in given if one.how is How.VALUE and one.value is not None]
-    return any(map(counts, tests))
+    return any(map(holds_at_intervals, tests))
 
 
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the side that a condition on the rank led past what it had called before.
+    """Find the side that a condition on the rank led past a call that it made before.
 
-    What depends on the rank alone has led them past the call from the first.
+    A condition on the rank alone would have skipped the call from the start.
     """
     pair, decisions = between(case, candidate)
-    at = places.apart(case, candidate)
+    at = places.diverged_sides(case, candidate)
     if pair is None or at is None or len(decisions) != 1 or len(at.places) != 2:
         return
     for gone, left in permutations(at.places):
@@ -133,8 +133,8 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
             continue
         for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
-            opens = opens_alone(case, condition, gone.ranks, left.ranks)
-            keeps = opens_alone(case, condition.opposite, left.ranks, gone.ranks)
+            opens = must_admit_only(case, condition, gone.ranks, left.ranks)
+            keeps = must_admit_only(case, condition.opposite, left.ranks, gone.ranks)
             if opens and not keeps and condition.key not in under:
                 sites = (condition.site,)
                 yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)
@@ -142,11 +142,11 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the one side that came to a line where no rank ever was, in the loop of the others.
+    """Find the one side at a line that no rank ever ran, inside the loop of the others.
 
-    Behind the loop it might have left that too early, or the others too late.
+    Behind the loop it could have left the loop too early, or the others too late.
     """
-    found, at = departures.from_own(case, candidate), places.apart(case, candidate)
+    found, at = departures.from_own(case, candidate), places.diverged_sides(case, candidate)
     if found is None or at is None or found.what is not What.EXTRA:
         return
     mine = next(one for one in at.places if {*one.ranks} == {*found.ranks})
@@ -168,10 +168,10 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         yield Evidence("new_in_loop_of_others", found.ranks, sites, found)
 
 
-def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: Apart) -> bool:
-    """Whether a rank has been in one loop since its call before, in a function that mine is not in.
+def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: DivergedSides) -> bool:
+    """Whether a rank has been in one loop since its last call, in a function that others left.
 
-    Then that loop may go on for too long.
+    Then that loop may run for too long.
     """
     if candidate.stream is None or place.call is None:
         return False
@@ -184,8 +184,8 @@ def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: Apar
     return any(node.loops for one in levels if one for node in one.graph.at(one.line))
 
 
-def _conditions_of_its_own(case: Case, at: Apart, mine: Place) -> list[Condition]:
-    """Return the conditions that let a place through, and stand around no other."""
+def _conditions_of_its_own(case: Case, at: DivergedSides, mine: Place) -> list[Condition]:
+    """Return the conditions that decide about one place and about no other."""
     foreign = {one.key for other in at.others(mine) for one in places.above(case, other)}
     return [one for one in places.above(case, mine) if one.key not in foreign and one.test]
 
@@ -201,7 +201,7 @@ def between(case: Case, candidate: Candidate) -> tuple[Pair | None, Sequence[Dec
 
 
 def from_own_rounds(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the one side that departed from its own iterations while the others kept to theirs."""
+    """Find the one side that left its usual iteration while the others kept theirs."""
     found = departures.from_own(case, candidate)
     if found is not None and found.alike >= habit.ENOUGH:
         yield Evidence("left_own_rounds", found.ranks, (), found)

@@ -1,6 +1,6 @@
-"""Finds who of a circle of waits left out a call that was due.
+"""Find the ranks of a wait cycle that skipped a call that was due.
 
-By how often each rank came to a place in each of its rounds, and by what always followed what.
+The evidence is how often each rank passed a place per iteration, and what always followed a call.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.align.reading.vocabulary import CallPlace
 
 _ROUNDS: Final = 2
-"""Rounds before, to say how often ranks come to a place in each."""
+"""Fewest earlier iterations for counts per iteration."""
 
 
 _Place = CallPlace | str
-"""An op and the frames above it, or a frame alone."""
+"""An op and the frames above it, or a single frame."""
 
 
 class Odd(NamedTuple):
-    """How often ranks came to a place in a round."""
+    """How often ranks passed a place in an iteration."""
 
     place: _Place
     made: int
-    """How often the odd one did."""
+    """How often the odd rank passed it."""
     likes: Mapping[int, int]
-    """How often those did that came there as often as it did in each round before."""
+    """By peer, how often it passed it. Peers had the same counts in all iterations before."""
     rounds: int
-    """Before."""
+    """Iterations before."""
 
 
-# -- how often each came to a place ----------------------------------------------------------------
+# -- how often each rank passed a place ------------------------------------------------------------
 
 
 def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that alone came to a place less often in a round than its like.
+    """Find the only rank that passed a place less often in an iteration than its peers.
 
-    In each round before they came there equally often.
+    In each iteration before, they passed it equally often.
     """
     for at in awaited(case, candidate):
         end, here = entry_of(case, at.elsewhere), entry_of(case, at.wait)
@@ -62,14 +62,14 @@ def odd_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         made = dict.fromkeys(one.place for one in calls_of(case, at.rank) if one.key == at.key)
         places: list[_Place] = [*made, *(here.stack if at.wait.stream is not None else ())]
-        found = (_fewer(case, at, place, end.place) for place in places)
+        found = (_find_odd(case, at, place, end.place) for place in places)
         odd = next((one for one in found if one is not None), None)
         if odd is not None:
             yield Evidence("odd_in_round", (at.rank,), shown_by=odd)
 
 
 def _counts(case: Case, place: _Place, end: CallPlace) -> dict[int, list[int]]:
-    """Return how often each rank came to a place, or by a line, in each of its rounds."""
+    """Return how often each rank passed a place or line, in each of its iterations."""
 
     def came(made: Mapping[CallPlace, int]) -> int:
         return sum(n for one, n in made.items() if one == place or place in one[1])
@@ -80,8 +80,8 @@ def _counts(case: Case, place: _Place, end: CallPlace) -> dict[int, list[int]]:
     }
 
 
-def _fewer(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None:
-    """Return how a rank, which is at the end of its round, came less often to a place."""
+def _find_odd(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None:
+    """Return how a rank at the end of its iteration passed a place less often than its peers."""
     counts = _counts(case, place, end)
     *before, now, _ = counts.pop(at.rank)
     counts.pop(at.waiter, None)
@@ -97,15 +97,16 @@ def _fewer(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | None
     return Odd(place, now, over, len(before)) if len(over) + 1 >= CAN_OUTVOTE else None
 
 
-# -- one that serves several ---------------------------------------------------------------------
+# -- one rank that serves several ----------------------------------------------------------------
 
 
 def odd_hub(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who of two disagrees with all rounds before about whom one of them serves in a round.
+    """Find the odd one of two ranks, by whom one of them served in all iterations before.
 
-    It exchanged as many messages in each, with changing ranks: then who waits is one too many, or
-    was forgotten. Or with every rank of a kind in each, and not with the one that waits. All that
-    it served have come to the end of this round, and so have most of the group.
+    First case: it served equally many ranks each time, but different ones. Then either the waiter
+    is one too many, or it was forgotten. Second case: it served every rank of a kind each time, and
+    now skipped the waiter. All ranks it served must be at the end of this iteration, and so must
+    most of the group.
     """
     for at in awaited(case, candidate):
         served = _served(case, at)
@@ -125,10 +126,10 @@ def odd_hub(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _served(case: Case, at: Awaited) -> list[list[int]] | None:
-    """Return with whom a rank exchanged such messages as are awaited, per round; the last now.
+    """Return the peers of such messages as are awaited, for each iteration; the current one last.
 
-    A round ends at the next row of a stream to which the waiter has not come, and rounds before
-    at those from the same place. None if it is not over, or there are none.
+    The current iteration ends at the next collective that the waiter lacks, earlier ones at
+    collectives from the same place. None if it is not over, or if there are none.
     """
     mine, theirs, key = calls_of(case, at.rank), calls_of(case, at.waiter), at.wait.channel
     last = next((one for one in reversed(theirs) if isinstance(one.key, StreamKey)), None)
@@ -157,16 +158,17 @@ def _served(case: Case, at: Awaited) -> list[list[int]] | None:
 
 
 def peer_has_a_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whom a rank waits for that something may have led elsewhere: it may be the wrong one."""
+    """Find awaited ranks that something may have led elsewhere: they may be the wrong ones."""
     for at in awaited(case, candidate):
         if not has_no_choice(case, at):
             yield Evidence("peer_has_a_choice", (at.rank,))
 
 
 def has_no_choice(case: Case, at: Awaited) -> bool:
-    """Whether agreed values alone lead who waits there, and not to its last collective.
+    """Whether only agreed values lead to the waiter's wait instead of its last collective.
 
-    If it made none, not to where the other waits. Who receives of any rank has a choice.
+    If it made no collective, its last call of the other's stream or channel counts. A receive from
+    any rank always has a choice.
     """
     made, due = calls_of(case, at.waiter), at.elsewhere.channel or at.elsewhere.stream
     collective = (one for one in reversed(made) if isinstance(one.key, StreamKey))
@@ -174,14 +176,14 @@ def has_no_choice(case: Case, at: Awaited) -> bool:
     if usual is None or len(made) < _ROUNDS or at.is_from_any:
         return False
     before, here = (At(*one.place) for one in made[-2:])
-    answer = led.led(case, (at.waiter, at.waiter), before, At(*usual.place), here)
+    answer = led.deciding_statements(case, (at.waiter, at.waiter), before, At(*usual.place), here)
     return bool(answer.dropped) and not answer.decisions and not answer.gaps - led.SEEN
 
 
 def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whom nothing but a handler of an exception led out of its round.
+    """Find ranks that only an exception handler can have led out of their usual iteration.
 
-    Past the call that is awaited; or to a collective, where who waits kept its round.
+    They skipped the awaited call, or went on to a collective while the waiter kept its iteration.
     """
     for at in awaited(case, candidate):
         left = left_own_round(case, at.rank)
@@ -189,7 +191,7 @@ def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if not left.skipped and (at.elsewhere.stream is None or not kept_round(case, at.waiter)):
             continue
-        answer = led.of_departure(case, left)
+        answer = led.statements_of_departure(case, left)
         if answer.decisions and all(one.origins == (Origin.EXCEPTION,) for one in answer.decisions):
             fact = "left_out_by_handler" if left.skipped else "came_by_handler"
             yield Evidence(fact, (at.rank,), shown_by=left)
@@ -199,15 +201,15 @@ def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who once left out what it had made each time after another call, and is awaited for it.
+    """Find ranks that once skipped a call that had always followed another, and that is awaited.
 
-    A message must be an answer: that other call received one, and does so again since. A
-    collective counts if nobody else has departed from its rounds.
+    A message must be an answer: the call before it is a receive, which happened again since. A
+    collective counts if nobody else departed from its iterations.
     """
     groups = [case.comparison.groups.get(edge.waiting.group) for edge in candidate.cycle]
     ranks = {rank for info in groups if info is not None for rank in info.ranks}
     for at in awaited(case, candidate):
-        gap = answer_left_out(case, at) if len(ranks) >= CAN_OUTVOTE else None
+        gap = skipped_answer(case, at) if len(ranks) >= CAN_OUTVOTE else None
         if gap is None:
             continue
         if isinstance(at.key, ChannelKey):
@@ -218,16 +220,17 @@ def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
-    """Whether what a rank got, or made of it, may have led it past an answer.
+    """Whether received data, or values computed from it, may have made a rank skip an answer.
 
-    And neither another message of it to the waiter, nor anybody's departure tells of that.
+    No other messages to the waiter may announce that, and the ranks concerned may not have
+    departed.
     """
     made = calls_of(case, at.rank)
     n = made.index(gap)
     usual = next(one for one in made if one.key == at.key)
     if not all(" " in frame for frame in (*gap.place[1], *usual.place[1])):
-        return False  # what led past it in callers is not known
-    answer = led.led(
+        return False  # what the callers decided is not known
+    answer = led.deciding_statements(
         case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual))
     )
     read = {origin for one in answer.decisions for origin in one.origins}
@@ -243,26 +246,25 @@ def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
 
 
 def _has_departed(case: Case, rank: int) -> bool:
-    """Whether a rank has left its round, or is in a call that it never made before."""
+    """Whether a rank has left its usual iteration, or is in a call that is new to it."""
     program = program_of(case, rank)
     return program is None or program.ends_anew or left_own_round(case, rank) is not None
 
 
 @once_of
-def answer_left_out(case: Case, at: Awaited) -> Entry | None:
-    """Return the one call after which a rank left out what it always made there; None: none."""
+def skipped_answer(case: Case, at: Awaited) -> Entry | None:
+    """Return the only call after which a rank skipped what always followed there, or None."""
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank
     if at.is_from_any or not is_to_give:
         return None
-    found = _gap(case, at, lambda one: (one.place, one.key))
+    found = _call_before_skip(case, at, lambda one: (one.place, one.key))
     made = calls_of(case, at.rank)
     places = {one.place for one in made if one.key == at.key}
     serves_several = len({one.key for one in made if one.place in places}) > 1
-    return found or (_gap(case, at, lambda one: one.place) if serves_several else None)
+    return found or (_call_before_skip(case, at, lambda one: one.place) if serves_several else None)
 
 
-def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
-    """Return the one call after which a rank left out what it always made there; None: none."""
+def _call_before_skip(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
     made = calls_of(case, at.rank)
     due = {token(one) for one in made if one.key == at.key}
     names = [token(one) for one in made]
@@ -275,7 +277,7 @@ def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry |
     if is_message and not (isinstance(key, ChannelKey) and key.destination == at.rank):
         return None
     if is_message and any(one.key == key and token(one) not in ahead for one in made):
-        return None  # not all that it gets so is answered
+        return None  # not every such receive is answered
     gaps = [n for n in range(len(names) - 1) if {names[n]} == ahead and names[n + 1] not in due]
     if len(gaps) != 1 or names[gaps[0] + 1] not in names[: gaps[0]]:
         return None
@@ -284,10 +286,10 @@ def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry |
 
 
 def uneven_exchange(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who of two made more, or less, than went the other way, though in no round before.
+    """Find one of two ranks whose messages outnumber those of the other direction, for once.
 
-    One is at the collective behind the round. Who waits in the midst of it has made too many only
-    if it never made more before than had come to it till then.
+    One of them is at the collective behind the exchange. If the waiter sent too many, it must never
+    have been ahead of what it received before.
     """
     for at in awaited(case, candidate):
         key, end = at.wait.channel, entry_of(case, at.elsewhere)

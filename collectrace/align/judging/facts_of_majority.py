@@ -1,4 +1,4 @@
-"""Evidence by what most ranks did, in the group or in groups of the same kind; and vetoes of it."""
+"""Evidence from what most ranks did, in the group or in groups of the same kind; its vetoes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from collectrace import ops
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import departures, sisters, threads
-from collectrace.align.judging.absence import came_to_nothing
+from collectrace.align.judging.absence import never_created
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence, sites_of
-from collectrace.align.judging.exchanged import changed_after, exchanged
+from collectrace.align.judging.exchanged import changed_senders, size_exchange
 from collectrace.align.judging.facts_of_code import between
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
@@ -27,7 +27,7 @@ _MOST: Final = 64
 """Calls that ranks may make in different orders."""
 
 _MOST_BARRIERS: Final = 4
-"""Barriers that may lie between: they carry nothing."""
+"""Barriers that may lie between: they carry no data."""
 
 
 def _called(candidate: Candidate) -> list[Side]:
@@ -39,7 +39,7 @@ def _all_but(candidate: Candidate, right: Side) -> tuple[int, ...]:
 
 
 def outvoted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who called something else than most ranks of the group, or than sister groups."""
+    """Find ranks that called something else than most ranks of the group, or than sister groups."""
     source, called = candidate.source, _called(candidate)
     if candidate.what == "missing_call" or not isinstance(source, Divergence):
         return
@@ -50,13 +50,13 @@ def outvoted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if right is not None:
         yield Evidence("outvoted", _all_but(candidate, right))
         return
-    right = sisters.decide(case, candidate, called)
+    right = sisters.side_of_sisters(case, candidate, called)
     if right is not None:
         yield Evidence("unlike_sister_groups", _all_but(candidate, right))
 
 
 def intruding(case: Case, candidate: Candidate) -> Iterator[Evidence]:  # noqa: ARG001
-    """Return who made a call of its own where ``join()`` shadows the calls of others."""
+    """Find ranks that made their own call where ``join()`` shadows the calls of others."""
     called = _called(candidate)
     calls = [(side, side.call) for side in called if side.call is not None]
     strange = [side for side, call in calls if is_apart_from_ddp(call.role)]
@@ -65,9 +65,9 @@ def intruding(case: Case, candidate: Candidate) -> Iterator[Evidence]:  # noqa: 
 
 
 def fewer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the smaller part, of those who finished without a call and those who made it.
+    """Find the minority: either the ranks that finished without a call, or those that made it.
 
-    Ranks of which nothing is known might be on either side.
+    Ranks without evidence count for both sides.
     """
     if candidate.what != "missing_call" or not candidate.absent:
         return
@@ -80,7 +80,7 @@ def fewer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who left the program with which most ranks of its kind went on."""
+    """Find ranks that left the program that most ranks of their kind continued."""
     found = departures.from_kind(case, candidate)
     if found is not None:
         sites = sites_of(found.calls)
@@ -88,9 +88,9 @@ def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def asked_otherwise(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who asked for another group than more than half of those concerned."""
+    """Find ranks that created another group than more than half of the ranks concerned."""
     source = candidate.source
-    if not isinstance(source, GroupConflict) or source.own or came_to_nothing(case, candidate):
+    if not isinstance(source, GroupConflict) or source.own or never_created(case, candidate):
         return
     variants = [ranks for ranks, _ in source.variants]
     everybody = sorted(rank for ranks in variants for rank in ranks)
@@ -100,16 +100,16 @@ def asked_otherwise(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def sizes(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return whose sizes of an all_to_all do not fit."""
+    """Find ranks whose sizes of an all_to_all do not match."""
     source = candidate.source
     if not isinstance(source, Divergence) or source.attribute != "split" or source.gap is not None:
         return
     pairs = source.bad_pairs
-    yield Evidence("sizes_changed", changed_after(case, candidate))
+    yield Evidence("sizes_changed", changed_senders(case, candidate))
     common = set.intersection(*map(set, pairs)) if pairs else set()
-    # Who only receives is not to blame if sizes were exchanged: with a capacity several senders
-    # drop for one receiver.
-    receives = not any(sender in common for sender, _ in pairs) and exchanged(case, candidate)
+    # If sizes were exchanged, a receiver is not to blame: with a capacity several senders may have
+    # dropped elements for it.
+    receives = not any(sender in common for sender, _ in pairs) and size_exchange(case, candidate)
     if len(common) == 1 and not receives:
         yield Evidence("in_every_pair", tuple(common))
 
@@ -123,22 +123,22 @@ def _all(candidate: Candidate) -> tuple[int, ...]:
 
 
 def own_number(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks that each may have worked out a root from its own number."""
+    """Protect ranks that may each have computed a root from their own number."""
     if by_own_number(case, candidate):
         yield Evidence("root_by_own_number", _all(candidate))
 
 
 def sharing(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks of which several threads call on one group."""
-    found = threads.sharing(case, candidate)
+    """Protect ranks that use one group from several threads."""
+    found = threads.sharing_threads(case, candidate)
     if found:
         yield Evidence("threads_share_group", _all(candidate), (), found)
 
 
 def permuted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks that make the same calls from here on, in more orders than sides.
+    """Protect ranks that make the same calls from here on, in more orders than there are sides.
 
-    Those who agree in this row are at odds in the next ones.
+    Ranks that agree in this call disagree in the next ones.
     """
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None or candidate.absent or candidate.unknown:
@@ -158,7 +158,7 @@ def permuted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _texts(case: Case, rank: int, candidate: Candidate) -> Sequence[str]:
-    """Return what a rank calls from a row on, up to what it did after one of the calls failed."""
+    """Return the calls of a rank from a call on, until one of them failed."""
     log, seq, stream = case.log(rank), candidate.seq, candidate.stream
     if log is None or seq is None or stream is None:
         return ()
@@ -171,9 +171,9 @@ def _texts(case: Case, rank: int, candidate: Candidate) -> Sequence[str]:
 
 
 def at_the_root(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect all ranks but the root of a collective whose result decided where they went.
+    """Protect all ranks but the root of a collective whose result decided their next step.
 
-    ``reduce`` and ``gather`` give it to the root alone; the others followed what they held.
+    ``reduce`` and ``gather`` give the result only to the root; the others used what they held.
     """
     if not isinstance(candidate.source, Divergence) or not candidate.ranks:
         return

@@ -1,4 +1,4 @@
-"""Finds who is to blame for a message that lacks its other end."""
+"""Find the culprits of a message that lacks its other end."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from collectrace.records import Call
 
 
 def issue_of(candidate: Candidate, *attributes: str) -> ChannelIssue | None:
-    """Return a message in which one of some attributes is wrong."""
+    """Return the message of a candidate if it differs in one of some attributes."""
     source = candidate.source
     return source if isinstance(source, ChannelIssue) and source.attribute in attributes else None
 
 
 def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find for whom those wait in the end that did not make a message."""
+    """Find the ranks that the absent ends of a message finally wait for."""
     if issue_of(candidate, "absent") is not None:
         yield Evidence("holds_up_others", culprits(case, candidate))
 
 
 def named_by_group_rank(_: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find two ranks that named each other by their numbers in a group."""
+    """Find two ranks that named each other by group rank."""
     issue = issue_of(candidate, "absent")
     ranks = named_by_number(issue) if issue is not None else ()
     if ranks:
@@ -45,24 +45,24 @@ def named_by_group_rank(_: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def unpaired(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the one rank that need have named another partner for all to be mutual."""
+    """Find the only rank with another partner than would make all pairs mutual."""
     found = partners.unpaired(case, candidate)
     if found is not None:
         yield Evidence("unpaired", (found.odd,))
 
 
 def left_without_waiting(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who left before what it had begun to send was there."""
+    """Find senders that exited before their messages had arrived."""
     issue = issue_of(candidate, "undelivered")
     if issue is not None:
         yield Evidence("left_without_waiting", tuple(sorted(b.rank for b in senders(case, issue))))
 
 
 def ended_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the one rank that ended where its round had always led to a message that is awaited.
+    """Find the only rank that ended where its usual iteration continues with an awaited message.
 
-    It raised or died, and all others that have ever sent there wait for the receiver. Or it
-    finished, by what a collective gave it alone, and all others wait for messages of it.
+    Either it raised or died, and all other senders of such messages wait for the receiver. Or it
+    finished by what only it got from a collective, and all others wait for its messages.
     """
     issue = issue_of(candidate, "absent")
     if issue is None or issue.send is not None:
@@ -101,7 +101,7 @@ class _Due(NamedTuple):
 
 
 def _due(case: Case, rank: int) -> _Due | None:
-    """Return the message that a rank's round leads to next; None: it is none, or not known."""
+    """Return the message that comes next in a rank's usual iteration; None if there is none."""
     program = program_of(case, rank)
     steps = program.steps if program is not None else ()
     place = habit.expected(steps, len(steps))
@@ -119,11 +119,11 @@ def _due(case: Case, rank: int) -> _Due | None:
 
 
 def _left_by_root(case: Case, rank: int, due: _Due, issue: ChannelIssue) -> bool:
-    """Whether a rank finished by what it alone got in its last call, to which all others came."""
+    """Whether a rank finished by the result that it alone got from a last call of all ranks."""
     if due.last.op not in ops.TO_ROOT or due.last.root != rank or due.rounds < habit.ENOUGH:
         return False
     others = [one for one in issue.group.ranks if one != rank]
-    answer = led.led(
+    answer = led.deciding_statements(
         case, (rank, rank), At(due.last.op, case.stack(rank, due.last)), None,
         At(due.usual.op, case.stack(rank, due.usual)),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Finds who is to blame for a message whose two ends do not fit."""
+"""Find the culprits of a message whose two ends do not match."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from collectrace.signature import channel_text, is_user
 
 
 class Sent(NamedTuple):
-    """A rank's end of a message."""
+    """One end of a message."""
 
     rank: int
     key: ChannelKey
     seq: int
     place: CallPlace
     text: str
-    """What both ends must agree in."""
+    """What both ends must agree on."""
 
     @property
     def dtype(self) -> str:
-        """Its dtype."""
+        """The dtype of the message."""
         return self.text.partition("|")[0]
 
 
 @once_of
 def ends_of(case: Case, rank: int) -> Sequence[Sent]:
-    """Return a rank's ends of messages, in their order; empty if some calls are not known."""
+    """Return a rank's ends of messages in order; empty if some calls are not known."""
     log, found = case.log(rank), []
     for one in calls_of(case, rank):
         if isinstance(one.key, ChannelKey) and log is not None:
@@ -51,23 +51,22 @@ def ends_of(case: Case, rank: int) -> Sequence[Sent]:
 
 
 def _end(case: Case, rank: int, key: ChannelKey, seq: int) -> Sent | None:
-    """Return a rank's end of a message; None: it made none, or it is not known."""
+    """Return a rank's end of a message; None if it made none or it is not known."""
     return next((one for one in ends_of(case, rank) if (one.key, one.seq) == (key, seq)), None)
 
 
-def _from(case: Case, rank: int, place: CallPlace) -> list[Sent]:
-    """Return a rank's ends of the messages from a place."""
+def _ends_from(case: Case, rank: int, place: CallPlace) -> list[Sent]:
     return [one for one in ends_of(case, rank) if one.place == place]
 
 
 def _with_rank(key: ChannelKey, at: int, rank: int) -> ChannelKey:
-    """Return a channel with another rank in place of one of its ends."""
+    """Return a channel with rank ``at`` replaced by another rank."""
     return key._replace(source=rank) if key.source == at else key._replace(destination=rank)
 
 
-def _may_be_told(case: Case, rank: int) -> bool:
-    """Whether a rank ever got what may tell of an order, as far as is seen; or by a store."""
-    return announced.was_told(case, rank) or announced.may_be_by_store(case, rank)
+def _may_have_command(case: Case, rank: int) -> bool:
+    """Whether a rank ever got what may be a command, in a call or by a store."""
+    return announced.may_have_command(case, rank) or announced.may_use_store(case, rank)
 
 
 def _are_users(issue: ChannelIssue) -> bool:
@@ -77,19 +76,19 @@ def _are_users(issue: ChannelIssue) -> bool:
 
 
 def took_from_any(_: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who took from any rank what it meant to take of the one before."""
+    """Find ranks that received from any rank what they meant to receive from the previous one."""
     issue = issue_of(candidate, "dtype", "count")
     if issue is not None and issue.before is not None and issue.before.next is not None:
         yield Evidence("took_from_any", (issue.channel.destination,))
 
 
-# -- beside others' messages of the same number -----------------------------------------------
+# -- compared with other ranks' messages of the same number --------------------------------------
 
 
 def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find whose message alone is another than the other end and those of its like agree in.
+    """Find the only rank whose message differs from its other end and from its peers' messages.
 
-    Those of the same number, from the same lines. In all before they were the same.
+    The compared messages have the same number and line, and were equal in all earlier ones.
     """
     issue = issue_of(candidate, "dtype", "count", "absent")
     if issue is None or issue.recv is None or not _are_users(issue):
@@ -103,19 +102,21 @@ def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if sent is None or got is None:
         return
     for mine, usual in ((sent, got), (got, sent)):
-        is_told = near is not None and any(_may_be_told(case, one.rank) for one in (sent, got))
+        is_told = near is not None and any(_may_have_command(case, one.rank) for one in (sent, got))
         is_told = is_told or (near is None and _is_announced(case, mine, usual.rank))
         if not is_told and _is_alone(case, mine, usual):
             yield Evidence("odd_message", (mine.rank,), shown_by=usual)
 
 
 def _is_alone(case: Case, mine: Sent, usual: Sent) -> bool:
-    """Whether the like of a rank made as many messages as it, the last as the other end has it."""
+    """Whether the peers made as many messages as a rank, the last one as the other end expects."""
     rows = {
-        rank: _from(case, rank, mine.place) for rank in case.evidence.logs if rank != usual.rank
+        rank: _ends_from(case, rank, mine.place)
+        for rank in case.evidence.logs
+        if rank != usual.rank
     }
     if any(len({one.key._replace(tag=0) for one in made}) > 1 for made in rows.values()):
-        return False  # they go to several ranks, each of which may have a size of its own
+        return False  # they go to several ranks, which may each have their own size
     done = rows.pop(mine.rank)
     n = done.index(mine)
     before = [(one.key.tag, one.text) for one in done[:n]]
@@ -128,17 +129,20 @@ def _is_alone(case: Case, mine: Sent, usual: Sent) -> bool:
 
 
 def _is_announced(case: Case, mine: Sent, peer: int) -> bool:
-    """Whether a rank has told of its message since the one before it, or was told of it."""
-    made, log = _from(case, mine.rank, mine.place), case.log(mine.rank)
+    """Whether a rank announced its message since the one before, or was told to change it."""
+    made, log = _ends_from(case, mine.rank, mine.place), case.log(mine.rank)
     n = made.index(mine)
     if log is None or not n:
         return True
     rows = [(log.channel_rows(one.key), one.seq) for one in made[n - 1 : n + 1]]
     begin, end = (row.offset[row.position(seq)] for row, seq in rows)
-    return any(_tells(case, mine.rank, peer, one) for one in announced.between(log, begin, end))
+    return any(
+        _is_announcement(case, mine.rank, peer, one)
+        for one in announced.calls_between(log, begin, end)
+    )
 
 
-def _tells(case: Case, rank: int, peer: int, told: announced.Told) -> bool:
+def _is_announcement(case: Case, rank: int, peer: int, told: announced.EqualCalls) -> bool:
     key = told.key
     if announced.carries_numbers(told.call):
         return True
@@ -147,19 +151,19 @@ def _tells(case: Case, rank: int, peer: int, told: announced.Told) -> bool:
     if isinstance(key, ChannelKey) and key.source != peer:
         return False
     ranks = case.comparison.groups[key.group].ranks
-    return announced.came_to(rank, told) and announced.may_tell(told, ranks)
+    return announced.brought_data(rank, told) and announced.may_be_command(told, ranks)
 
 
-# -- beside all messages of a group -----------------------------------------------------------
+# -- compared with all messages of a group ----------------------------------------------------
 
 
 def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank at an end of every message that does not fit, if the others' fit each other.
+    """Find the rank at one end of every mismatched message, if all other ends match each other.
 
-    Its peers exchanged with others what they meant to exchange with it: in the same message of
-    the row, from the same lines. Of dtypes that is enough, unless it is the first of its group,
-    which often has another part. A size may be its own: there it must have had the usual one in
-    each message before, or exchange the same ones in another order.
+    Its peers exchanged the expected message with other ranks, in the same call from the same lines.
+    For dtypes that is enough, unless the rank is the first of its group, which often has another
+    role. Sizes may be local to the rank, so it must have had the usual one in each message before,
+    or have the same sizes in another order.
     """
     issue = issue_of(candidate, "dtype", "count")
     if issue is None:
@@ -175,7 +179,7 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         return
     (rank,) = common
     peers = {one.channel.source + one.channel.destination - rank for one in alike}
-    if len(peers) + 1 < CAN_OUTVOTE or any(_may_be_told(case, one) for one in {rank, *peers}):
+    if len(peers) + 1 < CAN_OUTVOTE or any(_may_have_command(case, one) for one in {rank, *peers}):
         return
     others: set[int] = set()
     for one in alike:
@@ -197,7 +201,7 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _fitting(case: Case, mine: Sent, theirs: Sent) -> list[Sent]:
-    """Return ends of messages of others that fit what a peer meant to exchange with a rank."""
+    """Return the ends of other ranks that match what a peer expected of a rank."""
     found = []
     for other in case.evidence.logs:
         if other not in (mine.rank, theirs.rank):
@@ -212,7 +216,7 @@ def _fitting(case: Case, mine: Sent, theirs: Sent) -> list[Sent]:
 
 
 def _is_odd_in_size(case: Case, mine: Sent, theirs: Sent, fitting: Sequence[Sent]) -> bool:
-    """Whether a rank had had the usual size each time before, or has the sizes of all, permuted."""
+    """Whether a rank always had the usual size before, or has the peers' sizes in another order."""
     own = [one for one in ends_of(case, mine.rank) if one.key == mine.key]
     if mine.seq > habit.ENOUGH and {one.text for one in own if one.seq < mine.seq} == {theirs.text}:
         return True
@@ -221,14 +225,14 @@ def _is_odd_in_size(case: Case, mine: Sent, theirs: Sent, fitting: Sequence[Sent
     return len(own) > 1 and any(sizes == sorted(one.text for one in row) for row in rows)
 
 
-# -- from a line where no other was -----------------------------------------------------------
+# -- from a line that no other rank ran -------------------------------------------------------
 
 
 def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who made one message from a line at which none of its like ever was.
+    """Find the rank that made one message at a line that none of its peers ever ran.
 
-    All others to and from the same rank are from the same lines as theirs. Not if its rank, or
-    what came to it, decides that it is made.
+    All other messages with the same partner are from the same lines as the peers' messages. It does
+    not count if the rank's number or received data decided it.
     """
     issue = issue_of(candidate, "dtype", "count")
     if issue is None or not _are_users(issue):
@@ -237,14 +241,14 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     for rank, hub in (ends, ends[::-1]):
         n, like = _foreign(case, issue, rank, hub)
         mine = [one for one in ends_of(case, rank) if one.key == issue.channel]
-        if like is None or not calls_of(case, hub) or _may_be_told(case, rank):
+        if like is None or not calls_of(case, hub) or _may_have_command(case, rank):
             continue
         if not _is_meant(case, (rank, like), mine[n].place):
             yield Evidence("message_of_its_own", (rank,), shown_by=mine[n])
 
 
 def _foreign(case: Case, issue: ChannelIssue, rank: int, hub: int) -> tuple[int, int | None]:
-    """Return which message of a rank is from a line of its own, and one of its like; else None."""
+    """Return the number of a rank's only message from its own line, and a peer; else (0, None)."""
     key = issue.channel
 
     def places(one: int, way: ChannelKey) -> list[CallPlace]:
@@ -267,9 +271,9 @@ def _foreign(case: Case, issue: ChannelIssue, rank: int, hub: int) -> tuple[int,
 
 
 def _is_meant(case: Case, ranks: tuple[int, int], place: CallPlace) -> bool:
-    """Whether a message may be one rank's by design, or have been asked for; or is not alone.
+    """Whether a message may be intended for one rank, or requested, or is not the only one.
 
-    The second of the ranks is one of its like.
+    The second rank is a peer of the first.
     """
     made = calls_of(case, ranks[0])
     n = next(n for n, one in enumerate(made) if one.place == place)
@@ -277,7 +281,7 @@ def _is_meant(case: Case, ranks: tuple[int, int], place: CallPlace) -> bool:
     if place[1][:1] in [one.stack[:1] for one in others] or not 0 < n < len(made) - 1:
         return True
     before, here, then = (At(*made[k].place) for k in (n - 1, n, n + 1))
-    answer = led.led(case, ranks, before, here, then)
+    answer = led.deciding_statements(case, ranks, before, here, then)
     return not answer.decisions or any(
         Origin.RECEIVED in one.origins or one.origins == (Origin.RANK,) for one in answer.decisions
     )

@@ -1,4 +1,4 @@
-"""Evidence by what ranks were doing: who never came, raised, stopped, or was refused a call."""
+"""Evidence from what ranks were doing: absent, raised, stopped, or refused a call."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CONTROL: Final = frozenset(
     {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
      "SystemExit"}
 )  # fmt: skip
-"""Exceptions by which programs find their way, or a person ends them."""
+"""Exceptions that programs use for control flow, or that a person causes."""
 
 _WINDOW: Final = 200
-"""Rows before a difference in which an exception is looked for."""
+"""Calls before a difference in which an exception is searched."""
 
 
 def stalled(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who failed in a call that all came to, came late to it, or stopped without a word."""
+    """Find ranks that failed in a call that all made, made it late, or stopped without a report."""
     source = candidate.source
     if not isinstance(source, IncompleteRow):
         return
@@ -40,12 +40,12 @@ def stalled(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who never came, or whom those who did not come wait for in the end."""
+    """Find ranks that never made a call, or that the absent ones finally wait for."""
     source = candidate.source
     if isinstance(source, GroupConflict):
         if source.seq == IN_INIT:
             yield Evidence("left_no_log", tuple(sorted(candidate.absent)))
-        if not absence.came_to_nothing(case, candidate):
+        if not absence.never_created(case, candidate):
             return
     elif candidate.what != "missing_call":
         return
@@ -53,7 +53,7 @@ def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def refused(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return who was refused calls over their own arguments, and is short of them since."""
+    """Find ranks whose calls were refused for their arguments, and that have lacked them since."""
     found = refusals.refused(case, candidate)
     if found is not None:
         calls = [one.call for those in found.by_rank.values() for one in those if one.call]
@@ -62,14 +62,14 @@ def refused(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the one side of which all ranks caught an exception just before they diverged.
+    """Find the one side of which all ranks caught an exception just before they diverged.
 
-    Or since which they lack the calls of the function of torch that raised.
+    Or a side that lacks calls since then, namely those of the torch function that raised.
     """
     source = candidate.source
     if not isinstance(source, Divergence) or source.gap is not None or candidate.absent:
         return
-    since = places.parted(case, candidate)
+    since = places.first_difference(case, candidate)
     row = since.seq if since is not None else source.seq
     called = [side for side in candidate.sides if side.call is not None]
     lines = {(side.stack, side.call.site) for side in called if side.call is not None}
@@ -80,7 +80,7 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         hit = [n for n, those in enumerate(found) if any(those)]
         if len(hit) == 1 and all(found[hit[0]]) and len(called) > 1:
             those = [one for one in found[hit[0]] if one is not None]
-            # What a function of torch did not return may differ at one line; else it is not seen.
+            # At one common line only a torch function's missing result can differ, not a handler's.
             if len(lines) == 1 and any(one.what == HANDLED for one in those):
                 continue
             sites = sites_of(those)
@@ -95,7 +95,7 @@ def came_the_same_way(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raised | None:
-    """Return what a rank caught between its calls of the row before and of this one."""
+    """Return the exception that a rank caught between the call before and this one."""
     log, stream = case.log(rank), candidate.stream
     if log is None or stream is None or not log.caught:
         return None
@@ -124,18 +124,18 @@ def _lacking(case: Case, source: Divergence, rank: int, ranks: Sequence[int]) ->
                     break
                 count += 1
                 rows = first, source.seq
-                if refusals.is_moved(case, source.stream, (rank, peer), rows, count):
+                if refusals.is_shifted(case, source.stream, (rank, peer), rows, count):
                     return one
     return None
 
 
 def _is_of(one: Raised, call: Call) -> bool:
-    """Whether a call is one that the function makes that raised."""
+    """Whether the function that raised makes this call."""
     return one.what in (call.api, call.op)
 
 
 def _row_after(case: Case, source: Divergence, rank: int, t: int) -> int:
-    """Return the first row that a rank issued after a moment, of those just before a row."""
+    """Return the number of the first call that a rank issued after ``t``, near a call."""
     rows = range(source.seq, max(1, source.seq - _WINDOW), -1)
     for seq in rows:
         call = case.call(rank, source.stream, seq - 1)
@@ -145,9 +145,9 @@ def _row_after(case: Case, source: Divergence, rank: int, t: int) -> int:
 
 
 def _leads_away(caught: Sequence[Raised], one: Raised) -> bool:
-    """Whether an exception can have sent a rank elsewhere: it is its own, and new to it.
+    """Whether an exception can have sent a rank elsewhere: it is local, and new to the rank.
 
-    A rank that has lived with such an exception before is not elsewhere because of it.
+    An exception that the rank handled before without diverging does not count.
     """
     if one.error in _CONTROL or exceptions.blames_peers(one.error, one.message):
         return False
@@ -155,5 +155,5 @@ def _leads_away(caught: Sequence[Raised], one: Raised) -> bool:
 
 
 def _what(one: Raised) -> tuple[str, str | None, str]:
-    """Return what makes two exceptions the same, whatever their texts."""
+    """Return what identifies an exception, ignoring its text."""
     return one.error, one.site, one.what

@@ -1,4 +1,4 @@
-"""All finders of evidence, by what they look at: one table."""
+"""The table of all finders of evidence, by what they look at."""
 
 from __future__ import annotations
 
@@ -97,4 +97,4 @@ ALL: Final[Mapping[type, tuple[Finder, ...]]] = {
     ChannelIssue: MESSAGES,
     tuple: CIRCLES,
 }
-"""Which finders are asked about a candidate, by the type of its source."""
+"""The finders of a candidate, by the type of its source."""

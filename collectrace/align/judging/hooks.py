@@ -1,4 +1,4 @@
-"""Functions of the script that a framework calls on one rank alone, while it holds the others."""
+"""Functions of the script that a framework calls on one rank only, while the others wait."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collectrace.findings import Side
 
 
 class Hook(NamedTuple):
-    """What a framework calls on one rank."""
+    """A function that a framework calls on one rank only."""
 
     name: str
     role: str
-    """How the roles of the framework's own calls begin: by them it is known to be at work."""
+    """Prefix of the roles of the framework's own calls, which show that it is in use."""
     instead: str
-    """Where every rank comes."""
+    """A function that the framework calls on every rank."""
 
 
 HOOKS: Final = (
@@ -38,12 +38,12 @@ class Called(NamedTuple):
 
     side: Side
     frame: str
-    """Of the function."""
+    """The frame of the function."""
     hook: Hook
 
 
-def called(case: Case, candidate: Candidate) -> Called | None:
-    """Return the one rank that made a call in such a function; None: none, or several did."""
+def call_in_hook(case: Case, candidate: Candidate) -> Called | None:
+    """Return the one rank that made a call in such a function, or None."""
     sides = candidate.sides
     found = [one for side in sides if (one := _of_side(case, side)) is not None]
     if len(found) != 1 or len(sides) < 2 or len(found[0].side.ranks) != 1:
@@ -69,7 +69,7 @@ def _is_at_work(case: Case, rank: int, hook: Hook) -> bool:
 
 
 def _names(case: Case, caller: str, name: str) -> bool:
-    """Whether the script's own line calls the function by its name, or that is not known."""
+    """Whether the script's own line calls the function by its name, or is not known."""
     tree, number = case.code.parsed(chains.file(caller)), chains.line(caller)
     if tree is None or not tree.body:
         return True

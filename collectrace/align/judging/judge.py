@@ -1,6 +1,6 @@
-"""Rules 3 and 4: every candidate gets its verdict, its cause and its place.
+"""Rules 3 and 4: give every candidate its verdict, its cause and its position.
 
-The rules of blame themselves, 6 to 12, are in ``blame``.
+``blame`` holds the rules 6 to 12, which decide the suspects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collectrace.align.judging.by_number import is_of_numbers, named_alike
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.passed_on import passed_on
+from collectrace.align.judging.passed_on import dependent_ranks
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
@@ -26,14 +26,14 @@ _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 Causes = dict[Candidate, Candidate]
 Found = TypeVar("Found")
-"""What led to a candidate, where something did."""
+"""By consequence, its cause."""
 
 
 def judge(case: Case) -> list[Candidate]:
-    """Every candidate with its suspects, severity and cause, the root causes first.
+    """Return every candidate with suspects, severity and cause, root causes first.
 
-    Those are left out that lie where a rank's record does not reach. Of a kind with too many those
-    come first that some rank waits for at the end, then the earliest.
+    Candidates beyond the end of a rank's record are left out. If a kind has too many, those that
+    some rank still waits in come first, then the earliest.
     """
     waits = (w for standing in case.standings.values() for w in standing.waiting)
     awaited = {place for w in waits for place in (w.channel, w.stream, w.group)}
@@ -43,12 +43,12 @@ def judge(case: Case) -> list[Candidate]:
     )  # fmt: skip
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
-    causes = case.faults.attempt("suspects", None, _connect, case, found)
-    if causes is None:  # a consequence cannot be told from a cause, and must not be blamed for it
+    causes = case.faults.attempt("suspects", None, _link_causes, case, found)
+    if causes is None:  # without causes, a consequence could be blamed as a cause
         causes = {}
         for candidate in found:
             candidate.verdict = Verdict(candidate.kind, candidate.severity)
-    hidden = reach.beyond(case, found, causes)
+    hidden = reach.candidates_beyond(case, found, causes)
     found = [candidate for candidate in found if candidate not in hidden]
     for candidate in found:
         candidate.cause = causes.get(candidate)
@@ -57,7 +57,7 @@ def judge(case: Case) -> list[Candidate]:
 
 
 MOST_OF_A_KIND: Final = 50
-"""Candidates of one kind that are judged, as what led to what is asked of every two of them."""
+"""Candidates of one kind that are judged, as each pair of them is compared."""
 
 
 def first_of_each_kind(
@@ -66,7 +66,7 @@ def first_of_each_kind(
     kind: Callable[[Found], Kind],
     rank: Callable[[Found], tuple[object, ...]] = lambda _: (),
 ) -> list[Found]:
-    """Return the first of each kind, by their rank; count the others in ``case.left_out``."""
+    """Return the first of each kind, sorted by ``rank``; count the others in ``case.left_out``."""
     of_kind: dict[Kind, list[int]] = {}
     for n, one in enumerate(found):
         of_kind.setdefault(kind(one), []).append(n)
@@ -80,7 +80,7 @@ def first_of_each_kind(
 
 
 def _places(candidate: Candidate) -> set[Hashable]:
-    """Return the streams, channels and groups that a rank at a candidate's place may wait in."""
+    """Return the streams, channels and groups that ranks of a candidate may wait in."""
     source = candidate.source
     if isinstance(source, ChannelIssue):
         return {source.channel, source.near.channel if source.near is not None else source.channel}
@@ -89,8 +89,8 @@ def _places(candidate: Candidate) -> set[Hashable]:
     return {candidate.stream} if candidate.stream is not None else set()
 
 
-def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
-    """Return what led to what; candidates that are one error get the suspects of both."""
+def _link_causes(case: Case, found: Sequence[Candidate]) -> Causes:
+    """Return causes by consequence; candidates that are one error get the suspects of both."""
     for candidate, suspects in named_alike(found).items():
         candidate.verdict = _blaming(candidate, suspects)
     causes = find_causes(case, found)
@@ -103,15 +103,14 @@ def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
 
 
 def _blaming(candidate: Candidate, suspects: tuple[int, ...]) -> Verdict:
-    """Return a candidate's verdict with other suspects."""
     return Verdict(candidate.kind, candidate.severity, suspects, candidate.evidence)
 
 
 def _as_effect(candidate: Candidate) -> Verdict:
-    """A candidate's verdict, in the light of what led to it.
+    """Return the verdict of a consequence.
 
-    What waits behind an error is one, however short the wait has been; and who is to blame for
-    the row where the programs parted is for the one where it got fatal.
+    Whatever waits behind an error is an error, however short the wait. The suspects of a stream's
+    first difference are also those of its fatal difference.
     """
     cause = candidate.cause
     if cause is None:
@@ -124,12 +123,12 @@ def _as_effect(candidate: Candidate) -> Verdict:
 
 
 def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
-    """Rule 3: B is caused by A if the ranks at fault in B are stopped at A, or are past it.
+    """Rule 3: A causes B if the ranks at fault in B are blocked at A, or are past it.
 
-    A fatal row is caused by the root row of its stream. Absences that end at the same culprits
-    are one absence, seen by several groups; so is all that comes of one rank's leaving its program,
-    and an error that the groups of one dimension repeat. Where two hold each other up, the one is
-    the cause of which it is known who did it.
+    The root difference of a stream causes its fatal one. These are one error: absences with the
+    same culprits in several groups, all results of one rank's leaving its program, and an error
+    that groups of one dimension repeat. If two cause each other, the one with suspects is the
+    cause.
     """
     causes: dict[Candidate, Candidate] = {}
     errors = sorted((c for c in found if c.severity == "error"), key=_place)
@@ -139,7 +138,7 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
         for cause in errors:
             if _root(causes, cause) is effect or not explains(case, cause, effect):
                 continue
-            if not _tells_more(case, effect, cause):
+            if not _has_suspects_instead(case, effect, cause):
                 causes[effect] = cause
                 break
     leaders: dict[tuple[int, ...], Candidate] = {}
@@ -150,28 +149,32 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
                 causes[candidate] = leader
     for n, candidate in enumerate(errors):
         for leader in errors[:n]:
-            if candidate not in causes and leader not in causes and _same(case, leader, candidate):
+            if (
+                candidate not in causes
+                and leader not in causes
+                and _is_same_error(case, leader, candidate)
+            ):
                 causes[candidate] = leader
     return causes
 
 
 def _held_up_by_several(case: Case, found: Sequence[Candidate], causes: Causes) -> Causes:
-    """Absences of ranks that a mismatch and those that repeat it held up, each another."""
+    """Return absences of ranks that a mismatch and its repetitions blocked, each another rank."""
     roots = [one for one in found if one.severity == "error" and one not in causes]
     roots.sort(key=_place)
     more: Causes = {}
     for effect in roots:
         if KINDS[effect.kind].is_absence:
-            those = (one for one in roots if _explain(case, causes, one, effect))
+            those = (one for one in roots if _blocked_all(case, causes, one, effect))
             if (leader := next(those, None)) is not None:
                 more[effect] = leader
     return more
 
 
-def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
-    """Whether a mismatch and those that repeat it held up all that did not come to something.
+def _blocked_all(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
+    """Whether a mismatch and its repetitions blocked all ranks that are absent from ``effect``.
 
-    As where the messages of one rank end several of its peers.
+    For example, the messages of one rank can end several of its peers.
     """
     if leader is effect or not KINDS[leader.kind].is_passable:
         return False
@@ -182,14 +185,14 @@ def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -
     )
 
 
-def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:
-    """Whether each of two follows from the other, and of the first alone it is known who did it."""
+def _has_suspects_instead(case: Case, one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates cause each other, and only the first has suspects."""
     if one.severity != "error" or other.suspects or not one.suspects:
         return False
     return explains(case, one, other)
 
 
-def _same(case: Case, one: Candidate, other: Candidate) -> bool:
+def _is_same_error(case: Case, one: Candidate, other: Candidate) -> bool:
     """Whether two candidates are one error, seen in two groups, or at two peers of a rank."""
     left = deviation(case, one)
     if left is not None and left is deviation(case, other) and one.suspects == other.suspects:
@@ -200,26 +203,25 @@ def _same(case: Case, one: Candidate, other: Candidate) -> bool:
 
 
 _OF_ONE_RANK: Final = frozenset({"odd_message", "end_of_every_misfit"})
-"""Facts about a rank that it is at odds with each of its peers in the same way."""
+"""Facts about a rank that disagrees with each of its peers in the same way."""
 
 
 def _facts(candidate: Candidate) -> set[str]:
-    """Return the facts that decided who is to blame for a candidate."""
     return {row.fact for row in candidate.verdict.evidence} if candidate.verdict else set()
 
 
 def _root(causes: Causes, candidate: Candidate) -> Candidate:
-    """The end of the chain of causes."""
     while candidate in causes:
         candidate = causes[candidate]
     return candidate
 
 
 def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
-    """Whether ``effect`` follows from ``cause``.
+    """Whether ``effect`` is a consequence of ``cause``.
 
-    Ranks that did not come to it were held up by the cause, or lacked there too; who is to blame
-    for it had come to the cause before; and where nobody is, somebody had.
+    If ``effect`` is an absence, ``cause`` must have blocked its absent ranks, or lack them too.
+    Else all suspects of ``effect``, or one of its ranks if there are none, must have reached
+    ``cause`` first.
     """
     if cause is effect or cause.kind == effect.kind == "deadlock":
         return False
@@ -232,7 +234,7 @@ def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
     def led(ranks: Iterable[int]) -> list[int]:
         return [rank for rank in ranks if _leads_to(case, cause, effect, rank)]
 
-    # Of messages sent to numbers nobody was absent: whoever they name was not to come.
+    # Messages to group ranks lack nobody: the ranks they name were never to answer.
     if KINDS[effect.kind].is_absence and not is_of_numbers(effect):
         late = led(effect.absent)
         there = {*cause.absent, *(cause.suspects if is_of_numbers(cause) else ())}
@@ -243,32 +245,32 @@ def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
 
 
 def _leads_to(case: Case, cause: Candidate, effect: Candidate, rank: int) -> bool:
-    """Whether a rank came to ``cause`` first, and did not get away from it unharmed."""
+    """Whether a rank reached ``cause`` first, and did not leave it unharmed."""
     came, went = reached(case, cause, rank), reached(case, effect, rank)
     if (
         came is None
         and KINDS[cause.kind].is_passable
         and blame.failed_by_itself(case.standings[rank])
     ):
-        came = passed_on(case, cause).get(rank)
+        came = dependent_ranks(case, cause).get(rank)
     if came is None or (went is not None and went <= came):
         return False
     if KINDS[cause.kind].is_passable or cause.kind == "deadlock":
-        return True  # it is past the one, and waits in the other or behind it
+        return True  # it is past the cause, and waits in the effect or behind it
     if _came_after(case, cause, effect, rank):
         return True
-    return any(patience.is_there(w, cause) for w in case.standings[rank].waiting)
+    return any(patience.waits_at(w, cause) for w in case.standings[rank].waiting)
 
 
 def _came_after(case: Case, first: Candidate, then: Candidate, rank: int) -> bool:
-    """Whether a rank gave up at one candidate's place, and came to the other one's later."""
+    """Whether a rank gave up at one candidate, and reached the other one later."""
     came, went = reached(case, first, rank), reached(case, then, rank)
     is_later = came is not None and went is not None and came < went
     return is_later and patience.failed_at(case, first, rank)
 
 
 def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
-    """When a rank came to a candidate's place; None if it did not, as far as is known."""
+    """Return when a rank reached a candidate, ns; None if it is not known to have."""
     source = candidate.source
     if isinstance(source, Divergence | IncompleteRow):
         return case.issued(rank, source.calls.get(rank))
@@ -289,7 +291,7 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
 
 
 def _asked_at(case: Case, rank: int, group: Group) -> int:
-    """When a rank itself asked for a group, of which ``group`` is one rank's request."""
+    """Return when a rank itself requested a group, of which ``group`` is any rank's request."""
     log = case.log(rank)
     same = (group.ranks, group.ordinal)
     own = (one for one in (log.groups if log is not None else ()) if one.phase == "asked")
@@ -301,7 +303,7 @@ def _asked_at(case: Case, rank: int, group: Group) -> int:
 
 
 def in_order(found: Iterable[Candidate]) -> list[Candidate]:
-    """Rule 4: uncaused first, by severity, kind and time; consequences follow their cause."""
+    """Rule 4: return root causes by severity, kind and time, each before its consequences."""
     effects: dict[Candidate | None, list[Candidate]] = {}
     for candidate in sorted(found, key=_place):
         effects.setdefault(candidate.cause, []).append(candidate)

@@ -1,4 +1,4 @@
-"""What can have led a rank from one of its calls to another, by the source."""
+"""Find in the source what can have led a rank from one of its calls to another."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class At(NamedTuple):
     stack: tuple[str, ...]
 
 
-def led(
+def deciding_statements(
     case: Case, ranks: tuple[int, int], before: At | None, made: At | None, usual: At
 ) -> Answer:
-    """Return what can have led a rank, after a call, to another than was to come.
+    """Return what can have led a rank to its next call instead of the one that was to follow.
 
     Args:
         case: the run.
-        ranks: who made the one, and who made the other; they may be the same.
+        ranks: the rank that made ``made``, and the one that made ``usual``; may be equal.
         before: the call before both; None: there was none.
         made: what the rank did; None: it finished.
-        usual: what was to come.
+        usual: what was to follow.
 
     """
     last = _frames(before) if before is not None else ()
@@ -51,40 +51,40 @@ def led(
 
 
 def _frames(at: At) -> Stack:
-    """Return the frames of a call; its line alone if no stack is known."""
-    return frames.of_stack(at.stack) or frames.of_sites(at.stack[:1])
+    """Return the frames of a call, or only its line if no stack is known."""
+    return frames.parse_stack(at.stack) or frames.parse_sites(at.stack[:1])
 
 
-def of_departure(case: Case, left: LeftRound) -> Answer:
-    """Return what can have led a rank out of its own round."""
+def statements_of_departure(case: Case, left: LeftRound) -> Answer:
+    """Return what can have led a rank out of its usual iteration."""
     before, made, usual = (
         At(call.op, case.frames_or_line(left.rank, call)) if call is not None else None
         for call in (left.before, left.made, left.usual)
     )
-    return led(case, (left.rank, left.rank), before, made, usual or At("", ()))
+    return deciding_statements(case, (left.rank, left.rank), before, made, usual or At("", ()))
 
 
 SEEN: Final = frozenset({Gap.EARLIER})
-"""Gaps of an answer that hide nothing: only what depends on agreed values is left out."""
+"""Gaps of an answer that hide nothing but decisions on agreed values."""
 
 
-def is_by_plan(case: Case, rank: int, answer: Answer) -> bool:
-    """Whether nothing of a rank's own decided: constants, or a table that the module gives all."""
+def is_planned(case: Case, rank: int, answer: Answer) -> bool:
+    """Whether nothing local to a rank decided: only constants, or a table common to all ranks."""
     if not answer.decisions:
         return bool(answer.dropped)
     return any(_reads_table(case, rank, one) for one in answer.decisions)
 
 
 def shares_by_rank(decision: Decision) -> bool:
-    """Whether a decision gives each rank a part by its number: a loop, or a comparison."""
+    """Whether a decision divides work by rank: a loop or comparison with the rank."""
     parts = [*ast.walk(_parsed(decision))]
     return any(isinstance(one, ast.For | _ORDERS) for one in parts) and any(
         is_rank(getattr(one, "id", getattr(one, "attr", ""))) for one in parts
     )
 
 
-def orders(decision: Decision) -> bool:
-    """Whether it is a condition on what came in a message, and not on the rank as well."""
+def depends_on_message(decision: Decision) -> bool:
+    """Whether a decision is a condition on a received message, and not also on the rank."""
     is_loop = any(isinstance(one, ast.For) for one in ast.walk(_parsed(decision)))
     return decision.origin is Origin.RECEIVED and not is_loop
 
@@ -93,7 +93,7 @@ _ORDERS: Final = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 
 
 def may_have_ended(decision: Decision, stack: Sequence[str]) -> bool:
-    """Whether it is a loop that a rank may have come out of: its call stands behind the head."""
+    """Whether a decision is a loop that may have ended: the rank's call is behind its head."""
     is_loop = any(isinstance(one, ast.For | ast.While) for one in ast.walk(_parsed(decision)))
     did = decision.outcomes[0]
     if not is_loop or (did is not None and did.way in (Way.ITERATES, Way.TAKEN)):
@@ -107,10 +107,10 @@ def _scope(decision: Decision) -> tuple[str, str]:
     return decision.site.path, decision.function
 
 
-def has_another_way(case: Case, rank: int, decision: Decision) -> bool:
-    """Whether the function asks for the rank in another arm, or another condition, as well.
+def has_other_branch(case: Case, rank: int, decision: Decision) -> bool:
+    """Whether the function has another condition on the rank, or another branch of it.
 
-    What is there may be the other end of a message.
+    The other end of a message may be there.
     """
     at = Frame(decision.site.path, decision.site.line, decision.function)
     function = case.program.files.function(rank, at)
@@ -128,7 +128,7 @@ def has_another_way(case: Case, rank: int, decision: Decision) -> bool:
 
 
 def compares_variables(decision: Decision) -> bool:
-    """Whether a condition compares two values that change, such as ``loss < best``."""
+    """Whether a condition compares two variables, such as ``loss < best``."""
     return any(
         isinstance(one, ast.Compare) and not any(map(_is_fixed, (one.left, *one.comparators)))
         for one in ast.walk(_parsed(decision))
@@ -136,13 +136,13 @@ def compares_variables(decision: Decision) -> bool:
 
 
 def _is_fixed(tree: ast.expr) -> bool:
-    """Whether an expression is a number, or a name such as constants have."""
+    """Whether an expression is a number, or a name in capitals."""
     name = tree.id if isinstance(tree, ast.Name) else getattr(tree, "attr", "")
     return isinstance(tree, ast.Constant) or (bool(name) and name == name.upper())
 
 
 def _reads_table(case: Case, rank: int, decision: Decision) -> bool:
-    """Whether a decision looks into a table that is written in the file, and never changed."""
+    """Whether a decision reads a table that is a literal of the file, and never changed."""
     program = case.program
     at = Frame(decision.site.path, decision.site.line, decision.function)
     function = program.files.function(rank, at)
@@ -175,7 +175,7 @@ def _is_table(value: ast.expr | None) -> bool:
 
 
 def _parsed(decision: Decision) -> ast.AST:
-    """Return the tree of a decision's line, as far as it is a statement by itself."""
+    """Return the tree of a decision's line, as far as it parses as a statement."""
     head = decision.text.partition("#")[0].rstrip().removeprefix("el")
     try:
         return ast.parse(f"{head} pass" if head.endswith(":") else head)

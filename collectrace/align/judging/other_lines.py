@@ -1,7 +1,7 @@
-"""Lines at which other ranks would meet a call to which a condition on the rank leads.
+"""Find lines where other ranks would meet a call under a condition on the rank.
 
-Programs have a part for one rank, and another one for the rest: ``publish()`` and ``fetch()``. If
-the two did not meet, either may have been left out.
+Programs often have one part for one rank, and another for the rest: ``publish()`` and ``fetch()``.
+If the two did not meet, either may have been skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collectrace.align.code.files import Frame, Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import dotted
 from collectrace.align.judging import places
-from collectrace.align.judging.alone import AloneByRank, may_be
+from collectrace.align.judging.alone import AloneByRank, can_have_outcome
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.signature import is_user
@@ -26,8 +26,6 @@ _TORCH: Final = ("", "dist", "distributed")
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line that calls something."""
-
     function: Function
     graph: Graph
     node: Node
@@ -37,22 +35,20 @@ class _Line:
         return self.function.file.path, self.node.line
 
 
-def _is_of_torch(line: _Line) -> bool:
-    """Whether a line may call a function of ``torch.distributed``, by what it is asked of."""
+def _may_call_torch(line: _Line) -> bool:
+    """Whether a line may call ``torch.distributed``, by the object in front of the call."""
     of = dotted(getattr(line.node.tree, "func", None)).rpartition(".")[0]
     imported = line.function.file.imports.get(of, of)
     return of in _TORCH or imported.startswith("torch.distributed")
 
 
 def counterparts(case: Case, found: AloneByRank) -> tuple[str, ...]:
-    """Return the lines, as ``path:line``, that are for the other ranks, or that they left out."""
+    """Return as ``path:line`` the lines for the other ranks, or lines that they skipped."""
     search = _Search(case, found)
     return tuple(dict.fromkeys(f"{path}:{line}" for path, line in search.lines()))
 
 
 class _Search:
-    """Looks for the counterparts of one call."""
-
     def __init__(self, case: Case, found: AloneByRank) -> None:
         self._case = case
         self._found = found
@@ -69,7 +65,7 @@ class _Search:
         return any(c.key == condition.key for c in places.conditions(self._case, rank, frame))
 
     def lines(self) -> Iterator[tuple[str, int]]:
-        """Return the lines."""
+        """Yield the counterparts."""
         call, frames = self._found.place.call, self._found.place.frames
         if call is None:
             return
@@ -79,7 +75,7 @@ class _Search:
         for line in self._calls(called):
             if line.site[0] == here[0] and line.site != here and self._is_for_others(line):
                 yield line.site
-        for line in filter(_is_of_torch, self._calls(own if is_user(call) else set())):
+        for line in filter(_may_call_torch, self._calls(own if is_user(call) else set())):
             if line.site not in self._came and not self._is_explained(line, set()):
                 yield line.site
         for line in self._calls({name.rpartition(".")[2] for _, name in self._within}):
@@ -87,7 +83,6 @@ class _Search:
                 yield line.site
 
     def _calls(self, names: set[str]) -> Iterator[_Line]:
-        """Return the lines of the program's files that call functions of some names."""
         for file in self._case.program.files.known():
             if not any(name in text for name in names for text in file.lines):
                 continue
@@ -100,25 +95,27 @@ class _Search:
     def _conditions(self, line: _Line) -> Sequence[Condition]:
         return controls(line.function, line.graph, [line.node])
 
-    def _lets(self, condition: Condition) -> tuple[bool, bool]:
-        """Return whether a condition lets the ranks through, and whether it does the others."""
+    def _admits(self, condition: Condition) -> tuple[bool, bool]:
+        """Return whether a condition admits the ranks, and whether it admits the others."""
         assumed = self._found.assumed
         others = [rank for other in self._found.others for rank in other.ranks]
         return (
-            all(may_be(self._case, condition, r, assumed) for r in self._found.place.ranks),
-            all(may_be(self._case, condition, r, not assumed) for r in others),
+            all(
+                can_have_outcome(self._case, condition, r, assumed) for r in self._found.place.ranks
+            ),
+            all(can_have_outcome(self._case, condition, r, not assumed) for r in others),
         )
 
     def _is_for_others(self, line: _Line) -> bool:
-        """Whether conditions on the rank keep the ranks from a line, and let others come to it."""
-        lets = [self._lets(one) for one in self._conditions(line)]
+        """Whether conditions on the rank exclude the ranks from a line, and admit others."""
+        lets = [self._admits(one) for one in self._conditions(line)]
         return any(not mine for mine, _ in lets) and all(others for _, others in lets)
 
     def _is_explained(self, line: _Line, seen: set[tuple[str, int]]) -> bool:
-        """Whether nobody left out a line: it is for the same ranks, or they are not there yet."""
+        """Whether nobody skipped a line: it is for the same ranks, or they have not reached it."""
         around = self._conditions(line)
         is_beside = any(self._mine.get(one.key, one.outcome) is not one.outcome for one in around)
-        if is_beside or any(not others for _, others in map(self._lets, around)):
+        if is_beside or any(not others for _, others in map(self._admits, around)):
             return True
         scope = line.function.file.path, line.function.qualified
         if scope in self._within:
@@ -131,7 +128,7 @@ class _Search:
         return bool(callers) and all(self._is_explained(one, seen) for one in callers)
 
     def _is_ahead(self, line: _Line, frame: str) -> bool:
-        """Whether who is at a frame comes to a line of its function only from there."""
+        """Whether a line of a frame's function can only be reached from there on."""
         at = Frame.parse(frame).line
         if line.node.line <= at:
             return False

@@ -1,4 +1,4 @@
-"""What each rank called, and how often from each place in each of its rounds."""
+"""What each rank called, and how often from each place in each of its iterations."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 
 Rounds = Sequence[Counter[CallPlace]]
-"""How often a rank called from each place, per round; the present round last."""
+"""How often a rank called from each place, per iteration; the current one last."""
 
 
 class Awaited(NamedTuple):
-    """A call that a rank waits in, and a rank that it waits for, which waits elsewhere."""
+    """A call that a rank waits in, and an awaited rank that itself waits elsewhere."""
 
     waiter: int
     wait: Waiting
@@ -31,7 +31,7 @@ class Awaited(NamedTuple):
 
     @property
     def key(self) -> Key | None:
-        """Where the rank would have made the call that is awaited."""
+        """The stream or channel in which the awaited rank would have called."""
         channel = self.wait.channel
         if channel is not None and channel.source < 0 and self.rank != channel.destination:
             return channel._replace(source=self.rank)
@@ -39,14 +39,14 @@ class Awaited(NamedTuple):
 
     @property
     def is_from_any(self) -> bool:
-        """Whether a message of any rank is awaited."""
+        """Whether a message from any rank is awaited."""
         return self.wait.channel is not None and self.wait.channel.source < 0
 
 
 def awaited(case: Case, candidate: Candidate) -> Iterator[Awaited]:
-    """Return the waits of a circle, each with the rank that it is for, and where that waits.
+    """Yield the waits of a cycle, each with the awaited rank and the wait of that rank.
 
-    Whoever has sent messages is waited for by a receive that takes one from any rank.
+    For a receive from any rank, every rank that has sent to it counts as awaited.
     """
     cycle = candidate.cycle
     for edge, after in zip(cycle, (*cycle[1:], *cycle[:1]), strict=True):
@@ -60,19 +60,19 @@ def awaited(case: Case, candidate: Candidate) -> Iterator[Awaited]:
 
 @once_of
 def calls_of(case: Case, rank: int) -> Sequence[Entry]:
-    """Return a rank's calls in their order; empty if some are not known.
+    """Return a rank's calls in order; empty if some are not known.
 
-    Empty, too, if several threads made them: those have no order.
+    Also empty if several threads made them, as their order is arbitrary.
     """
     log = case.log(rank)
-    made = timeline.before(log) if log is not None and programs.is_whole(log) else []
+    made = timeline.calls_before(log) if log is not None and programs.is_whole(log) else []
     return () if any(one.beside for one in made) else made
 
 
 def only_gives_back(case: Case, rank: int, key: ChannelKey) -> bool:
-    """Whether a rank never made more messages of a channel than had gone the other way till then.
+    """Whether a rank was never ahead of the other direction with messages of a channel.
 
-    The call that it is in is left out of account.
+    Its current call does not count.
     """
     ahead = 0
     for one in calls_of(case, rank)[:-1]:
@@ -91,13 +91,13 @@ def call_of(case: Case, rank: int, entry: Entry) -> Call | None:
 
 
 def entry_of(case: Case, wait: Waiting) -> Entry | None:
-    """Return the call that a rank waits in; None: it is not known."""
+    """Return the call that a rank waits in; None if it is not known."""
     key, made = wait.channel or wait.stream, calls_of(case, wait.rank)
     return next((one for one in reversed(made) if (one.key, one.seq) == (key, wait.seq)), None)
 
 
 def rounds(case: Case, rank: int, end: CallPlace) -> Rounds:
-    """Return what a rank called in each round. The call from one place ends a round."""
+    """Return what a rank called in each iteration. A call from place ``end`` ends an iteration."""
     return _rounds(case, (rank, end))
 
 

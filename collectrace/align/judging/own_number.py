@@ -1,4 +1,4 @@
-"""Roots that each rank may have got from its own number: no majority is right about them."""
+"""Roots that ranks may have computed from their own number, so that no majority counts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.signature import is_user
 
 _LOOK_BACK: Final = 200
-"""Rows before a difference in which a line is looked for that was given another root."""
+"""Earlier calls in which another root of the same line is searched."""
 
 
 @once
 def by_own_number(case: Case, candidate: Candidate) -> bool:
-    """Whether the roots of a row fit a rule that is the same on every rank.
+    """Whether the roots of a call fit one rule that all ranks follow.
 
-    Every rank names itself; or the first that it is not, as ZeroRedundancyOptimizer does that is
-    asked to consolidate on each rank itself (it broadcasts from all ranks but that one, in order).
-    Where a rank of the user's own code named another root at that line before, it has no such rule.
+    Every rank names itself. Or it names the first rank that is not itself, as
+    ZeroRedundancyOptimizer does when each rank consolidates to itself: it broadcasts from all ranks
+    but that one, in order. If user code named another root at that line before, there is no such
+    rule.
     """
     source = candidate.source
     if candidate.what != "root_mismatch" or not isinstance(source, Divergence):

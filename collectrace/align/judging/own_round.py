@@ -1,4 +1,4 @@
-"""Where a rank left the round that it repeats, by all that it did over its groups and channels."""
+"""Find where a rank left the sequence of calls that it repeats, over all groups and channels."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
 
 _LATEST: Final = 16
-"""A rank's last calls, among which it may have left its own round."""
+"""Latest calls of a rank among which the departure is searched."""
 
 
 class LeftRound(NamedTuple):
-    """Where a rank left the round that it had repeated."""
+    """Where a rank left its usual iteration."""
 
     rank: int
     made: Call
     usual: Call
-    """What it had called there in every round before."""
+    """What it called there in every iteration before."""
     before: Call | None
-    """What it had called before either."""
+    """The call before both."""
     key: Key
     """The stream or channel of the usual call."""
     extra: int
-    """How many calls it made before it went on with its round; 0: it did not go on with it."""
+    """Extra calls before it continued its iteration; 0: it did not continue it."""
     skipped: int
-    """How many calls of the round stand before the one made; 0: that is none of the round's."""
+    """Calls of the iteration that it skipped; 0: the call made is new to the iteration."""
     rounds: int
-    """Equal rounds before, as far as was looked."""
+    """Equal iterations before, as far as they were examined."""
     row: int
-    """How many such calls in a row this one was; 1 where it called something else before."""
+    """Length of the run of such calls that ends with this one; 1 if another call precedes it."""
 
 
 @once_of
 def left_own_round(case: Case, rank: int) -> LeftRound | None:
-    """What a rank called last out of its own round, as it had never done after such a round.
+    """Return the latest call that left a rank's usual iteration in a new way.
 
-    None where it went on with its round, or had repeated none. That proves nothing against it: a
-    round may change. If what comes between its messages changes, the messages alone may be a round,
-    of which it skipped some.
+    None if the rank kept its iteration, or repeated none. A departure proves nothing by itself, as
+    an iteration may change. If the calls between its messages vary, the messages alone may form the
+    iteration, of which it skipped some.
     """
     program = program_of(case, rank)
     found = _left(case, program) if program is not None else None
@@ -56,21 +56,21 @@ def _left(case: Case, program: Program) -> LeftRound | None:
     steps, otherwise = list(program.steps), None
     for at in range(max(0, len(steps) - _LATEST), len(steps)):
         place = habit.expected(steps, at)
-        if place is None or steps[place] == steps[at] or _ended_so(steps, place, at) > 1:
+        if place is None or steps[place] == steps[at] or _times_followed(steps, place, at) > 1:
             continue
         made, usual = program.call(at), program.call(place)
         if made is None or usual is None or made.thread != usual.thread:
-            return None  # calls of several threads have no order to leave
+            return None  # calls of several threads have no order
         extra = _extra(steps, place, at)
         if not extra and steps[place] in steps[at + 1 :]:
-            continue  # it was put off, and has been made since
+            continue  # it was only postponed
         if extra and not _is_insertion(steps, place, at, extra):
-            return None  # it went through it in no order that is known
+            return None  # it made the calls of the iteration in an unknown order
         ahead = steps[place:at]
         skipped = 0 if extra else next((n for n, s in enumerate(ahead) if s == steps[at]), 0)
         since = range(at, at + extra if extra else len(steps))
-        if not skipped and _went_along(case, program, since):
-            return None  # it goes through more than one kind of round
+        if not skipped and _others_took_part(case, program, since):
+            return None  # it has more than one kind of iteration
         left = LeftRound(
             rank=program.rank,
             made=made,
@@ -82,22 +82,22 @@ def _left(case: Case, program: Program) -> LeftRound | None:
             rounds=habit.agreeing(steps, place, at) // (at - place) + 1,
             row=next((n for n in range(1, at + 1) if steps[at - n] != steps[at]), at + 1),
         )
-        is_same = program.sources[place] == program.sources[at] and places_alike(made, usual)
+        is_same = program.sources[place] == program.sources[at] and are_same_line(made, usual)
         if not is_same or extra or steps[at] in steps[:at]:
             return left
-        # The same call by a way that is new: what it did behind tells whether it left its round.
+        # The same call from a new caller: what follows shows whether it left its iteration.
         otherwise = otherwise or left
         steps[at] = steps[place]
     return otherwise
 
 
-def places_alike(one: Call, two: Call) -> bool:
-    """Whether two calls are of one op, and of one line, whoever called its function."""
+def are_same_line(one: Call, two: Call) -> bool:
+    """Whether two calls have the same op and line, regardless of the callers."""
     return (one.op, one.site) == (two.op, two.site)
 
 
-def _went_along(case: Case, program: Program, at: range) -> bool:
-    """Whether others took part in some of these calls: then it was none that one made alone."""
+def _others_took_part(case: Case, program: Program, at: range) -> bool:
+    """Whether other ranks took part in some of these calls, so that they were not extra."""
     for n in at:
         key, row = program.keys[program.sources[n]], program.rows[n]
         done = program.log.dones.get(key) if isinstance(key, StreamKey) else None
@@ -110,20 +110,20 @@ def _went_along(case: Case, program: Program, at: range) -> bool:
 
 
 def _extra(steps: Sequence[int], place: int, at: int) -> int:
-    """How many steps were made before a rank went on with its round; 0: it did not."""
+    """Return the extra steps before a rank continued its iteration; 0 if it did not."""
     ahead = steps[place:]
     lengths = range(1, len(steps) - at)
     return next((n for n in lengths if steps[at + n :] == ahead[: len(steps) - at - n]), 0)
 
 
 def _is_insertion(steps: Sequence[int], place: int, at: int, extra: int) -> bool:
-    """Whether calls were put into a round: none of the round's, or a whole round came after."""
+    """Whether extra calls are all new to the iteration, or a whole iteration followed them."""
     is_foreign = not {*steps[at : at + extra]} & {*steps[place:at]}
     return is_foreign or len(steps) - at - extra >= at - place
 
 
-def _ended_so(steps: Sequence[int], place: int, at: int) -> int:
-    """How often the round before ``at`` was followed by what followed it there."""
+def _times_followed(steps: Sequence[int], place: int, at: int) -> int:
+    """Return how often the iteration before ``at`` was followed by the same step."""
     length = at - place
     round_ = steps[place:at]
     return sum(
@@ -147,7 +147,7 @@ def frames_of(case: Case, rank: int) -> frozenset[str]:
 
 @once_of
 def program_of(case: Case, rank: int) -> Program | None:
-    """All that a rank did; None where some of it is not known."""
+    """Return all calls of a rank, or None if some are not known."""
     log = case.log(rank)
     if log is None or not programs.is_whole(log):
         return None
@@ -157,7 +157,7 @@ def program_of(case: Case, rank: int) -> Program | None:
 
 @once_of
 def messages_of(case: Case, rank: int) -> Program | None:
-    """Return the messages alone of what a rank did; None: its last call is none, or not known."""
+    """Return only the messages of a rank; None if its last call is none or is not known."""
     program = program_of(case, rank)
     if program is None or not program.sources:
         return None
@@ -172,7 +172,7 @@ def messages_of(case: Case, rank: int) -> Program | None:
 
 
 def kept_round(case: Case, rank: int) -> bool:
-    """Whether a rank is seen to be where its round had led it each time."""
+    """Whether a rank's last call is the one that its iterations always led to."""
     return any(map(_kept, (program_of(case, rank), messages_of(case, rank))))
 
 

@@ -1,8 +1,8 @@
-"""Ranks that exchange messages in pairs, and each works out its partner by itself.
+"""Ranks that exchange messages in pairs, and each compute their partner.
 
-Partners that change from one exchange to the next (drawn at random, or by a rule) must be mutual:
-whom a rank names must name it. Of each rank the n-th exchange is compared, not the messages that
-met: a rank that is one draw ahead meets others by chance for a while.
+Partners that change from exchange to exchange (at random, or by a rule) must be mutual: a rank's
+partner must name that rank. The n-th exchanges of all ranks are compared, not the messages that
+met, because a rank that is one draw ahead meets others by chance for a while.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 
 _FEW: Final = 2
-"""Ranks that have no choice."""
+"""Ranks of a group without a choice of partners."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """The first exchange in which some rank's partner names another."""
+    """The first exchange in which some rank's partner names another rank."""
 
     before: int
     """Exchanges of each rank before it, all mutual."""
     behind: int
-    """Exchanges behind it that are mutual, all there are, if the odd one has left one out there; 0:
-    it need not have, or another partner in this one would do as well."""
+    """Exchanges behind it, if all are mutual provided that ``odd`` skipped one here. 0 if not, or
+    if another partner in this one explains them too."""
     names: Mapping[int, int]
-    """By rank, the partner it names."""
+    """The partner that each rank names, by rank."""
     calls: Mapping[int, Call]
-    """By rank, the first message of it."""
+    """The first message of the exchange, by rank."""
     odd: int
-    """The one rank that need have named another for all to be mutual."""
+    """The only rank that can make all partners mutual by naming another."""
     instead: int
-    """Whom that would be."""
+    """The partner that ``odd`` should have named."""
 
 
 @once
 def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
-    """Where the partners of a group were not mutual any more, as they had been, by one rank.
+    """Return the first exchange in which partners are not mutual because of one rank.
 
-    None: they were, or that takes several.
+    None if all are mutual, or if it takes several ranks to explain.
     """
     source, group = candidate.source, candidate.group
     if group is None or len(group.ranks) <= _FEW:
@@ -68,22 +68,22 @@ def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
 
 @dataclass(slots=True)
 class Exchange:
-    """What a rank sent to one other and received of it, in as many messages each way."""
+    """Messages between a rank and one peer, equally many in each direction."""
 
     peer: int
     channel: ChannelKey
     seq: int
-    """The first message's channel, and number in it."""
+    """Channel of the first message, and its number there."""
     phase: int
     """Collectives of the group before it."""
     ahead: int = 0
-    """Messages sent more than received; below 0: received more."""
+    """Messages sent minus messages received."""
 
 
 def _exchanges(log: RankLog, group: str) -> list[Exchange] | None:
-    """A rank's messages of a group as exchanges, the last perhaps unfinished.
+    """Return a rank's messages of a group as exchanges, the last possibly incomplete.
 
-    None where they are not: messages of another come between, or some go one way only.
+    None if they are none: messages with another peer are in between, or one direction is missing.
     """
     if not programs.is_whole(log):
         return None
@@ -118,14 +118,16 @@ def _places(log: RankLog, channel: ChannelKey) -> tuple[Sequence[int], Sequence[
 def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpaired | None:
     for n in range(min(map(len, exchanges.values()))):
         here = {rank: found[n] for rank, found in exchanges.items()}
-        if _are_of_one_step(here):
+        if _are_mutual(here):
             continue
         names = {rank: one.peer for rank, one in here.items()}
-        ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)
+        ways = (
+            (rank, peer) for rank in names if (peer := _mutual_partner(names, rank)) is not None
+        )
         odd, instead = next(ways, (-1, -1))  # there is never more than one such rank
         if odd < 0:
             return None
-        behind = _behind_left_out(exchanges, n, odd)
+        behind = _mutual_after_skip(exchanges, n, odd)
         known = n if n >= habit.ENOUGH else n + behind
         varied = any(
             len({e.peer for e in (found if behind else found[:n])}) > 1
@@ -139,23 +141,22 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
     return None
 
 
-def _are_of_one_step(exchanges: Mapping[int, Exchange]) -> bool:
-    """Whether partners name each other, between the same collectives of all."""
+def _are_mutual(exchanges: Mapping[int, Exchange]) -> bool:
     return len({one.phase for one in exchanges.values()}) == 1 and all(
         one.peer in exchanges and exchanges[one.peer].peer == rank
         for rank, one in exchanges.items()
     )
 
 
-def _behind_left_out(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd: int) -> int:
-    """How many exchanges are of one step each, all there are, if a rank has left out its n-th.
+def _mutual_after_skip(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd: int) -> int:
+    """Return the number of exchanges after the n-th if all are mutual once ``odd`` skipped one.
 
-    0 where some are not; or where they are, too, if it only named another partner in that one.
+    0 if some are not mutual, or if they are also mutual without the skip.
     """
     others = {rank: found[n + 1 :] for rank, found in exchanges.items() if rank != odd}
     left_out, misnamed = (
         [
-            _are_of_one_step(dict(zip((*others, odd), step, strict=True)))
+            _are_mutual(dict(zip((*others, odd), step, strict=True)))
             for step in zip(*others.values(), exchanges[odd][begin:], strict=False)
         ]
         for begin in (n, n + 1)
@@ -168,8 +169,8 @@ def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:
     return log.channel_call(exchange.channel, exchange.seq) if log is not None else None
 
 
-def _repaired(names: Mapping[int, int], rank: int) -> int | None:
-    """Whom a rank would have to name for all to be mutual, if that is all it takes; else None."""
+def _mutual_partner(names: Mapping[int, int], rank: int) -> int | None:
+    """Return the partner with which a rank makes all pairs mutual, or None."""
     for peer in (one for one, named in names.items() if named == rank):
         changed = {**names, rank: peer}
         if peer != rank and all(changed.get(p) == r for r, p in changed.items()):

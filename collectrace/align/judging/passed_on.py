@@ -1,9 +1,9 @@
-"""Where what came of a message went: which ranks were sent something after it, and when.
+"""Which ranks may have received data that depends on a message, and when.
 
-A message of the wrong size goes unnoticed where it arrives. What its receiver computes of it is
-sent on, through the stages of a pipeline, until a rank stumbles over it that had no part in the
-message itself. Order of events as in Lamport, Time, clocks, and the ordering of events in a
-distributed system, CACM 21(7), 1978: only what may have been known is counted.
+A message of the wrong size may go unnoticed where it arrives. Its receiver sends on what it
+computes, through the stages of a pipeline, until a rank that had no part in the message fails.
+Causal order as in Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM
+21(7), 1978: only ranks that may depend on the message count.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collectrace.align.matching.comparison import ChannelIssue
 
 
 @once
-def passed_on(case: Case, candidate: Candidate) -> Mapping[int, int]:
-    """By rank, when it asked for the first message that may have come of a candidate's.
+def dependent_ranks(case: Case, candidate: Candidate) -> Mapping[int, int]:
+    """Return by rank when it requested the first message that may depend on a candidate's.
 
-    On the shared clock, ns; its receiver included. Empty for what is no message.
+    Times are ns on the shared clock; the receiver is included. Empty if it is no message.
     """
     source = candidate.source
     if not isinstance(source, ChannelIssue) or source.recv is None:
@@ -38,7 +38,7 @@ def passed_on(case: Case, candidate: Candidate) -> Mapping[int, int]:
 
 
 def _sent(case: Case, rank: int, since: int) -> Iterator[tuple[int, int]]:
-    """Whom a rank sent something after ``since``, and when each asked for the first of it; ns."""
+    """Yield whom a rank sent to after ``since``, and when each requested its first message, ns."""
     log = case.log(rank)
     for channel in log.last_channel_seq if log is not None else ():
         receiver = case.log(channel.destination)

@@ -1,7 +1,7 @@
-"""How long ranks have waited for others, and when that is long enough to be proof.
+"""How long ranks have waited for others, and when that is long enough as proof.
 
-That a rank did not come to a collective proves nothing by itself: a healthy job that is killed
-everywhere at once has ranks one call apart.
+An absent rank proves nothing by itself: in a healthy job that is killed everywhere at once, ranks
+are one call apart.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.reading.evidence import GroupConflict, RankLog, StreamKey
 
 PATIENCE: Final = 5_000_000_000
-"""ns that a rank may always wait."""
+"""Wait that never proves anything, ns."""
 
 _SLOWER: Final = 5
-"""How many times the longest wait of a stream so far a rank may wait."""
+"""Factor over the longest earlier wait of a stream that a wait must exceed."""
 
 _LOOK_BACK: Final = 4000
-"""Calls whose waits are measured, over all ranks of a group."""
+"""Earlier calls that are measured, over all ranks of a group."""
 
 
 def waited(case: Case, candidate: Candidate, until: int | None = None) -> int:
-    """The longest that a rank has been waiting at a candidate's place, ns; 0: nobody waits.
+    """Return the longest current wait at a candidate, ns; 0 if nobody waits.
 
-    ``until``: when waits ceased to prove anything; None: they never did.
+    ``until``: when waits stopped proving anything, ns; None: they never did.
     """
     times = [
         (standing.end if until is None else min(standing.end, until)) - w.since
         for rank in _waiters(candidate)
         for standing in (case.standings[rank],)
         for w in standing.waiting
-        if is_there(w, candidate)
+        if waits_at(w, candidate)
     ]
     return max(times, default=0)
 
 
 def _waiters(candidate: Candidate) -> Sequence[int]:
-    """Who came to a candidate's place; and who sent the message that was meant for it."""
+    """Return the ranks that made the call, and the sender of a message that was meant for it."""
     source = candidate.source
     if not isinstance(source, ChannelIssue) or source.near is None:
         return candidate.present
     return (*candidate.present, source.near.channel.source)
 
 
-def is_there(w: Waiting, candidate: Candidate) -> bool:
-    """Whether a thread waits at a candidate's place, or at a later one of its stream."""
+def waits_at(w: Waiting, candidate: Candidate) -> bool:
+    """Whether a thread waits at a candidate, or in a later call of its stream."""
     source = candidate.source
     if isinstance(source, ChannelIssue):
         if source.near is not None and w.channel == source.near.channel:
             return source.near.send is not None and (w.seq or 0) >= source.near.send.seq
         if source.near is not None and source.near.differs in ENDS and w.channel is not None:
-            # What else the two exchange in that iteration goes astray with it.
+            # Other messages between the two ranks in that iteration are misdirected too.
             ends = {source.channel.source, source.channel.destination}
             if {w.channel.source, w.channel.destination} == ends and w.channel != source.channel:
                 return True
-        # Its ends may bear different numbers where receives from any source have taken some.
+        # The numbers of both ends may differ if receives from any source took some messages.
         own = source.recv if w.rank == source.channel.destination else source.send
         return w.channel == source.channel and (w.seq or 0) >= (own.seq if own else source.seq)
     if isinstance(source, GroupConflict):
-        # Of groups that share a name each has its members behind it; who is in one waits for all.
+        # Groups that share a name have their members appended to it. A member waits for all.
         is_own = source.own and w.group.startswith(f"{source.name} [")
         return is_own or (w.seq is None and w.group == source.name)
     if candidate.stream is None or candidate.seq is None:
@@ -74,16 +74,16 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
 
 
 def gave_up(case: Case, candidate: Candidate) -> bool:
-    """Whether a rank raised there because it had waited in vain, or lost its peer."""
+    """Whether a rank raised there because its wait timed out, or because its peer was lost."""
     return any(
-        (standing.by_peers and any(is_there(w, candidate) for w in standing.waiting))
+        (standing.by_peers and any(waits_at(w, candidate) for w in standing.waiting))
         or failed_at(case, candidate, standing.rank)
         for standing in (case.standings[rank] for rank in _waiters(candidate))
     )
 
 
 def failed_at(case: Case, candidate: Candidate, rank: int) -> bool:
-    """Whether a rank's message at a candidate's place timed out, whatever the rank did then."""
+    """Whether a rank's message at a candidate timed out, even if the rank continued."""
     source = candidate.source
     if not isinstance(source, ChannelIssue):
         return False
@@ -94,40 +94,38 @@ def failed_at(case: Case, candidate: Candidate, rank: int) -> bool:
     )
 
 
-def is_of_hang(case: Case, candidate: Candidate) -> bool:
-    """Whether ranks wait by nothing but dumps that are taken for those of a hang.
+def shows_hang(case: Case, candidate: Candidate) -> bool:
+    """Whether the only evidence of waiting is dumps that count as dumps of a hang.
 
-    torch writes a dump when a call has timed out, or when it is asked, and that is mostly for a
-    hang. If a dump shows when it was made, the time decides. If the call has completed on another
-    rank, the dumps were made at different times.
+    torch writes a dump after a timeout or on request, mostly because of a hang. If a dump has a
+    time, the time decides. If another rank completed the call, the dumps are of different times.
     """
     logs = [
         standing.log
         for standing in (case.standings[rank] for rank in _waiters(candidate))
-        if any(is_there(w, candidate) for w in standing.waiting)
+        if any(waits_at(w, candidate) for w in standing.waiting)
     ]
     stream, seq = candidate.stream, candidate.seq or 0
     return are_undated(logs) and (stream is None or not _has_completed(case, stream, seq))
 
 
 def are_undated(logs: Sequence[RankLog | None]) -> bool:
-    """Whether these are dumps of another tool of which it is not known when they were made."""
+    """Whether all logs are dumps of another tool without a time."""
     return bool(logs) and all(
         log is not None and log.imported is not None and not log.imported.written for log in logs
     )
 
 
 def _has_completed(case: Case, stream: StreamKey, seq: int) -> bool:
-    """Whether a call has completed on one of its ranks."""
     logs = (case.log(rank) for rank in case.comparison.streams.get(stream, ()))
     dones = (log.dones.get(stream) for log in logs if log is not None)
     return any(done is not None and done.seq >= seq for done in dones)
 
 
 def is_long(case: Case, stream: StreamKey | None, seq: int, ns: int) -> bool:
-    """Whether a wait is longer than anything this stream has seen, by far.
+    """Whether a wait is much longer than any earlier wait of this stream.
 
-    On a live log it must be longer than what counts as a stall there, too: a straggler may come.
+    In a running job it must also exceed the stall limit, as a straggler may still arrive.
     """
     longest = _longest_wait(case, stream, seq) if stream is not None else 0
     if ns <= max(PATIENCE, _SLOWER * longest):
@@ -137,7 +135,7 @@ def is_long(case: Case, stream: StreamKey | None, seq: int, ns: int) -> bool:
 
 
 def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
-    """Between the first rank that came to a row and the last, of the rows just before; ns."""
+    """Return the longest time between the first and the last rank of the preceding calls, ns."""
     members = case.comparison.streams.get(stream, ())
     start = max(1, seq - max(8, _LOOK_BACK // max(1, len(members))))
     columns: list[list[int | None]] = []
@@ -154,8 +152,8 @@ def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
     return longest
 
 
-def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
-    """Whether a row that everybody has reached should have completed long ago."""
+def is_overdue(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
+    """Whether a call that all ranks have made should have completed long ago."""
     there = [(s, w) for s in waiters for w in _waits(case, s.rank).get(stream, ())]
     if any(s.by_peers for s, _ in there):
         return True
@@ -165,7 +163,7 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
         if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
     ]
     told = [s.end for s, w in there if w.observed or w.what == "device"]
-    if not told or not arrived or _is_in_passing(case, stream, seq, there):
+    if not told or not arrived or _may_be_completing(case, stream, seq, there):
         return False
     return are_undated([s.log for s, _ in there]) or is_long(
         case, stream, seq, max(told) - max(arrived)
@@ -174,20 +172,20 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
 
 @once_of
 def _waits(case: Case, rank: int) -> Mapping[StreamKey | None, Sequence[Waiting]]:
-    """Return by stream what the threads of a rank wait for: they may be thousands."""
+    """Return by stream what the threads of a rank wait for. There may be thousands."""
     found: dict[StreamKey | None, list[Waiting]] = {}
     for w in case.standings[rank].waiting:
         found.setdefault(w.stream, []).append(w)
     return found
 
 
-def _is_in_passing(
+def _may_be_completing(
     case: Case, stream: StreamKey, seq: int, there: Sequence[tuple[Standing, Waiting]]
 ) -> bool:
-    """Whether another tool's dumps may have been asked for while a row was completing.
+    """Whether dumps of another tool may have been requested while a call was completing.
 
-    Then a call on its way looks as one that hangs: where another rank's has completed, or none was
-    pending for as long as its group allows.
+    Then a running call looks like a hang. That is so if another rank completed it, or if no call
+    was pending for as long as its group allows.
     """
     logs = [log for rank in case.comparison.streams.get(stream, ()) if (log := case.log(rank))]
     if not any(log.imported for log in logs):
@@ -201,10 +199,10 @@ def _is_in_passing(
 
 
 def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> Mapping[int, int]:
-    """Ranks that came to a row when others had given up waiting for it, and by how much.
+    """Return the ranks that made a call after others gave up, with their lateness.
 
-    By rank, ns after the first rank came. A connection that breaks while ranks come one by one
-    makes nobody late: the others must have timed out, or waited for longer than ever before.
+    By rank, ns after the first rank. A connection that breaks does not count as giving up: the
+    others must have timed out, or waited longer than ever before.
     """
     came = {
         rank: issued
@@ -229,11 +227,11 @@ def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -
     return {rank: came[rank] - begin for rank in after}
 
 
-def late_and_alone(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int]] | None:
-    """The last row of a stream, and the ranks that came to it when a call of it had timed out.
+def late_after_timeout(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int]] | None:
+    """Return the last call of a stream and the ranks that made it after a timeout there.
 
-    As :func:`late`, of ranks that caught their exceptions and ended well. None where a rank went on
-    with other calls, or where all came in time.
+    The lateness is as in :func:`late`, for ranks that caught their exceptions and finished. None if
+    a rank went on with other calls, or if nobody was late.
     """
     members = case.comparison.streams.get(stream, ())
     logs = [case.log(rank) for rank in members]
@@ -261,7 +259,7 @@ def late_and_alone(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int
 
 
 def _raised_at(case: Case, standing: Standing, stream: StreamKey, seq: int) -> int:
-    """When a rank's call at a row raised, on the shared clock; else when it ended."""
+    """Return when a rank's call raised, on the shared clock, ns; else when the rank ended."""
     failed = [
         case.clocks.when(standing.rank, done.t)
         for done in case.failed(standing.rank, stream)

@@ -1,11 +1,11 @@
-"""Where the sides of a candidate were when they diverged, and what stands around those lines."""
+"""Where the sides of a candidate were when they diverged, and the conditions there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from collectrace.align.code.controls import Condition, at_line, controls, leads
+from collectrace.align.code.controls import Condition, at_line, can_reach, controls
 from collectrace.align.code.files import Frame, Gap
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Level
@@ -22,21 +22,21 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where ranks were."""
+    """A call of some ranks, and its stack."""
 
     ranks: tuple[int, ...]
     call: Call | None
-    """Of the first of them; None: they finished without it."""
+    """The call of the first rank; None: the ranks finished without it."""
     frames: tuple[str, ...]
-    """The user's frames above it, innermost first; at least its line, if that is known."""
+    """The user's frames above it, innermost first, or only its line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class DivergedSides:
     """Two or more sides at different places of the program."""
 
     seq: int
-    """The row at which they are."""
+    """The number of their calls there."""
     places: tuple[Place, ...]
 
     def others(self, one: Place) -> tuple[Place, ...]:
@@ -45,11 +45,11 @@ class Apart:
 
 
 @once
-def parted(case: Case, candidate: Candidate) -> Parting | None:
-    """Return the first row before a candidate's at which its sides were at different lines.
+def first_difference(case: Case, candidate: Candidate) -> Parting | None:
+    """Return the first call, before a candidate's, that its sides made from different lines.
 
-    One rank stands for each side: of the smallest and of the largest that came, or of those that
-    did not come and those that did.
+    One rank represents each side: the smallest and the largest side that called, or an absent and a
+    present rank.
     """
     logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
     if logs is None or stream is None or seq is None:
@@ -58,7 +58,6 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
 
 
 def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
-    """Return the logs of the ranks that stand for the sides."""
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
     if KINDS[candidate.what].family != "call" or len(sides) < 2:
         return None
@@ -67,34 +66,36 @@ def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
 
 
 @once
-def apart(case: Case, candidate: Candidate) -> Apart | None:
-    """Return where the sides were at the first row at which their lines differ; None: not known.
+def diverged_sides(case: Case, candidate: Candidate) -> DivergedSides | None:
+    """Return where the sides were when their lines first differed; None if not known.
 
-    Ranks that finished without coming to the row are nowhere. Others that did not come may be on
-    their way to it.
+    Ranks that finished without the call have no place. Other absent ranks may still be on their way
+    to it.
     """
-    since = parted(case, candidate)
+    since = first_difference(case, candidate)
     if since is not None:
-        return _at(case, candidate, since)
+        return _sides_at(case, candidate, since)
     if any(case.standings[rank].state != "finished" for rank in candidate.absent):
         return None
     sides = [side for side in candidate.sides if side.ranks]
     if candidate.seq is None or len(sides) < 2:
         return None
-    return Apart(candidate.seq, tuple(_of(case, s.ranks, s.ranks[0], s.call) for s in sides))
+    return DivergedSides(
+        candidate.seq, tuple(_place(case, s.ranks, s.ranks[0], s.call) for s in sides)
+    )
 
 
 @once
-def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
-    """Return where the sides were at the first row at which one was where it had never been.
+def sides_at_new_place(case: Case, candidate: Candidate) -> DivergedSides | None:
+    """Return where the sides were when one first called from a place that was new to it.
 
-    The other was then at a line that both came to. They may have been together again since.
+    The other side was at a line that both had run. They may have met again since.
     """
     logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
     if logs is None or stream is None or seq is None:
         return None
     since = parting.passing(*logs, stream, seq)
-    return _at(case, candidate, since) if since is not None else None
+    return _sides_at(case, candidate, since) if since is not None else None
 
 
 @once
@@ -106,26 +107,25 @@ def differ_once(case: Case, candidate: Candidate) -> bool:
     return parting.differ_once(*logs, stream, seq)
 
 
-def _at(case: Case, candidate: Candidate, since: Parting) -> Apart | None:
-    """Return where two sides were at a row before the candidate's."""
+def _sides_at(case: Case, candidate: Candidate, since: Parting) -> DivergedSides | None:
     if len(candidate.sides) != 2:
         return None
     places = tuple(
-        _of(case, side.ranks, rank, call)
+        _place(case, side.ranks, rank, call)
         for side in candidate.sides
         for rank, call in zip(since.ranks, since.calls, strict=True)
         if rank in side.ranks
     )
-    return Apart(since.seq, places) if len(places) == len(candidate.sides) else None
+    return DivergedSides(since.seq, places) if len(places) == len(candidate.sides) else None
 
 
-def _of(case: Case, ranks: tuple[int, ...], rank: int, call: Call | None) -> Place:
+def _place(case: Case, ranks: tuple[int, ...], rank: int, call: Call | None) -> Place:
     return Place(ranks, call, case.frames_or_line(rank, call) if call is not None else ())
 
 
 @once
 def is_whole(case: Case, candidate: Candidate) -> bool:
-    """Whether all is known that the ranks of the group did: else what one never did is not."""
+    """Whether everything is known that the ranks of the group did, so that "never" is certain."""
     if candidate.unknown or candidate.stream is None:
         return False
     logs = [case.log(rank) for rank in case.comparison.streams.get(candidate.stream, ())]
@@ -135,14 +135,14 @@ def is_whole(case: Case, candidate: Candidate) -> bool:
 def was_there(
     case: Case, candidate: Candidate, rank: int, frames: tuple[str, ...], seq: int
 ) -> bool:
-    """Whether a rank has made a call from certain lines before a row."""
+    """Whether a rank made a call from these lines before call ``seq``."""
     return any(
         call is not None and case.stack(rank, call) == frames
         for call in case.before(rank, candidate.stream, seq)
     )
 
 
-# -- what stands around lines ----------------------------------------------------------------
+# -- conditions around lines ------------------------------------------------------------------
 
 
 def above(case: Case, place: Place) -> list[Condition]:
@@ -153,7 +153,7 @@ def above(case: Case, place: Place) -> list[Condition]:
 
 
 def conditions(case: Case, rank: int, frame: str) -> Sequence[Condition]:
-    """Return the conditions that decide about the line of a frame, in its function."""
+    """Return the conditions on the line of a frame, in its function."""
     return _conditions(case, (rank, frame))
 
 
@@ -167,21 +167,21 @@ def _conditions(case: Case, at: tuple[int, str]) -> Sequence[Condition]:
 
 
 def conditions_at(case: Case, rank: int, site: Site) -> list[Condition]:
-    """Return the conditions that stand in a line, with either outcome."""
+    """Return the conditions at a line, with both outcomes."""
     found = level(case, rank, f"{site.path}:{site.line} ")
     return at_line(*found) if found is not None else []
 
 
 def level(case: Case, rank: int, frame: str) -> Level | None:
-    """Return a frame with the graph of its function; None: its source is not known."""
+    """Return a frame with the graph of its function; None if its source is not known."""
     parsed = Frame.parse(frame if " " in frame else f"{frame} ")
     function = case.program.files.function(rank, parsed)
     graph = case.program.graph(function) if not isinstance(function, Gap) else None
     return Level(function, graph, parsed.line) if graph and not isinstance(function, Gap) else None
 
 
-def are_under(case: Case, rank: int, frames: Iterable[str], condition: Condition) -> bool:
-    """Whether a frame of a rank is where control comes by an outcome of a condition."""
+def is_under(case: Case, rank: int, frames: Iterable[str], condition: Condition) -> bool:
+    """Whether one of a rank's frames is reached by this outcome of a condition."""
     path = condition.function.file.path
     return any(
         one.key == condition.key and one.outcome is condition.outcome
@@ -194,7 +194,7 @@ def are_under(case: Case, rank: int, frames: Iterable[str], condition: Condition
 def frames_known(
     case: Case, candidate: Candidate, rank: int, place: Place, row: int
 ) -> frozenset[str]:
-    """Return the frames above the calls of a rank; for the ranks of a place, before a row."""
+    """Return the frames above a rank's calls; for ranks of the place, only before call ``row``."""
     log, stream = case.log(rank), candidate.stream
     if rank not in place.ranks or log is None or stream is None:
         return frames_of(case, rank)
@@ -204,10 +204,10 @@ def frames_known(
 
 
 def may_follow(case: Case, one: Place, two: Place) -> bool:
-    """Whether control can come from the call of one place to that of another, in the same run.
+    """Whether control can go from one place to the other within one run of a function.
 
-    By the function in which their stacks diverge. Who is at the line that led to the one through a
-    library is in what that runs, again and again.
+    The function in which their stacks diverge decides. At a line inside a library's call, control
+    stays in what the library runs, again and again.
     """
     if one.frames[len(one.frames) - len(two.frames) :] == two.frames:
         return True
@@ -219,4 +219,4 @@ def may_follow(case: Case, one: Place, two: Place) -> bool:
     outer = (level(case, one.ranks[0], frame) for frame in common)
     if any(node.loops for found in outer if found for node in found.graph.at(found.line)):
         return True
-    return leads(at.graph, at.line, to.line)
+    return can_reach(at.graph, at.line, to.line)

@@ -1,4 +1,4 @@
-"""Which rank left the program that its like went on with, where that led to a candidate."""
+"""Find which rank left the program of its peers, if that led to a candidate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectrace.align.reading.evidence import ChannelKey, StreamKey
 
 @once
 def deviation(case: Case, candidate: Candidate) -> Deviation | None:
-    """How ranks left their program in a stream (channel) of a candidate, at its row or before."""
+    """Return how ranks left their program in a candidate's stream or channel, up to its call."""
     source = candidate.source
     places: list[tuple[StreamKey | ChannelKey | None, int]]
     if isinstance(source, Divergence):

@@ -1,8 +1,8 @@
-"""How far a rank's record goes, and what lies beyond: nothing is told of that.
+"""Where the record of a rank ends, and which candidates lie beyond that.
 
-A tracer that gave up, or was switched off, leaves a log that ends though its process went on. A
-call that could not be described may have been anything, so that nothing after it is the first
-difference for sure. After a failure of its own the tracer may lack a call, a group or a role.
+A tracer that gave up or was disabled leaves a log that ends before its process does. A call that
+could not be described may be any call, so no later difference is certainly the first. After an
+internal failure the tracer may lack a call, a group or a role.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where a rank's record ceases to show all that the rank did."""
+    """Where a rank's record stops covering all that the rank did."""
 
     log: RankLog
     first_void: Call | None
-    """The first call that could not be described; None: the tracer was switched off before any."""
+    """The first call that could not be described; None: the tracer was disabled before any."""
 
     def goes_beyond(self, t: int | None) -> bool:
-        """Whether the rank did something at ``t``, ns on its own clock, after that.
+        """Whether the rank acted after its record stopped: at ``t``, ns on its own clock.
 
-        None: it is not known to have done it at all.
+        ``t`` is None if it is not known to have acted at all.
         """
         fault = self.log.first_fault
         is_doubtful = fault is not None and t is not None and t >= (fault.since or 0)
@@ -36,7 +36,7 @@ class Reach:
 
 
 def reaches(case: Case) -> dict[int, Reach]:
-    """By rank, those whose record does not show all that they did."""
+    """Return the ranks whose record does not cover everything, with where it stops."""
     return {
         rank: Reach(log, log.first_void)
         for rank, log in case.evidence.logs.items()
@@ -44,10 +44,10 @@ def reaches(case: Case) -> dict[int, Reach]:
     }
 
 
-def beyond(
+def candidates_beyond(
     case: Case, found: Sequence[Candidate], causes: Mapping[Candidate, Candidate]
 ) -> set[Candidate]:
-    """The candidates that lie where a rank's record does not reach, and all that they led to."""
+    """Return the candidates beyond the record of a rank, and their consequences."""
     limits = reaches(case)
     if not limits:
         return set()
@@ -68,7 +68,7 @@ def _is_beyond(candidate: Candidate, limits: Mapping[int, Reach]) -> bool:
 
 
 def _concerned(candidate: Candidate, limits: Collection[int]) -> set[int]:
-    """Ranks with a limit that a candidate is about, whether they came to it or not."""
+    """Return the ranks of ``limits`` that a candidate is about, present or absent."""
     source = candidate.source
     if isinstance(source, ChannelIssue):
         return {source.channel.source, source.channel.destination} & set(limits)
@@ -81,7 +81,7 @@ def _concerned(candidate: Candidate, limits: Collection[int]) -> set[int]:
 
 
 def _came(candidate: Candidate) -> dict[int, int]:
-    """When ranks came to a candidate's place, ns on their own clocks; of a circle nobody did."""
+    """Return when ranks reached a candidate, ns on their own clocks; empty for a cycle."""
     source = candidate.source
     if isinstance(source, Divergence | IncompleteRow):
         return {rank: call.t for rank, call in source.calls.items() if call is not None}

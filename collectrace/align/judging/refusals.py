@@ -1,4 +1,4 @@
-"""Calls that a rank was refused, and what followed: it goes on one call short of its peers."""
+"""Calls that raised on one rank only, which has since been one call short of its peers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from collectrace.align.reading.evidence import Refusal, StreamKey
 from collectrace.records import Call
 
 _WINDOW: Final = 200
-"""Rows before a difference on which a rank must do what its peers did some rows later."""
+"""Calls before a difference that are compared, shifted by the refused calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why some ranks are short of calls: they were refused them, and their peers were not."""
+    """The refused calls that explain why some ranks are short of calls, and their peers are not."""
 
     by_rank: dict[int, tuple[Refusal, ...]]
-    """The refusals that led to it, by rank, in order."""
+    """The refusals by rank, in order."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Who was refused."""
+        """The ranks whose calls were refused."""
         return tuple(sorted(self.by_rank))
 
 
 @once
 def refused(case: Case, candidate: Candidate) -> Refused | None:
-    """The refusals that a row of a stream follows from; None where it follows from none.
+    """Return the refusals that caused a difference, or None.
 
-    A call that was refused and made good, or that no rank got through, leaves the streams as they
-    are. So it is asked whether the rank's calls since are those of its peers, later by as many rows
-    as it was refused calls, and whether the peers made those calls.
+    A refused call that was repeated, or that all ranks had refused, does not shift the streams. So
+    the rank's later calls must be those of its peers, shifted by the number of refusals, and the
+    peers must have made the refused calls.
     """
     source = candidate.source
     if candidate.cycle:
@@ -47,29 +47,30 @@ def refused(case: Case, candidate: Candidate) -> Refused | None:
     for side in candidate.sides:
         peers = [r for other in candidate.sides if other is not side for r in other.ranks]
         for rank in side.ranks:
-            mine = _of(case, rank, source.stream, source.seq)
-            peer = next((p for p in peers if not _of(case, p, source.stream, source.seq)), None)
+            mine = _refusals_of(case, rank, source.stream, source.seq)
+            peer = next(
+                (p for p in peers if not _refusals_of(case, p, source.stream, source.seq)), None
+            )
             if mine and peer is not None and _is_shifted(case, source, rank, peer, mine):
                 found[rank] = tuple(mine)
     return Refused(found) if found else None
 
 
 def _in_circle(case: Case, cycle: Cycle) -> Refused | None:
-    """The refusals at those very rows for which others wait in a circle."""
+    """Return the refusals of exactly the calls that others in a cycle wait for."""
     found: dict[int, tuple[Refusal, ...]] = {}
     for edge in cycle:
         stream, seq, rank = edge.waiting.stream, edge.row, edge.target[0]
         if stream is None or seq is None:
             continue
         theirs = case.call(edge.waiting.rank, stream, seq)
-        those = [r for r in _of(case, rank, stream, seq) if r.seq == seq]
-        if those and _same(those[0].call, theirs):
+        those = [r for r in _refusals_of(case, rank, stream, seq) if r.seq == seq]
+        if those and _is_same_call(those[0].call, theirs):
             found[rank] = tuple(those)
     return Refused(found) if found else None
 
 
-def _of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
-    """What a rank was refused in a stream, up to a row."""
+def _refusals_of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
     log = case.log(rank)
     return [r for r in log.refused if r.key == stream and r.seq <= seq] if log is not None else []
 
@@ -77,10 +78,10 @@ def _of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
 def _is_shifted(
     case: Case, source: Divergence, rank: int, peer: int, refusals: Sequence[Refusal]
 ) -> bool:
-    """Whether ``rank`` is, since its refusals, as many calls short of ``peer``."""
+    """Whether ``rank`` has been behind ``peer`` by its refused calls since then."""
     stream, last = source.stream, source.seq
     for n, refusal in enumerate(refusals):
-        if not _same(refusal.call, case.call(peer, stream, refusal.seq + n)):
+        if not _is_same_call(refusal.call, case.call(peer, stream, refusal.seq + n)):
             return False
     first = refusals[0].seq
     for seq in range(max(first, last - _WINDOW), last + 1):
@@ -88,7 +89,7 @@ def _is_shifted(
         mine, theirs = case.call(rank, stream, seq), case.call(peer, stream, seq + shift)
         if mine is None:
             return _explains_absence(case, source, rank, peer, refusals)
-        if theirs is not None and not _same(mine, theirs):
+        if theirs is not None and not _is_same_call(mine, theirs):
             return False
     return True
 
@@ -96,9 +97,10 @@ def _is_shifted(
 def _explains_absence(
     case: Case, source: Divergence, rank: int, peer: int, refusals: Sequence[Refusal]
 ) -> bool:
-    """Whether a rank that issued no more calls lacks those that it was refused, and no others.
+    """Whether a rank without further calls lacks exactly those that were refused.
 
-    One that raised, or is at work, may have left for any reason: only a refusal right there tells.
+    If it raised or is busy, it may have stopped for any reason. Then only a refusal of this very
+    call counts.
     """
     if refusals[-1].seq == source.seq:
         return True
@@ -109,24 +111,23 @@ def _explains_absence(
     return lacking == len(refusals)
 
 
-def is_moved(
+def is_shifted(
     case: Case, stream: StreamKey, ranks: tuple[int, int], rows: tuple[int, int], by: int
 ) -> bool:
-    """Whether the first rank's calls since a row are the second's, so many rows later.
+    """Whether the first rank's calls are those of the second, shifted by ``by``.
 
-    Up to the last of ``rows``, on which the second met another call than its own: what it issued
-    later may be what came of that.
+    Only calls between ``rows`` count. Behind the last, the second rank met another call than its
+    own, so its later calls may be consequences.
     """
     rank, peer = ranks
     first, last = rows
     return first + by <= last and all(
-        _same(case.call(rank, stream, seq), case.call(peer, stream, seq + by))
+        _is_same_call(case.call(rank, stream, seq), case.call(peer, stream, seq + by))
         for seq in range(first, last - by + 1)
     )
 
 
-def _same(one: Call | None, other: Call | None) -> bool:
-    """Whether two calls are of one op and from one line."""
+def _is_same_call(one: Call | None, other: Call | None) -> bool:
     if one is None or other is None:
         return False
     return (one.op, one.site, one.role) == (other.op, other.site, other.role)

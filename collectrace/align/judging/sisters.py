@@ -1,4 +1,4 @@
-"""Groups of one dimension: what they say about each other, and errors that they repeat."""
+"""Groups of one dimension: what they show about each other, and errors that they repeat."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from collectrace.records import Call
 from collectrace.signature import program_text
 
 
-def of(case: Case, info: GroupInfo) -> list[GroupInfo]:
-    """The groups of one dimension and stage with a group, itself included."""
+def groups_of_dimension(case: Case, info: GroupInfo) -> list[GroupInfo]:
+    """Return the groups of the same dimension and stage as a group, including it."""
     groups, known = case.comparison.groups, case.dimensions
     if info.name not in known.kinships:
         return [info]
@@ -27,11 +27,11 @@ def of(case: Case, info: GroupInfo) -> list[GroupInfo]:
     return [other for other in sisters if known.same_stages(other.ranks, info.ranks)]
 
 
-def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | None:
-    """The side that did what sister groups did at the same place; None: they do not tell.
+def side_of_sisters(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | None:
+    """Return the side that did what sister groups did at the same call, or None.
 
-    Stages of a pipeline are no sisters. And a rank that went on with a round of its own did what
-    its program says, whatever others did.
+    Pipeline stages are no sisters. A rank that kept to its own iteration followed its program,
+    whatever others did.
     """
     stream, seq = candidate.stream, candidate.seq
     said = _by_place(case, candidate)
@@ -45,20 +45,19 @@ def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | N
     return right[0]
 
 
-def voted(case: Case, candidate: Candidate, call: Call) -> bool:
-    """Whether ranks of sister groups did at a candidate's row what a call of its group does."""
+def sisters_agree(case: Case, candidate: Candidate, call: Call) -> bool:
+    """Whether ranks of sister groups made the same call at a candidate."""
     text = program_text(call)
-    return any(program_text(one) == text for _, one in _votes(case, candidate))
+    return any(program_text(one) == text for _, one in _sister_calls(case, candidate))
 
 
-def _votes(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
-    """What the ranks of sister groups called at a candidate's row."""
+def _sister_calls(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
     stream, seq = candidate.stream, candidate.seq
     if candidate.group is None or stream is None or seq is None:
         return []
     return [
         (info, call)
-        for info in of(case, candidate.group)
+        for info in groups_of_dimension(case, candidate.group)
         if (sister := stream._replace(group=info.name)) in case.comparison.streams
         and info.name != candidate.group.name
         for rank in info.ranks
@@ -68,16 +67,16 @@ def _votes(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
 
 @once
 def _by_place(case: Case, candidate: Candidate) -> set[str]:
-    """The same as :func:`_text` has it: of groups with roots, of those that did the same so far."""
+    """Return the texts of the sisters' calls; with a root, only of sisters with equal histories."""
     return {
         _text(info, call)
-        for info, call in _votes(case, candidate)
+        for info, call in _sister_calls(case, candidate)
         if call.root is None or _did_the_same(case, candidate, info)
     }
 
 
 def _did_the_same(case: Case, candidate: Candidate, sister: GroupInfo) -> bool:
-    """Whether a sister group's calls before a candidate's row were those of its group."""
+    """Whether a sister group's calls before a candidate's are those of its group."""
     own, stream, seq = candidate.group, candidate.stream, candidate.seq
     if own is None or stream is None or seq is None:
         return False
@@ -94,13 +93,13 @@ def _did_the_same(case: Case, candidate: Candidate, sister: GroupInfo) -> bool:
 
 
 _MOST_ROWS: Final = 64
-"""Rows before a candidate's that are compared."""
+"""Calls before a candidate's that are compared."""
 
 
 def _text(info: GroupInfo, call: Call) -> str:
-    """``program_text``, with the root by its place in the group: as a rank it differs from theirs.
+    """Return ``program_text`` with the root as its position in the group, which sisters share.
 
-    Another root than the usual one is another place, too.
+    A root other than the usual one has another position, too.
     """
     if call.root not in info.ranks:
         return program_text(call)
@@ -108,7 +107,7 @@ def _text(info: GroupInfo, call: Call) -> str:
 
 
 def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:
-    """Whether a rank's row is the one that its own rounds lead to."""
+    """Whether a rank's call is the one that its own iterations lead to."""
     log = case.log(rank)
     if log is None or not log.scanned:
         return False
@@ -129,8 +128,8 @@ def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:
 def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
     """Whether two candidates are the same error in two groups of one dimension.
 
-    Or of messages between other ranks of one group, from the same lines, of which each was nearly
-    met, but for the same thing; or two circles of other ranks in the same lines.
+    Also true for messages of other ranks of one group, if they are from the same lines and differ
+    in the same way; and for two cycles of other ranks in the same lines.
     """
     if one is other or one.group is None or other.group is None:
         return False
@@ -144,12 +143,12 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
         return _pattern(case, one) == _pattern(case, other)
     if set(one.group.ranks) & set(other.group.ranks) or one.mark != other.mark:
         return False
-    is_kin = any(info.name == other.group.name for info in of(case, one.group))
+    is_kin = any(info.name == other.group.name for info in groups_of_dimension(case, one.group))
     return is_kin and _pattern(case, one) == _pattern(case, other)
 
 
 def _raised_behind_it(case: Case, one: Candidate, other: Candidate) -> bool:
-    """Whether ranks of a sister group skipped a call as well, and raised before their next one."""
+    """Whether ranks of a sister group skipped a call too, and raised before their next one."""
     own, sister = one.group, other.group
     if not isinstance(one.source, Divergence) or not isinstance(other.source, Divergence):
         return False
@@ -157,7 +156,9 @@ def _raised_behind_it(case: Case, one: Candidate, other: Candidate) -> bool:
         return False
     places = ([own.ranks.index(rank) for rank in one.suspects if rank in own.ranks],
               [sister.ranks.index(rank) for rank in other.absent])  # fmt: skip
-    if places[0] != places[1] or sister.name not in (info.name for info in of(case, own)):
+    if places[0] != places[1] or sister.name not in (
+        info.name for info in groups_of_dimension(case, own)
+    ):
         return False
     right = {_of_call(call) for rank, call in one.source.calls.items() if rank not in one.suspects}
     made = [(rank, call) for rank, call in other.source.calls.items() if call is not None]
@@ -181,9 +182,9 @@ def _is_behind(case: Case, rank: int, frames: Sequence[str]) -> bool:
 
 
 def _pattern(case: Case, candidate: Candidate) -> Hashable:
-    """What is the same where sister groups repeat an error: the calls, their lines, the places.
+    """Return what is equal if sister groups repeat an error: calls, lines, and sides.
 
-    Of ranks only their place in the group counts.
+    Ranks are represented by their position in the group.
     """
     if candidate.group is None:
         return None
@@ -197,10 +198,10 @@ def _pattern(case: Case, candidate: Candidate) -> Hashable:
 
 
 def _message(case: Case, issue: ChannelIssue) -> Hashable:
-    """What is the same of two messages that were nearly met: all but who was to exchange them.
+    """Return what is equal in two messages with the same error, without their ranks.
 
-    Or met, and differ in one thing. And of two that one rank was to send, which has finished. None
-    of others, and of one that went to another rank, or came from one.
+    The error is a dtype or count that differs, a send that a finished rank lacks, or a near miss by
+    group, device, tag or numbering. None for other errors.
     """
     near, channel = issue.near, issue.channel
     if issue.attribute in ("dtype", "count"):
@@ -228,7 +229,6 @@ def _message(case: Case, issue: ChannelIssue) -> Hashable:
 
 
 def _kin(case: Case, name: str) -> Hashable:
-    """Return what is the same of groups of one dimension."""
     return case.dimensions.kinships.get(name, name)
 
 
@@ -238,5 +238,5 @@ def _edge(case: Case, edge: Edge) -> Hashable:
 
 
 def _of_call(call: Call | None) -> tuple[str, ...]:
-    # A root is a global rank, which differs from group to group.
+    # A root is a global rank, which differs between groups.
     return (call.op, str(call.dtype), call.role, call.site or "") if call is not None else ()

@@ -1,4 +1,4 @@
-"""Several threads that issue calls on one group: nothing orders them, on any rank."""
+"""Several threads that issue calls on one group, in an order that no rank guarantees."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from collectrace.dumps import MAIN
 from collectrace.records import NATIVE, Call
 
 _WINDOW: Final = 64
-"""Rows before and behind a difference in which threads are looked for."""
+"""Calls before and after a difference in which threads are searched."""
 
 _NUMBER: Final = re.compile(r"\d+")
 
 
 @once
-def sharing(case: Case, candidate: Candidate) -> tuple[str, ...]:
-    """The threads whose calls met each other at a row, though each rank has them all.
+def sharing_threads(case: Case, candidate: Candidate) -> tuple[str, ...]:
+    """Return the threads whose calls met each other, though every rank has all of them.
 
-    Empty where the calls of a row are of one thread, or of threads that only some ranks have.
-    Names are those of the first rank's threads; their numbers may differ between ranks.
+    Empty if the calls are of one thread, or of threads that only some ranks have. The names are
+    those of the first rank's threads; thread numbers may differ between ranks.
     """
     source = candidate.source
     if not isinstance(source, Divergence) or candidate.is_warning:

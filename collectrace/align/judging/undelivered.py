@@ -1,8 +1,8 @@
-"""Messages that were begun and did not arrive, because their sender was gone before.
+"""Messages that were started and did not arrive, because their sender had exited.
 
-A send that returns at once has only been begun. gloo moves its bytes when the other end has asked
-for them (``Pair::send``, gloo/transport/tcp/pair.cc, as in torch 2.13): they are lost where the
-process ends, or its group is destroyed, before ``wait()`` has returned.
+A send that returns at once has only been started. gloo transfers its bytes when the other end
+requests them (``Pair::send``, gloo/transport/tcp/pair.cc, as in torch 2.13). They are lost if the
+process ends, or its group is destroyed, before ``wait()`` returned.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from collectrace.records import Call, Done
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What a rank that is gone had begun to send to another, and not waited for."""
+    """Messages that an exited rank had started to send to a peer, without waiting for them."""
 
     rank: int
     count: int
     """Messages that are not known to have arrived."""
     left: int
-    """When it ended, or destroyed the group, on the shared clock, ns."""
+    """When the rank ended, or destroyed the group, on the shared clock, ns."""
 
 
 def undelivered(case: Case) -> list[ChannelIssue]:
-    """Per channel the message whose receive raised, as the sender had left without waiting for it.
+    """Return by channel the message whose receive raised, as its sender exited without waiting.
 
-    Of senders that ended well only: what an exception or a signal cut off has that for its reason.
+    Only senders that finished count: an exception or a signal explains its lost messages itself.
     """
     found: dict[ChannelKey, ChannelIssue] = {}
     for rank, log in case.evidence.logs.items():
@@ -45,9 +45,9 @@ def undelivered(case: Case) -> list[ChannelIssue]:
 
 
 def senders(case: Case, issue: ChannelIssue) -> list[Begun]:
-    """Who left without waiting for what it had begun at the same line, for the same rank.
+    """Return all senders that exited without waiting at the same line, for the same receiver.
 
-    First the sender of the message itself.
+    The sender of the message itself is first.
     """
     first, send = issue.channel, issue.send
     assert send is not None
@@ -67,7 +67,7 @@ def senders(case: Case, issue: ChannelIssue) -> list[Begun]:
 
 
 def _issue(case: Case, rank: int, log: RankLog, done: Done) -> ChannelIssue | None:
-    """The message whose receive this rank's record says to have failed, if it was lost so."""
+    """Return the message whose receive failed in a rank's record, if it was lost that way."""
     if done.peer is None or done.op != "recv" or not exceptions.lost_peer(done.error or ""):
         return None
     group, sender = case.comparison.groups.get(done.group), case.standings.get(done.peer)
@@ -82,12 +82,12 @@ def _issue(case: Case, rank: int, log: RankLog, done: Done) -> ChannelIssue | No
     if send is None or recv is None or not _is_left(sender, channel, send):
         return None
     if _left(case, sender, done.group) > case.clocks.when(rank, done.t):
-        return None  # it was still there: the connection was lost in some other way
+        return None  # the sender was still there, so the connection was lost for another reason
     return ChannelIssue(channel, group, seq, send, recv, "undelivered")
 
 
 def _is_left(sender: Standing, channel: ChannelKey, send: Call) -> bool:
-    """Whether a rank has ended well, and nothing says that it waited for this message."""
+    """Whether a rank finished, and no record shows that it waited for this message."""
     log = sender.log
     if log is None or sender.state != "finished" or sender.disabled or not send.async_:
         return False
@@ -112,7 +112,7 @@ def _moments(case: Case, sender: Standing, group: str) -> Iterator[int]:
 
 
 def _arrived(case: Case, channel: ChannelKey) -> int:
-    """How many messages of a channel its receiver has, or may have."""
+    """Return how many messages of a channel have arrived, or may have."""
     log = case.log(channel.destination)
     if log is None:
         return 0

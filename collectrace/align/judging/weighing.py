@@ -1,4 +1,4 @@
-"""Decides by evidence who is to blame."""
+"""Decide the suspects from evidence."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, Speaks
 
 Find = Callable[[Case, Candidate], Iterator[Evidence]]
-"""Looks at one candidate, and returns what it finds."""
+"""Yields the evidence about one candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """A function that finds evidence, and the facts that it can find."""
+    """A function that finds evidence, and the facts that it can yield."""
 
     find: Find
     facts: tuple[str, ...]
-    """Keys of ``FACTS``; all of them for, or all of them against."""
+    """Keys of ``FACTS``; either all for blame, or all against."""
 
     @property
     def most(self) -> int:
-        """What its heaviest fact weighs."""
+        """The weight of its heaviest fact."""
         return max(FACTS[fact].weight for fact in self.facts)
 
     @property
     def speaks(self) -> Speaks:
-        """Whether it finds what speaks for blame, or against."""
+        """Whether its facts are for or against blame."""
         return FACTS[self.facts[0]].speaks
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Who is to blame, and by what."""
+    """The suspects, and the evidence that decided."""
 
     suspects: tuple[int, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    """The rows that decided: those for blaming the suspects, or those that forbid to."""
+    """The rows that decided: those against the suspects, or the vetoes."""
 
 
 def weigh(rows: Sequence[Evidence]) -> Weighed:
-    """Return the ranks for which most evidence speaks, if it is enough and no others have as much.
+    """Return the ranks with the most evidence, if it is enough and no others have as much.
 
-    Blame goes to exactly the ranks of a row: rows about other ranks, be they more or fewer,
-    speak for another answer. Facts that decide only together do so only if nothing does.
+    Suspects are exactly the ranks of a row: rows about more or fewer ranks support another answer.
+    Facts that decide only together count only if no fact decides alone.
     """
     vetoes = [row for row in rows if FACTS[row.fact].speaks == "against"]
     counting: dict[tuple[int, ...], dict[str, Evidence]] = {}
@@ -69,29 +69,28 @@ def weigh(rows: Sequence[Evidence]) -> Weighed:
 
 
 def score(facts: Iterable[str]) -> int:
-    """Return what facts weigh together: as the heaviest that decides alone, else their sum.
+    """Return the joint weight of facts: the heaviest that decides alone, else their sum.
 
-    Facts that decide alone mostly see one thing in several ways, so they do not add up.
+    Facts that decide alone usually show the same thing in several ways, so they do not add up.
     """
     weights = [FACTS[fact].weight for fact in facts]
     return max((one for one in weights if one >= ENOUGH), default=min(sum(weights), ENOUGH))
 
 
 def _heaviest(facts: Iterable[str]) -> int:
-    """Return the weight of the heaviest fact that decides alone; 0: none does."""
+    """Return the weight of the heaviest fact that decides alone; 0 if none does."""
     return max((w for fact in facts if (w := FACTS[fact].weight) >= ENOUGH), default=0)
 
 
 def _forbids(veto: Evidence, row: Evidence) -> bool:
-    """Whether a row does not count: its fact yields to the veto, which protects all its ranks."""
+    """Whether a veto cancels a row: it vetoes the fact, and protects all its ranks."""
     return veto.fact in FACTS[row.fact].vetoed_by and {*row.ranks} <= {*veto.ranks}
 
 
 def judge(case: Case, candidate: Candidate, finders: Mapping[type, Sequence[Finder]]) -> Weighed:
-    """Ask the finders for what disagrees, the heaviest first, and weigh their evidence.
+    """Run the finders for a candidate, heaviest first, and weigh their evidence.
 
-    Finders that could not outweigh what is known are not asked, nor those of vetoes that no row
-    yields to.
+    Finders that could not change the result are skipped, and so are vetoes that no row yields to.
     """
     asked = sorted(finders[type(candidate.source)], key=lambda one: -one.most)
     vetoes = [one for one in asked if one.speaks == "against"]

@@ -94,7 +94,7 @@ def test_who_cannot_be_judged_is_not_blamed(sample: str, tmp_path: Path) -> None
         except KeyError:
             file = Path(function.co_filename).name
             assert file in BEFORE_BLAME or function.co_name in (
-                "verdict", "came_to_nothing", "_wait_elsewhere", "<listcomp>",
+                "verdict", "never_created", "_wait_elsewhere", "<listcomp>",
             ), breaking.name(function)  # fmt: skip
             continue
         survived += 1

@@ -1,4 +1,4 @@
-"""Causes CT9xx: observations, consequences, and what is not explained."""
+"""Causes CT9xx: observations, consequences, and unexplained findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS: Final[tuple[Kind, ...]] = (
     "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched", "p2p_mismatch", "deadlock",
     "stall",
 )  # fmt: skip
-"""Kinds that had a code of their own for causes that were not found."""
+"""Kinds with a retired code for findings of an unknown cause."""
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(

@@ -40,12 +40,12 @@ class Told:
 def first(run: Run, folder: Path) -> Told:
     case = case_of(run, folder)
     judged = judge(case)
-    pairs = zip(judged, named.decided(case, judged), strict=True)
+    pairs = zip(judged, named.find_decisions(case, judged), strict=True)
     candidate, decided = next(pair for pair in pairs if pair[0].severity == "error")
     situation = Situation(case, candidate, decided.decisions, decided.pair)
     found = choose.cause_of(situation)
     words = found.words(situation) if found is not None else Words("", (), ("its own",))
-    words = frameworks.applied(situation, found.cause.code if found is not None else "", words)
+    words = frameworks.apply_fix(situation, found.cause.code if found is not None else "", words)
     why = " ".join((*words.why, *words.notes))
     return Told(candidate.kind, situation.suspects, why, "\n".join(words.fixes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectrace.align.code.decisions import Decision, joined
+from collectrace.align.code.decisions import Decision, merged
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 
@@ -17,12 +17,12 @@ def part(origin: Origin, comes_from: Site | None) -> Decision:
 
 def test_a_condition_that_asks_for_the_rank_has_it_from_no_earlier_line() -> None:
     earlier, itself = part(Origin.RANK, BEFORE), part(Origin.RANK, None)
-    assert joined(earlier, itself).comes_from is None
-    assert joined(itself, earlier).comes_from is None
+    assert merged(earlier, itself).comes_from is None
+    assert merged(itself, earlier).comes_from is None
 
 
 def test_the_first_part_says_where_data_comes_in() -> None:
     one, other = part(Origin.DATA, BEFORE), part(Origin.CLOCK, None)
-    both = joined(one, other)
+    both = merged(one, other)
     assert both.comes_from == BEFORE
     assert {*both.origins} == {Origin.DATA, Origin.CLOCK}

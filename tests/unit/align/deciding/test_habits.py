@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectrace.align.deciding.habits import departure
+from collectrace.align.deciding.habits import find_departure
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.reading.evidence import StreamKey
 
@@ -31,13 +31,13 @@ def calls(text: str) -> list[Entry]:
 def test_where_it_departs(
     made: str, first: int, awaited: str, expected: tuple[int, str] | None
 ) -> None:
-    found = departure(calls(made), first, StreamKey(awaited, "cpu"))
+    found = find_departure(calls(made), first, StreamKey(awaited, "cpu"))
     assert (found and (found[0], found[1].key.group)) == expected
 
 
 def test_what_is_new_counts_more_than_another_number_of_iterations() -> None:
     # Rows are sent two and three at a time; then a whole report is missing.
     made = calls("mrrmrrrmrmm")
-    found = departure(made, 8, StreamKey("r", "cpu"))
+    found = find_departure(made, 8, StreamKey("r", "cpu"))
     assert found is not None
     assert (found[0], found[1].key.group) == (9, "r")

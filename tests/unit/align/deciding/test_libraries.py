@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from collectrace.align.deciding import frames
-from collectrace.align.deciding.libraries import name_of
+from collectrace.align.deciding.libraries import package_name
 from collectrace.findings import Decision
 from collectrace.records import SourceFile, Stack
 from tests.unit.align.deciding.program import Program
@@ -67,19 +67,20 @@ def test_frames_of_a_library_that_are_not_known_for_sure_are_left_out(tmp_path: 
 
 
 def test_frames_stand_where_they_were() -> None:
-    own = frames.of_stack(["/m.py:5 hook", "/m.py:7 <module>"])
-    whole = frames.with_libraries(own, ["0 /a.py:1 a", "1 /b.py:2 b", "1 /b.py:3 c", "2 /d.py:4 d"])
+    own = frames.parse_stack(["/m.py:5 hook", "/m.py:7 <module>"])
+    lines = ["0 /a.py:1 a", "1 /b.py:2 b", "1 /b.py:3 c", "2 /d.py:4 d"]
+    whole = frames.insert_libraries(own, lines)
     assert [f"{one.path}:{one.line} {one.function}" for one in whole] == [
         "/a.py:1 a", "/m.py:5 hook", "/b.py:2 b", "/b.py:3 c", "/m.py:7 <module>", "/d.py:4 d",
     ]  # fmt: skip
 
 
 def test_damaged_frames_are_left_out() -> None:
-    own = frames.of_stack(["/m.py:5 hook"])
-    assert frames.with_libraries(own, ["", "x", "-1 /a.py:1 a", "999999 /a.py:1 a"]) == own
+    own = frames.parse_stack(["/m.py:5 hook"])
+    assert frames.insert_libraries(own, ["", "x", "-1 /a.py:1 a", "999999 /a.py:1 a"]) == own
 
 
 def test_libraries_have_names() -> None:
-    assert name_of("/usr/lib/python3/dist-packages/torchmetrics/metric.py") == "torchmetrics"
-    assert name_of("/venv/site-packages/single.py") == "single"
-    assert name_of("/src/trl/trainer.py") == "trl"
+    assert package_name("/usr/lib/python3/dist-packages/torchmetrics/metric.py") == "torchmetrics"
+    assert package_name("/venv/site-packages/single.py") == "single"
+    assert package_name("/src/trl/trainer.py") == "trl"

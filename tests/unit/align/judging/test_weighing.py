@@ -10,7 +10,7 @@ import pytest
 from collectrace.align.judging import finders, weighing
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, told
+from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, evidence_rows
 from collectrace.align.judging.judge import judge
 from collectrace.align.judging.weighing import Finder, Weighed, weigh
 from tests.support.judging import case_of
@@ -79,14 +79,16 @@ def test_what_decided_is_told() -> None:
 
 
 def test_evidence_as_a_finding_has_it() -> None:
-    rows = told([Evidence("outvoted", (1,), ("train.py:3",)), row("root_alone_had_value", 1)])
+    rows = evidence_rows(
+        [Evidence("outvoted", (1,), ("train.py:3",)), row("root_alone_had_value", 1)]
+    )
     assert rows is not None
     assert [(one.fact, one.speaks, one.ranks, one.sites) for one in rows] == [
         ("outvoted", "for", (1,), ("train.py:3",)),
         ("root_alone_had_value", "against", (1,), None),
     ]
     assert rows[0].weight == FACTS["outvoted"].weight
-    assert told([]) is None
+    assert evidence_rows([]) is None
 
 
 def test_only_what_can_matter_is_asked(tmp_path: Path) -> None:

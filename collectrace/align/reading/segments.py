@@ -45,6 +45,11 @@ class Segments:
         self.bytes_read = 0
 
     @property
+    def parts(self) -> list[tuple[int, Blob]]:
+        """The segments, by ordinal."""
+        return list(zip(self.ordinals, self._blobs, strict=True))
+
+    @property
     def name(self) -> str:
         """Of the first segment."""
         return self._blobs[0].name

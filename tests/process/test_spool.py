@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from collectrace.align import align
 from collectrace.records import Header, decode
-from collectrace.tracer.life import spool
+from collectrace.tracer.life import mover, spool
 from collectrace.tracer.switch import current
 from tests.support.real_ranks import Ran, Ranks, read_log
 from tests.support.stopping_mount import StoppingMount, mounted
@@ -122,7 +122,7 @@ def test_a_file_system_that_never_answers_again(
         whole |= files(Path(ran.result(rank)))
     mount.go_on()
     until(lambda: not any(local.rglob("rank*")))
-    del whole[spool.mover.OVER]
+    del whole[mover.OVER]
     assert files(mount.behind / "logs") == whole
 
 
@@ -159,7 +159,13 @@ def hangs_in_a_write(server: int) -> bool:
 def test_a_spool_takes_over_once_a_write_hangs(
     ranks: Ranks, mount: StoppingMount, local: Path
 ) -> None:
-    ran = ranks.run(hangs_in_a_write, 2, mount.server, init=False, env=on(mount, local))
+    ran = ranks.run(
+        hangs_in_a_write,
+        2,
+        mount.server,
+        init=False,
+        env=on(mount, local, COLLECTRACE_STALL_AFTER="60"),
+    )
     logs = mount.behind / "logs"
     assert is_aligned(logs)
     spooled = [rank for rank in range(2) if ran.result(rank)]

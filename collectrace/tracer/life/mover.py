@@ -18,7 +18,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,12 @@ _LONGEST_PAUSE: Final = 2.0
 _PATIENCE: Final = 600.0
 """Seconds after the end of the rank in which moving is tried again. The rest stays in the spool."""
 
+_OLD: Final = 3600
+"""Seconds after which an emptied file is made to look new."""
+
+PENDING: Final = "pending"
+"""See ``collectrace.log_folder``."""
+
 _CHUNK: Final = 1 << 20
 
 OVER: Final = "over"
@@ -43,7 +49,7 @@ INODE: Final = 10**19
 
 _PART: Final = re.compile(r"\.collectrace-[0-9a-f]+\.part")
 _TEXT: Final = re.compile(r"[0-9a-f]{64}\.py")
-_SEGMENT: Final = re.compile(r"(?P<stem>[^.]+)(?:\.(?P<ordinal>\d+))?\.jsonl")
+_SEGMENT: Final = re.compile(r"(?P<stem>.+?)(?:\.(?P<ordinal>\d+))?\.jsonl")
 
 
 @dataclass
@@ -55,6 +61,10 @@ class _Copy:
     """-1: it is not open."""
     size: int = 0
     """Bytes moved."""
+    source: int = 0
+    """Inode of the file that is moved. Another one that takes its name is added behind it."""
+    begins: int = 0
+    """Bytes before it."""
     head: bytes = b""
     """Its first line, which has its own inode."""
     seen: tuple[int, int] | None = None
@@ -77,7 +87,8 @@ class Mover:
         """Move what is new; return whether the log folder has everything now."""
         files = dict(_walk(self._spool))
         for path in [path for path in self._copies if path not in files]:
-            self._remove(path)
+            if _is_removed(path, self._copies[path], files):
+                self._remove(path)
         last = _last_segments(files)
         is_whole = True
         for path in sorted(files, key=_order):
@@ -107,8 +118,11 @@ class Mover:
 
     def _append(self, path: Path, status: os.stat_result) -> None:
         copy = self._copies.get(path)
-        if copy is not None and copy.size >= status.st_size:
-            return
+        if copy is not None:
+            if copy.source != status.st_ino:
+                copy.source, copy.begins, copy.head = status.st_ino, copy.size, b""
+            if copy.size - copy.begins >= status.st_size:
+                return
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if copy is None:
@@ -117,8 +131,8 @@ class Mover:
                 self._open(copy, status)
             if not copy.head:
                 copy.head = _head(source, os.fstat(copy.fd).st_ino)
-            while copy.size < status.st_size:
-                data = copy.head[copy.size :] or os.pread(source, _CHUNK, copy.size)
+            while (done := copy.size - copy.begins) < status.st_size:
+                data = copy.head[done:] or os.pread(source, _CHUNK, done)
                 if not data:
                     break
                 copy.size += os.write(copy.fd, data)
@@ -143,25 +157,27 @@ class Mover:
             except FileExistsError:
                 continue
             self._stems[path.parent, stem] = target.name.partition(".")[0]
-            return _Copy(target, fd)
+            return _Copy(target, fd, source=status.st_ino)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
     def _open(self, copy: _Copy, status: os.stat_result) -> None:
-        """Open the file again. It may have lost what was written last, or be gone."""
+        """Open the file again. It may be gone, and hold more or less than the last write said."""
         with contextlib.suppress(OSError):
             _close(copy)
         copy.fd = _make(copy.path, status.st_mode, self._mode, 0)
-        found = os.fstat(copy.fd)
-        copy.size = min(copy.size, found.st_size)
-        if not copy.size:
+        copy.size = min(os.fstat(copy.fd).st_size, copy.begins + status.st_size)
+        copy.begins = min(copy.begins, copy.size)
+        if copy.size == copy.begins:
             copy.head = b""
 
     def _end(self, path: Path, status: os.stat_result) -> None:
         """Empty a segment that is whole in the log folder; its name says that it is wanted."""
         copy = self._copies[path]
-        if copy.size >= status.st_size > 0:
+        if copy.size - copy.begins >= status.st_size > 0:
             _close(copy)
             os.truncate(path, 0)
+        elif time.time() - status.st_mtime > _OLD:
+            os.utime(path)  # what cleans a folder for temporary files is to leave it
 
     def _replace(self, path: Path, status: os.stat_result) -> None:
         seen = status.st_size, status.st_mtime_ns
@@ -206,6 +222,20 @@ class Mover:
         stem, dot, rest = path.name.partition(".")
         name = self._stems.get((path.parent, stem), stem) + dot + rest
         return self._folder / path.parent.relative_to(self._spool) / name
+
+
+def _is_removed(path: Path, copy: _Copy, files: Mapping[Path, os.stat_result]) -> bool:
+    """Whether the rank has removed a file of the spool, and nobody else.
+
+    It removes provisional files, segments before the one being written, and empty files.
+    """
+    if copy.seen is not None:
+        return not copy.seen[0]
+    *of, ordinal = _order(path)
+    others = map(_order, files)
+    return path.parent.name == PENDING or any(
+        [*other[:2]] == of and other[2] > ordinal for other in others
+    )
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

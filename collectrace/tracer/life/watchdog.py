@@ -70,8 +70,10 @@ class Watchdog:
         handler of the program may issue a call in the midst of it."""
         if recorder.sources is not None:
             recorder.sources.news = self.wake
-        self._has_left = False
-        """A spool takes over, or there can be none."""
+        self._may_leave = config.spool == AUTO
+        """Whether a spool is to take over if a write hangs."""
+        self._spool: spool.Spool | None = None
+        """The one that takes over with the next line."""
         self._is_stopped = False
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
 
@@ -120,8 +122,9 @@ class Watchdog:
                     polls += 1
                     due = now() + pause
                 self._reset_switch()
+                if is_due and not self._can_write():
+                    continue
                 if is_due:
-                    self._look_at_writes()
                     self.poll()
                 self.write_sources()
                 if is_due:
@@ -171,19 +174,22 @@ class Watchdog:
             if self.reporter is not None:
                 self.reporter.want()
 
-    def _look_at_writes(self) -> None:
-        """Have a spool take over if a thread hangs in a write to the rank file."""
+    def _can_write(self) -> bool:
+        """Return whether no thread hangs in a write to the rank file; else a spool takes over."""
         writer, lock = self._recorder.writer, self._recorder.lock
-        if writer.spool is not None or self._config.spool != AUTO or self._has_left:
-            return
+        if writer.spool is not None or not self._may_leave:
+            return True
         # No call pays for this look: who writes holds the lock.
         if lock.acquire(timeout=_SLOW_WRITE):
             lock.release()
-        elif writer.fd >= 0 and proc.is_in_write(writer.fd):
-            self._has_left = True
-            made = spool.make(self._config)
-            if made is not None:
-                writer.leave(made)
+            return True
+        if writer.fd >= 0 and proc.is_in_write(writer.fd):
+            self._spool = self._spool or spool.make(self._config)
+            if self._spool is None:
+                self._may_leave = False
+            else:
+                writer.leave(self._spool)
+        return False  # and the dead man's switch is set again: the GIL is free
 
     def _is_stall_due(self) -> bool:
         """Whether a heartbeat is due before its time, since something pends for so long."""

@@ -28,6 +28,8 @@ _PAUSE: Final = 0.05
 _SHARE: Final = 10
 """How many times as long as a pass lasted the pause after it lasts at least."""
 _LONGEST_PAUSE: Final = 2.0
+_IDLE_PAUSE: Final = 0.25
+"""Seconds that it lasts if nothing has come for a while."""
 
 _PATIENCE: Final = 600.0
 """Seconds after the end of the rank in which moving is tried again. The rest stays in the spool."""
@@ -78,6 +80,8 @@ class Mover:
 
     def __init__(self, spool: Path, folder: Path, mode: int) -> None:
         self._spool, self._folder, self._mode = spool, folder, mode
+        self.moved = 0
+        """Bytes moved so far."""
         self._copies: dict[Path, _Copy] = {}
         """By path in the spool."""
         self._stems: dict[tuple[Path, str], str] = {}
@@ -135,7 +139,9 @@ class Mover:
                 data = copy.head[done:] or os.pread(source, _CHUNK, done)
                 if not data:
                     break
-                copy.size += os.write(copy.fd, data)
+                written = os.write(copy.fd, data)
+                copy.size += written
+                self.moved += written
         except OSError:
             if copy is not None:
                 with contextlib.suppress(OSError):
@@ -302,11 +308,12 @@ def move(spool: Path, folder: Path, mode: int, rank: int) -> None:
         if is_gone and not until:
             until = time.monotonic() + _PATIENCE
         if not has_all:
-            began = time.monotonic()
+            began, before = time.monotonic(), mover.moved
             is_whole = mover.step()
             has_all = is_whole and (is_gone or is_over) and mover.close()
             lasted = time.monotonic() - began
-            pause = min(max(_PAUSE, _SHARE * lasted), _LONGEST_PAUSE)
+            idle = _PAUSE if mover.moved > before else min(2 * pause, _IDLE_PAUSE)
+            pause = min(max(_PAUSE, idle, _SHARE * lasted), _LONGEST_PAUSE)
         if has_all and is_gone:
             shutil.rmtree(spool, ignore_errors=True)
             return

@@ -35,10 +35,18 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.05)
 
 
+def have_calls() -> bool:
+    """Whether a part of both ranks' records was moved."""
+    paths = [*Path(os.environ["COLLECTRACE_LOG_DIR"]).glob("2*/rank*.jsonl")]
+    return len(paths) == 2 and all(map(read_calls, paths))
+
+
 def steps(server: int = 0, stop: int = -1, go_on: int = -1) -> str:
     """Train, and return where this rank's spool lies; in some steps, send a signal to a process."""
     for n in range(STEPS):
         if server and dist.get_rank() == 0 and n in (stop, go_on):
+            if n == stop:
+                until(have_calls)
             os.kill(server, signal.SIGSTOP if n == stop else signal.SIGCONT)
         tensor = torch.full((3,), float(n + dist.get_rank()))
         dist.all_reduce(tensor)

@@ -26,12 +26,15 @@ TRACEBACK: Final = f"{PREFIX}TRACEBACK"
 ON_DIVERGENCE: Final = ("report", "raise", "exit")
 """What can be done about an error that is proven."""
 
+ON: Final = "on"
+AUTO: Final = "auto"
 VALUES_ON: Final = "on"
 VALUES_ALL: Final = "all"
 OFF: Final = "off"
 FULL: Final = "full"
 LINES: Final = "lines"
 
+SPOOL: Final = (ON, AUTO, OFF)
 SOURCES: Final = (FULL, LINES, OFF)
 VALUES: Final = (VALUES_ON, VALUES_ALL, OFF)
 
@@ -71,6 +74,12 @@ class Config:
     max_failures: int = 20
     """Internal failures after which the tracer switches itself off. A tracer that fails on every
     call costs time and tells nothing."""
+
+    spool: str = AUTO
+    """Whether a rank records into a local folder first, from which another process moves its files
+    to ``log_dir``, so that a file system that stops answering does not hold the job. ``auto``: if
+    ``log_dir`` is on a network's file system, or a write to it is seen to hang. True and 1 mean
+    on, False and 0 off."""
 
     sources: str = FULL
     """What is recorded of the program's text. ``full``: the user's files from which calls come,
@@ -383,6 +392,10 @@ OPTIONS: Final[dict[str, Option]] = {
     "keep_runs": Option(
         partial(_whole, least=0), "a whole number from 0 up", "N",
         "runs that the folder may hold, 0: all; the oldest go",
+    ),
+    "spool": Option(
+        partial(_level, levels=SPOOL), "auto, on or off", "WHEN",
+        "record into a local folder first, and move the files to the log folder: auto, on or off",
     ),
     "sources": Option(
         partial(_level, levels=SOURCES), "full, lines or off", "LEVEL",

@@ -32,9 +32,14 @@ def of_files() -> int:
     return 0o666 if _shared else 0o600
 
 
+def of_folders() -> int:
+    """Return the mode to create folders with; the umask takes away from it."""
+    return 0o777 if _shared else 0o700
+
+
 def make_folder(path: Path) -> None:
     """Make a folder, unless it is there; folders above it get the usual mode."""
-    path.mkdir(0o777 if _shared else 0o700, parents=True, exist_ok=True)
+    path.mkdir(of_folders(), parents=True, exist_ok=True)
 
 
 def opener(path: str, flags: int) -> int:

@@ -29,6 +29,9 @@ RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
 """Rank, and ordinal of a segment; the first segment has none."""
 
 
+SPOOLS: Final = "collectrace-spool"
+"""How the name of a user's folder for spools begins, on a local file system; its user follows."""
+
 LOOK: Final = "look"
 TOLD: Final = "told"
 QUIET: Final = "quiet"

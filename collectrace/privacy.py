@@ -56,7 +56,7 @@ _TABLE: Final[Mapping[Holds, str]] = {
         call.thread done.group answer.group stack.path join.group join.joinables unwaited.group
         raised.error raised.thread fault.error values.thread exit.error checkpoint.streams
         checkpoint.channels activity.thread activity.group kernel_wait.thread kernel_wait.name""",
-    Holds.PATH: "header.cwd imported.file source_file.path kernel_wait.file",
+    Holds.PATH: "header.cwd header.spool imported.file source_file.path kernel_wait.file",
     Holds.PLACE: """
         group.site group.via call.site call.via source.site join.site batch.site epoch.site
         sync.site no_sync.site unwaited.site raised.site exit.site exit.through activity.site""",

@@ -146,6 +146,7 @@ class Header(Record):
     keep_runs: int | None = _opt("runs that the folder may hold; 0: all are kept")
     code: str | None = _opt("what the code that records calls is written in: `c` or `python`")
     inode: int | None = _opt("number of this file on its file system; a copy has another")
+    spool: str | None = _opt("path on `host` that this file is moved from; absent: it is not moved")
     targets: list[str] = _doc("patched functions", default_factory=list)
     omitted: list[str] | None = _opt(
         "parts that were left out (`omit`) or taken out (`redact`): `arguments`, `paths`, "

@@ -27,9 +27,10 @@ from collectrace.errors import DivergenceError
 from collectrace.exchange import Announced, Verdict
 from collectrace.log_folder import PENDING, STAMP, rank_file
 from collectrace.tracer.guard import contained
-from collectrace.tracer.life import own_process, run_folder
+from collectrace.tracer.life import mover, own_process, run_folder, spool
 from collectrace.tracer.life.exit_hooks import ExitHooks
-from collectrace.tracer.life.reporter import Reporter
+from collectrace.tracer.life.reporter import Reporter, ReporterBeside
+from collectrace.tracer.life.spool import Spool
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.online.member import Member, endpoint
@@ -138,7 +139,9 @@ class Session(native.HasRecorder):
         self.rank, self.world_size, self.run = rank, world_size, None
         self.over = self.by_hand = self._finished = False
         name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
-        writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
+        made = spool.begin(self.config)
+        folder = self.config.log_dir if made is None else made.folder
+        writer = Writer(folder / PENDING / name, self.config.max_bytes, self._preamble, made)
         sources = None
         if self.config.sources != OFF:
             sources = Sources(self.config.sources, int(self.config.heartbeat * 1e9))
@@ -219,9 +222,11 @@ class Session(native.HasRecorder):
         local_rank = groups.environment_int("LOCAL_RANK")
         recorder.writes_texts = (rank if local_rank is None else local_rank) == 0
         self.run = self._agree(store)
-        path = self.config.log_dir / self.run / rank_file(rank)
         with recorder.lock:
-            recorder.writer.move(run_folder.unused(path))
+            at = recorder.writer.spool
+            path = (self.config.log_dir if at is None else at.folder) / self.run / rank_file(rank)
+            # Who moves a spool's files finds out whether another process has taken the name.
+            recorder.writer.move(path if at is not None else run_folder.unused(path))
         self._stack_dumps = StackDumps(recorder.writer.path)
         try:
             self._stack_dumps.open()
@@ -256,7 +261,8 @@ class Session(native.HasRecorder):
             return
         if recorder is None or watchdog is None or self.rank is None:
             return
-        self._reporter = Reporter(recorder, self.rank, world_size, self.config.stall_after)
+        kind = Reporter if recorder.writer.spool is None else ReporterBeside
+        self._reporter = kind(recorder, self.rank, world_size, self.config.stall_after)
         watchdog.reporter = self._reporter
 
     def _act_upon(self, verdict: Verdict) -> None:
@@ -288,6 +294,8 @@ class Session(native.HasRecorder):
             self.recorder = None
             doing = "ending the record"
             with contained(recorder.count_beside, doing), contextlib.ExitStack() as rest:
+                if isinstance(recorder.writer.spool, Spool):
+                    rest.callback(recorder.writer.spool.finish)
                 rest.callback(recorder.writer.close)
                 rest.callback(recorder.book.forget_all)
                 rest.callback(recorder.works.forget_all)
@@ -416,6 +424,15 @@ class Session(native.HasRecorder):
             lines += recorder.head()
         return b"".join(lines)
 
+    def _file(self) -> dict[str, Any]:
+        """What a header says of the file that it is in."""
+        if self.recorder is None:
+            return {}
+        writer = self.recorder.writer
+        if writer.spool is None:
+            return {"inode": writer.inode}
+        return {"inode": mover.INODE, "spool": str(writer.current)}
+
     def _header(self, segment: int) -> records.Header:
         return own_process.header(
             run=self.run,
@@ -426,7 +443,7 @@ class Session(native.HasRecorder):
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
             code=self.code.name,
-            inode=self.recorder.writer.inode if self.recorder is not None else None,
+            **self._file(),
             omitted=list(self.config.omitted) or None,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )

@@ -140,6 +140,13 @@ def test_an_exception_that_ends_one_rank_is_explained(tmp_path: Path) -> None:
         assert "rank 1 ended with ValueError" not in told, "nobody is to ask"
 
 
+def test_one_whose_files_are_moved_from_a_spool_is_explained(tmp_path: Path) -> None:
+    with torchrun(tmp_path, PATIENT + RAISES, spool="on") as (job, said):
+        assert job.wait(PATIENCE) == 1
+        assert said().count(HEAD) == 1
+        assert "rank 1 raised ValueError (train.py:" in plain(said())
+
+
 @pytest.mark.slow
 def test_an_exception_of_all_ranks_needs_no_verdict(tmp_path: Path) -> None:
     script = f"""{PATIENT}

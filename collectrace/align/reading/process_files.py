@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from collectrace import exceptions
+from collectrace.align.reading import spooled
 from collectrace.align.reading.segments import Pages, Segments
 from collectrace.align.reading.source import Folder
 from collectrace.errors import DamagedRecord
@@ -50,7 +51,19 @@ class File:
             self.header = _header(self.segments)
             if self.header is not None and is_rank(self.header.rank):
                 self.rank = self.header.rank
+            if self.header is not None and not self.pending:
+                self._add_rest(self.header)
         return self.header
+
+    def _add_rest(self, header: Header) -> None:
+        """Read what was not moved yet from where it lies."""
+        segments = self.segments
+        if header.spool is None and len(segments.starts) > 1:
+            # A spool may have taken over.
+            header = _header(segments, segments.starts[-1]) or header
+        parts = spooled.rest(segments.parts, header)
+        if parts is not None:
+            self.segments = Segments(parts, segments.page)
 
     @property
     def wall(self) -> int:
@@ -108,10 +121,10 @@ _WAITS: Final = ("call", "wait", "backward")
 """What a thread is in, by ``Activity.what``, that may wait for other ranks of its group."""
 
 
-def _header(segments: Segments) -> Header | None:
+def _header(segments: Segments, start: int = 0) -> Header | None:
     for size in (_HEAD, _LARGE_HEAD):
         found = None
-        _, lines, end = segments.window(0, size)
+        _, lines, end = segments.window(start, start + size)
         for line in lines:
             try:
                 record = decode(line)

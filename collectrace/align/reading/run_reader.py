@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import device_side, groups, spread, stack_dumps
+from collectrace.align.reading import device_side, groups, spooled, spread, stack_dumps
 from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
@@ -309,6 +309,7 @@ def _evidence(
             *_newer(logs.values()),
             *_unfamiliar(logs.values()),
             *_imported(logs.values()),
+            *spooled.notes(logs.values()),
         ),
         read_whole=read_whole,
     )

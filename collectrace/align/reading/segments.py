@@ -74,6 +74,11 @@ class Segments:
         return self._blobs
 
     @property
+    def parts(self) -> list[tuple[int, Blob]]:
+        """The segments, by ordinal."""
+        return list(zip(self.ordinals, self._blobs, strict=True))
+
+    @property
     def name(self) -> str:
         """Of the first segment."""
         return self._blobs[0].name

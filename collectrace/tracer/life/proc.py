@@ -104,6 +104,16 @@ def call(text: str) -> Call | None:
     return Call(_CALLS.get(parts[0], parts[0]), numbers)
 
 
+def is_in_write(descriptor: int) -> bool:
+    """Return whether a thread of this process is in a write to a file."""
+    with contextlib.suppress(OSError):
+        for thread in Path("/proc/self/task").iterdir():
+            found = call(read(f"{thread}/syscall"))
+            if found is not None and found.name == "write" and found.arguments[0] == descriptor:
+                return True
+    return False
+
+
 def signed(number: int) -> int | None:
     """Return a process's number; None for "any child"."""
     number &= 0xFFFFFFFF

@@ -11,12 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 from collectrace import file_modes
 from collectrace.log_folder import LOOK, QUIET, RANK_FILE, TOLD, look_file
+from collectrace.tracer.guard import contained
 from collectrace.tracer.life.aligner_process import AlignerProcess
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
@@ -50,7 +53,7 @@ class Reporter:
 
     def __init__(self, recorder: Recorder, rank: int, world_size: int, stall_after: float) -> None:
         self._recorder, self._rank, self._world_size = recorder, rank, world_size
-        self._folder = recorder.writer.path.parent
+        self._folder = recorder.writer.home
         self._patience = _BUSY * stall_after
         self._grace = _GRACE
         self._wanted_at: int | None = None
@@ -178,6 +181,36 @@ class Reporter:
             return stream is not None and stream.fileno() == _STANDARD_ERROR and bool(os.fstat(2))
         except (OSError, ValueError):
             return False
+
+
+class ReporterBeside(Reporter):
+    """A reporter whose folder may stop answering: only a thread of its own looks at it."""
+
+    def __init__(self, recorder: Recorder, rank: int, world_size: int, stall_after: float) -> None:
+        super().__init__(recorder, rank, world_size, stall_after)
+        self._wishes: SimpleQueue[None] = SimpleQueue()
+        # At once: when an interpreter ends, no thread can be started.
+        threading.Thread(target=self._work, name="collectrace-report", daemon=True).start()
+
+    def want(self) -> None:
+        """See :class:`Reporter`."""
+        super().want()
+        self._wishes.put(None)
+
+    def step(self) -> None:
+        """Do nothing: the thread does it."""
+
+    def is_explained(self) -> bool:
+        """See :class:`Reporter`; by what the thread has seen."""
+        return self._told_at > self._recorder.last_t
+
+    def _work(self) -> None:
+        while True:
+            self._wishes.get()
+            with contained(self._recorder.count_beside, "comparing the ranks"):
+                while self._is_waiting:
+                    super().step()
+                    time.sleep(_PAUSE)
 
 
 def _moment(wall: float) -> int:

@@ -67,9 +67,12 @@ def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:
     with a name that is not the tracer's. The ids of those removed.
     """
     names = sorted(
-        entry.name
-        for entry in log_dir.iterdir()
-        if RUN_ID.fullmatch(entry.name) and _is_folder(entry)
+        {current}  # a spool may not have come so far
+        | {
+            entry.name
+            for entry in log_dir.iterdir()
+            if RUN_ID.fullmatch(entry.name) and _is_folder(entry)
+        }
     )
     beyond = names[: max(0, len(names) - keep)]
     return [name for name in beyond if name != current and _remove(log_dir / name)]

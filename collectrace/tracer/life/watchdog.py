@@ -12,9 +12,10 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from collectrace import records
-from collectrace.config import Config
+from collectrace.config import AUTO, Config
 from collectrace.records import Activity
 from collectrace.tracer.guard import contained
+from collectrace.tracer.life import proc, spool
 from collectrace.tracer.life.blind_spots import BlindSpots
 from collectrace.tracer.life.reporter import Reporter
 from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
@@ -40,6 +41,9 @@ _AT_ONCE: Final = 1.0
 _AT_LAST: Final = 5.0
 """Seconds that the end of the record may take for them."""
 
+_SLOW_WRITE: Final = 0.1
+"""Seconds that a write to the rank file may last."""
+
 _STOP_TIMEOUT: Final = 5.0
 """Seconds to wait for the thread's end. It sleeps nearly always, and wakes at once."""
 
@@ -49,6 +53,7 @@ class Watchdog:
 
     def __init__(self, recorder: Recorder, config: Config, values: ValueRecords) -> None:
         self._recorder = recorder
+        self._config = config
         self._heartbeat = config.heartbeat
         self._stall_after = config.stall_after
         self._blind_spots = BlindSpots()
@@ -65,6 +70,10 @@ class Watchdog:
         handler of the program may issue a call in the midst of it."""
         if recorder.sources is not None:
             recorder.sources.news = self.wake
+        self._may_leave = config.spool == AUTO
+        """Whether a spool is to take over if a write hangs."""
+        self._spool: spool.Spool | None = None
+        """The one that takes over with the next line."""
         self._is_stopped = False
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
 
@@ -113,6 +122,8 @@ class Watchdog:
                     polls += 1
                     due = now() + pause
                 self._reset_switch()
+                if is_due and not self._can_write():
+                    continue
                 if is_due:
                     self.poll()
                 self.write_sources()
@@ -162,6 +173,23 @@ class Watchdog:
             self._values.of_threads(records.STALLED)
             if self.reporter is not None:
                 self.reporter.want()
+
+    def _can_write(self) -> bool:
+        """Return whether no thread hangs in a write to the rank file; else a spool takes over."""
+        writer, lock = self._recorder.writer, self._recorder.lock
+        if writer.spool is not None or not self._may_leave:
+            return True
+        # No call pays for this look: who writes holds the lock.
+        if lock.acquire(timeout=_SLOW_WRITE):
+            lock.release()
+            return True
+        if writer.fd >= 0 and proc.is_in_write(writer.fd):
+            self._spool = self._spool or spool.make(self._config)
+            if self._spool is None:
+                self._may_leave = False
+            else:
+                writer.leave(self._spool)
+        return False  # and the dead man's switch is set again: the GIL is free
 
     def _is_stall_due(self) -> bool:
         """Whether a heartbeat is due before its time, since something pends for so long."""

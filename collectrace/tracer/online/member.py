@@ -287,7 +287,7 @@ class Member:
         if turn is None:
             return
         try:
-            folder = self._recorder.writer.path.parent
+            folder = self._recorder.writer.home
             self._diagnosis = Diagnosis(
                 *self._at, self._announced, turn.number, folder, sorted(self._told)
             )

@@ -71,7 +71,7 @@ class RunRecord:
 
     @property
     def folder(self) -> Path | None:
-        """The run's folder; None until the ranks have met."""
+        """Where the run's files are written; None until the ranks have met."""
         folder = self.writer.path.parent
         return None if folder.name == PENDING else folder
 

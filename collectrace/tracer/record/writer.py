@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from collectrace import file_modes
 from collectrace.chain import CHECKPOINT_EVERY
@@ -52,6 +52,16 @@ Preamble = Callable[[int], bytes]
 """The lines at the head of a segment, given its ordinal."""
 
 
+class Elsewhere(Protocol):
+    """A folder that files are written to in place of the log folder, and moved from."""
+
+    folder: Path
+    """Stands for the log folder."""
+
+    def home(self, path: Path) -> Path:
+        """Return where a file or folder below it is moved to."""
+
+
 class Writer:
     """Appends lines to one rank's segments.
 
@@ -64,8 +74,14 @@ class Writer:
     # Read by offset in _native.c.
     __slots__ = ("__dict__", "_full", "_size", "fd", "next_checkpoint", "total")
 
-    def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int, preamble: Preamble, spool: Elsewhere | None = None
+    ) -> None:
         self.path = path
+        self.spool = spool
+        """Where the path lies, if not in the log folder."""
+        self._next_spool: Elsewhere | None = None
+        """Where the next segment is to lie, see :meth:`leave`."""
         self.fd = -1
         """Of the segment being written; -1: it is not open, see :meth:`recover`."""
         self.inode: int | None = None
@@ -102,9 +118,25 @@ class Writer:
         self._provisional_lines = b""
 
     @property
+    def current(self) -> Path:
+        """The segment being written."""
+        return self._current
+
+    @property
+    def home(self) -> Path:
+        """The folder that its lines come to lie in."""
+        folder = self.path.parent
+        return folder if self.spool is None else self.spool.home(folder)
+
+    @property
     def folder(self) -> Path | None:
-        """The folder that its lines lie in; None: none could be written there so far."""
-        return self.path.parent if self._size or self._kept else None
+        """The same; None: nothing could be written so far."""
+        return self.home if self._size or self._kept else None
+
+    def leave(self, spool: Elsewhere) -> None:
+        """Go on in a spool with the next line. Needs no lock: a write may hang while it is held."""
+        self._next_spool = spool
+        self._full = 0
 
     def write(self, line: bytes) -> bool:
         """Append a line, its newline included; whether it is in the file."""
@@ -212,7 +244,11 @@ class Writer:
 
     def recover(self) -> bool:
         """Open the segment and write its first lines, if an attempt is due; whether it is open."""
-        if self._closed or (self._retry_at and time.monotonic_ns() < self._retry_at):
+        if self._closed:
+            return False
+        if self._next_spool is not None:
+            self._enter(self._next_spool)
+        elif self._retry_at and time.monotonic_ns() < self._retry_at:
             return False
         try:
             fd = _open(self._current)
@@ -243,6 +279,20 @@ class Writer:
             self._provisional, self._provisional_lines = None, b""
         return True
 
+    def _enter(self, spool: Elsewhere) -> None:
+        """Have the next segment in a spool. What was written before stays: nothing touches it."""
+        self._next_spool = None
+        if self._size:
+            self._segment += 1
+        self.spool, self.path = spool, spool.folder / self.path.parent.name / self.path.name
+        self._current = self._named(self._segment)
+        self._size, self._kept, self._torn = 0, [], False
+
+    def _named(self, segment: int) -> Path:
+        if not segment:
+            return self.path
+        return self.path.with_name(f"{self.path.stem}.{segment:04d}.jsonl")
+
     def _put_off(self, problem: OSError) -> None:
         self._retry_at = time.monotonic_ns() + _RETRY_AFTER
         self._warn(problem.strerror or str(problem))
@@ -252,7 +302,7 @@ class Writer:
         self._close_descriptor()
         self._segment += 1
         self._size = 0
-        self._current = self.path.with_name(f"{self.path.stem}.{self._segment:04d}.jsonl")
+        self._current = self._named(self._segment)
         while len(self._kept) > 1 and self._bytes_kept() + self._full > self._max_bytes:
             victim, _ = self._kept.pop(1)
             try:

@@ -52,7 +52,7 @@ def ranks(folder: Path, world: int = 2, files: int = 2) -> list[Reporter]:
     return [
         Reporter(
             cast(Any, SimpleNamespace(
-                writer=SimpleNamespace(path=folder / rank_file(rank)), last_t=now() - SECOND
+                writer=SimpleNamespace(home=folder), last_t=now() - SECOND
             )),
             rank, world, 60.0,
         )

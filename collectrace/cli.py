@@ -86,7 +86,7 @@ def _execute(
         )
     try:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            arguments = _parser(program).parse_args(given or ["--help"])
+            arguments = parser(program).parse_args(given or ["--help"])
     except SystemExit as done:  # argparse's way to say that it printed help, version or an error
         with output.surviving_reader(stdout):
             return done.code if isinstance(done.code, int) else UNUSABLE
@@ -133,7 +133,8 @@ to begin:
 {program} COMMAND --help explains a command."""
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def parser(program: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = _Parser(
         prog=program,
         description="Find the first collective at which the ranks of a torch.distributed job\n"

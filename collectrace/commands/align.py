@@ -75,8 +75,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="watch a job that runs: show what every rank does, and the report as soon as an "
-        "error is proven, the job ends, or you press Ctrl-C",
+        help="watch a job that runs: show what every rank does. Print the report when an error is "
+        "proven, the job ends, or you press Ctrl-C",
     )
     parser.add_argument(
         "--interval",

@@ -1,8 +1,8 @@
 """A condition sent some ranks past a call that the others made.
 
 What it means
-    The condition tests the rank, or has another value on each rank: it depends on the data of the
-    rank, a clock, a random number, a file, or on a result that only the root of a collective got.
+    The condition tests the rank, or has another value on each rank. It may depend on the rank's
+    data, a clock, a random number, a file, or a result that only the root of a collective got.
 
 Example
     ::
@@ -12,7 +12,7 @@ Example
 
 Not to be confused with
     CT103, if a loop had another length. CT106, if the condition is about the items of a loop. A
-    leader and its followers may make the same call from two branches: that is no error.
+    leader and its followers may make the same call from two branches: that is not an error.
 
 How to fix it
     Move the call out of a condition on the rank. If it depends on data, decide together before it:

@@ -2,8 +2,8 @@
 
 What it means
     All ranks run the same lines. The next item of a loop, the function that a line calls, or
-    another value decided which call came next. Often a loop goes over what is not the same on all
-    ranks: a set, a dict that was filled in another order, files in the order of the directory.
+    another value decided which call came next. Often a loop goes over items that differ between
+    ranks: a set, a dict that was filled in another order, files in directory order.
 
 Example
     ::

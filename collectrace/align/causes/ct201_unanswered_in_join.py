@@ -1,11 +1,11 @@
 """A call inside ``join()`` met what a rank without inputs answers there, and that is another call.
 
 What it means
-    A rank that runs out of inputs stays in ``join()``. There it answers what ``join()`` was given:
-    for each input one forward and one backward of each model, one model after the other, one step
-    of each optimizer, and the hooks of the script's own. Any other call meets one of these: a call
-    of the script's own, one of a model or optimizer that ``join()`` was not given, or a second
-    forward for one input. So does a rank that runs the model outside of ``join()``.
+    A rank that runs out of inputs stays in ``join()``. There it answers what ``join()`` was given.
+    For each input that is one forward and one backward of each model, one step of each optimizer,
+    and the script's own hooks. Any other call meets one of these. That may be the script's own
+    call, one of a model or optimizer that ``join()`` was not given, or a second forward for one
+    input. So does a rank that runs the model outside of ``join()``.
 
 Example
     ::

@@ -4,15 +4,15 @@ What it means
     The rank did not reach a call, and its state is the fault. What the other ranks report, a
     timeout or a lost connection, only follows from it. The finding names the state:
 
-    - It raised an exception: in its main thread, in a thread whose work it waits for, or the
-      SystemExit of ``sys.exit()``.
+    - It raised an exception: in its main thread, in a thread that it waits for, or the SystemExit
+      of ``sys.exit()``.
     - Its process died: a signal, the out-of-memory killer, an abort in C++, or ``os._exit``.
     - It left no file: it never started, has not come so far, or its file was lost.
     - It stopped: not even its thread of heartbeats runs (SIGSTOP, a debugger, C code). Of files
       that were copied while the job ran, its own may have been copied earlier.
-    - It left the job, to form it anew without the others.
-    - It is busy: it waits in no call (for a file lock, a queue, a key of the store, a worker or
-      another process, a thread, a connection, a file), or it computes, or it is in an endless loop.
+    - It left the job, to form it again without the others.
+    - It is busy: it computes, is in an endless loop, or waits outside of any call. It may wait for
+      a file, a lock, a queue, a key of the store, a process, a thread or a connection.
 
 Example
     ::

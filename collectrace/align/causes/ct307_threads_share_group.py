@@ -2,7 +2,7 @@
 
 What it means
     Every rank must make the calls of a group in the same order. If two threads make them, the order
-    depends on which thread is faster, on each rank anew.
+    depends on which thread is faster on each rank.
 
 Example
     ::
@@ -14,7 +14,7 @@ Not to be confused with
     CT102, if only some ranks have the thread at all.
 
 How to fix it
-    Give each thread a process group of its own, or make all calls from one thread.
+    Give each thread its own process group, or make all calls from one thread.
 """
 
 from __future__ import annotations

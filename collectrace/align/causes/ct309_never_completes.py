@@ -6,7 +6,7 @@ What it means
 
     - The process of a rank stopped inside the call, and gives no sign of life.
     - A rank came when the others had given up, raised their timeout, and left.
-    - What fails lies below the collective: the network, a driver, a device that hangs.
+    - The fault is below the collective: the network, a driver, a device that hangs.
 
 Example
     ::

@@ -16,7 +16,7 @@ Not to be confused with
 
 How to fix it
     Release the lock before the collective. If one rank must do something first, let it do so and
-    release the lock, and let the others wait in a barrier, not for the lock.
+    release the lock. Let the others wait in a barrier, not for the lock.
 """
 
 from __future__ import annotations

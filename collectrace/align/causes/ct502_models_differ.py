@@ -2,11 +2,11 @@
 
 What it means
     DDP compares the models in its constructor, and raises if parameters, shapes or
-    ``requires_grad`` differ. What else differs shows later: ``find_unused_parameters`` and
-    ``static_graph`` cost a collective of their own, ``bucket_cap_mb`` and frozen parameters decide
-    how gradients are cut into buckets, a hook of ``register_comm_hook`` what is sent of them.
-    FSDP gathers parameters again for the backward unless it is told to keep them. If ranks use
-    several models in different orders, gradients of different models meet, and often nothing fails.
+    ``requires_grad`` differ. Other differences show later. ``find_unused_parameters`` and
+    ``static_graph`` add a collective. ``bucket_cap_mb`` and frozen parameters decide how gradients
+    are cut into buckets. A hook of ``register_comm_hook`` decides what is sent. FSDP gathers
+    parameters again for the backward if its options do not keep them. If ranks use several models
+    in different orders, gradients of different models meet, and often nothing fails.
 
 Example
     ::

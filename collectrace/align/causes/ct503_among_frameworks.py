@@ -1,11 +1,11 @@
-"""Only some ranks ran a forward of a wrapped model, or made a call that stands among a framework's.
+"""Only some ranks ran a forward of a wrapped model, or made a call in the middle of a framework's.
 
 What it means
     A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers
     the parameters of each module. So every rank must run it, from whichever line. The same holds
-    for a call of the script's own, or of a framework that the script asks for by name, such as
-    saving a state dict: the other ranks are in another part of the framework already. What they
-    send there meets the call: often the sizes even fit, and gradients are mixed with a metric.
+    for the script's own calls, and for calls of a framework that the script requests, such as
+    saving a state dict. The other ranks are in another part of the framework already. What they
+    send there meets the call. Often the sizes even fit, and gradients are mixed with a metric.
 
 Example
     ::

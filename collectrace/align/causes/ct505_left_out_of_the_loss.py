@@ -2,10 +2,11 @@
 
 What it means
     backward() runs only what the loss was computed from. DDP sends a bucket when all its parameters
-    have their gradients, a sharded model reduces the gradients of a module when they have come, and
-    the backward of an autograd function makes its collectives when it runs. On a rank whose loss
-    leaves a term out, or has new zeros in its place, none of that happens: the rank goes on, and
-    the others wait. So it does if the parameters of a sharded model's module are frozen there.
+    have their gradients. A sharded model reduces the gradients of a module when they are ready. The
+    backward of an autograd function makes its collectives when it runs. If the loss of a rank
+    leaves a term out, or has new zeros in its place, none of that happens there. The rank goes on,
+    and the others wait. The same happens if the parameters of a sharded model's module are frozen
+    there.
 
 Example
     ::
@@ -17,7 +18,7 @@ Not to be confused with
     CT508, if the whole backward() was skipped. CT511, if a module was not run at all.
 
 How to fix it
-    Let every parameter take part in the loss on every rank, times zero where it is not wanted, or
+    Let every parameter take part in the loss on every rank, times zero if it is not wanted. Or
     construct DDP with ``find_unused_parameters=True``.
 """
 

@@ -3,8 +3,8 @@
 What it means
     One rank is in a collective of a group, another rank in that of another group, and each waits
     for the other to join. If a rank departed from its usual calls, by skipping a collective or by
-    an extra one, the finding says so. Else each call is valid by itself, and the ranks entered the
-    groups in opposite order.
+    an extra one, the finding says so. Otherwise each call is valid by itself, and the ranks entered
+    the groups in opposite order.
 
 Example
     ::

@@ -1,9 +1,9 @@
 """Ranks wait for each other's messages, because they make their calls in other orders.
 
 What it means
-    Every rank of a cycle waits in a message or a collective, and what it waits for comes later in
-    the program of the next rank. For example both receive before they send. Or one receives before
-    a barrier, and its peer sends after it.
+    Every rank of a cycle waits in a message or a collective. What it waits for comes later in the
+    program of the next rank. For example both receive before they send. Or one receives before a
+    barrier, and its peer sends after it.
 
 Example
     ::

@@ -13,8 +13,8 @@ Example
             dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
 
 Not to be confused with
-    CT705, if a message fits but for its tag, peer or group. CT703, if both ranks wait for each
-    other.
+    CT705, if only the tag, peer or group of a message does not fit. CT703, if both ranks wait for
+    each other.
 
 How to fix it
     Give every send one receive: count both. Loops around them need the same number of iterations.

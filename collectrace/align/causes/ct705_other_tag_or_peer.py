@@ -1,4 +1,4 @@
-"""A send and a receive would match but for one thing: the tag, the peer, or the group.
+"""A send and a receive would match except for one thing: the tag, the peer, or the group.
 
 What it means
     A rank waits for a message that nobody sends. Another rank sends one that nobody receives. Both

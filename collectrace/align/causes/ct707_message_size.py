@@ -2,7 +2,7 @@
 
 What it means
     The n-th send of a channel meets the n-th receive. Backends do not check that they fit: bytes
-    are reinterpreted, cut off, or awaited for ever. A receive without a source takes whatever
+    are reinterpreted, cut off, or awaited forever. A receive without a source takes whatever
     message comes first: perhaps one that was meant for another receive.
 
 Example
@@ -37,7 +37,7 @@ from collectrace.records import Call
 from collectrace.signature import numel
 
 _UNCHECKED: Final = (
-    "Backends do not check it: bytes are reinterpreted, cut off, or awaited for ever."
+    "Backends do not check it: bytes are reinterpreted, cut off, or awaited forever."
 )
 
 

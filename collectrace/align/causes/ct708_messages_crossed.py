@@ -16,7 +16,7 @@ Not to be confused with
     CT707, if nothing fits in another order.
 
 How to fix it
-    Make the messages in the same order at both ends, or give each kind a tag of its own.
+    Make the messages in the same order at both ends, or give each kind its own tag.
 """
 
 from __future__ import annotations

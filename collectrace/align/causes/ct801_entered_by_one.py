@@ -1,4 +1,4 @@
-"""A collective stands in a function, or in a block, that only some ranks enter at this point.
+"""A collective is in a function, or in a block, that only some ranks enter at this point.
 
 What it means
     Three kinds of code run on one rank while the others do something else:

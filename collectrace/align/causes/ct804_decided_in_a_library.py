@@ -2,7 +2,7 @@
 
 What it means
     The script's own code ran alike, and one line of it called a framework. There a condition or a
-    loop sent the ranks different ways: it read a flag that the script had set on one rank only, or
+    loop sent the ranks different ways. It read a flag that the script had set on one rank only, or
     went through a list that has another length there.
 
 Example

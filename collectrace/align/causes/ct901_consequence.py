@@ -2,9 +2,8 @@
 
 What it means
     After a first difference, calls meet the wrong partners, ranks wait for ranks that left, and
-    connections break. All that is shown, so that nobody takes it for a fault of its own. Groups of
-    one dimension run the same lines, so one error may also show in each of them, such as in every
-    pair of a mesh.
+    connections break. The report marks these findings as consequences. Groups of one dimension run
+    the same lines. So one error may also show in each of them, such as in every pair of a mesh.
 
 Example
     ::

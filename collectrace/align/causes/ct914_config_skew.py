@@ -1,7 +1,7 @@
 """The ranks were not started alike: versions, environment, code or devices differ.
 
 What it means
-    Different settings may lead to different calls. By itself it is no error.
+    Different settings may lead to different calls. By itself that is not an error.
 
 Example
     ::

@@ -1,4 +1,4 @@
-"""A shuffling sampler was never told the epoch.
+"""A shuffling sampler never got the epoch.
 
 What it means
     ``DistributedSampler`` shuffles by its epoch. Without ``set_epoch`` each epoch has the same

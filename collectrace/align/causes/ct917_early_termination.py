@@ -1,4 +1,4 @@
-"""``join()`` ended the job when the first rank ran out of inputs, as it was asked to.
+"""``join()`` ended the job when the first rank ran out of inputs, as configured.
 
 What it means
     ``throw_on_early_termination=True`` raises on every rank at the same iteration. That is what it

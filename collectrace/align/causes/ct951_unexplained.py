@@ -1,8 +1,8 @@
 """The cause was not found: the finding says what is known, and where to look.
 
 What it means
-    The ranks differ, or wait for each other, and no cause applies: sources were not recorded, the
-    statement is in code that cannot be followed, or it is a fault that has no cause of its own yet.
+    The ranks differ, or wait for each other, and no cause applies. Sources were not recorded, the
+    statement is in code that cannot be followed, or collectrace does not know this fault yet.
 
 Example
     ::

@@ -137,7 +137,7 @@ class Config:
         unknown = sorted(given.keys() - OPTIONS.keys())
         if unknown:
             wrong.append(
-                f"unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}"
+                f"unknown option {', '.join(unknown)} (the options are {', '.join(OPTIONS)})"
             )
         for name, option in OPTIONS.items():
             variable = PREFIX + name.upper()
@@ -200,7 +200,7 @@ def is_switched_on(environment: Mapping[str, str], variable: str = SWITCH) -> bo
 
 
 def mistyped(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that looks like an option and is none."""
+    """Return a message for each variable that looks like an option and is none."""
     known = [f.name.upper() for f in fields(Config)]
     found = []
     for variable in sorted(environment):
@@ -208,8 +208,8 @@ def mistyped(environment: Mapping[str, str]) -> list[str]:
         if name == variable or name in known or variable == TRACEBACK:
             continue
         meant = [PREFIX + close for close in difflib.get_close_matches(name, known, 1)]
-        guess = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(known)}"
-        found.append(f"{variable} is no option and has no effect; {guess}")
+        guess = f"Did you mean {meant[0]}?" if meant else f"The options are {', '.join(known)}."
+        found.append(f"{variable} is not a known option and is ignored. {guess}")
     return found
 
 

@@ -89,7 +89,9 @@ def way(text: str) -> str:
     command = WAYS.get(text, text)
     if "{host}" not in command or not shlex.split(command):
         names = ", ".join(WAYS)
-        raise CollectraceError(f"--via {text}: one of {names}, or a command with {{host}} in it")
+        raise CollectraceError(
+            f"--via {text} is not known. Use {names}, or a command with {{host}} in it."
+        )
     return command
 
 
@@ -171,7 +173,7 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
         return
     file_modes.make_folder(path.parent)
     if size > shutil.disk_usage(path.parent).free:
-        raise CollectraceError(f"{path.name} has {size >> 20} MiB: no room in {path.parent}")
+        raise CollectraceError(f"no room in {path.parent} for {path.name} ({size >> 20} MiB)")
     part = path.with_name(f".{path.name}.part")
     try:
         with open(part, "wb", opener=file_modes.opener) as out:

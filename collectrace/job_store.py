@@ -69,7 +69,7 @@ class JobStore:
         try:
             self._socket = socket.create_connection((host, port), patience)
         except (OSError, UnicodeError, OverflowError) as problem:
-            raise StoreError(f"cannot connect to {host}:{port}: {problem}") from None
+            raise StoreError(f"cannot connect to the store {host}:{port}: {problem}") from None
         nonce = os.urandom(4)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -81,7 +81,9 @@ class JobStore:
             raise
         if not is_store:
             self.close()
-            raise StoreError(f"what answers at {host}:{port} is not a TCPStore")
+            raise StoreError(
+                f"{host}:{port} is not a TCPStore. Give MASTER_ADDR:MASTER_PORT of the job."
+            )
 
     def close(self) -> None:
         """End the connection."""

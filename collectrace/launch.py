@@ -109,11 +109,11 @@ def find(target: str, arguments: Sequence[str], *, module: bool) -> Script:
     """
     if module:
         if not _importable(target.partition(".")[0]):
-            raise CollectraceError(f"no module named {target}; it must be importable from here")
+            raise CollectraceError(f"no module named {target}. It must be importable from here.")
     elif not Path(target).exists():
-        raise CollectraceError(f"{target}: no such script; name a file, or use -m with a module")
+        raise CollectraceError(f"{target}: no such script. Name a file, or use -m with a module.")
     elif not _is_plain_file(target) and _main_inside(target) is None:
-        raise CollectraceError(f"{target}: a folder without a __main__.py cannot be run")
+        raise CollectraceError(f"{target} is a folder without a __main__.py. Name a script.")
     return Script(target, tuple(arguments), module)
 
 

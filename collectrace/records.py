@@ -736,7 +736,7 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
 def _parts(cls: type[Any]) -> Callable[[list[Any]], list[Any]]:
     def build(value: list[Any]) -> list[Any]:
         if not all(isinstance(item, dict) for item in value):
-            raise DamagedRecord(f"a list of {cls.__name__} holds something that is no object")
+            raise DamagedRecord(f"a list of {cls.__name__} holds something that is not an object")
         return [_build(cls, item) for item in value]
 
     return build
@@ -747,11 +747,11 @@ def _values(value: dict[str, Any]) -> dict[str, Any]:
         if item.__class__ in _NUMBERS:
             continue
         if item.__class__ is not dict or item.get("type").__class__ is not str:
-            raise DamagedRecord("a value is no number and has no type")
+            raise DamagedRecord("a value is not a number and has no type")
         shape = item.get("shape", [])
         is_plain = all(item[k].__class__ in (*_NUMBERS, str) for k in item if k != "shape")
         if not is_plain or shape.__class__ is not list:
-            raise DamagedRecord("a value is made of something else than numbers and texts")
+            raise DamagedRecord("a value has parts that are neither numbers nor text")
         _members(shape)
     return value
 
@@ -789,14 +789,14 @@ def _string_map(value: dict[str, Any]) -> dict[str, Any]:
 def _stacks(value: dict[str, Any]) -> dict[str, Any]:
     for stack in value.values():
         if stack.__class__ is not list:
-            raise DamagedRecord("a stack is no list")
+            raise DamagedRecord("a stack is not a list")
         _strings(stack)
     return value
 
 
 def _rows(value: list[Any]) -> list[Any]:
     if not all(item.__class__ is list for item in value):
-        raise DamagedRecord("a row is no list")
+        raise DamagedRecord("a row is not a list")
     return value
 
 

@@ -174,8 +174,8 @@ def _run(
         return ranks.ended()
     except (pickle.PicklingError, AttributeError, TypeError) as problem:
         raise CollectraceError(
-            f"the function and its args cannot be given to other processes: {problem}; define the "
-            "function with def at the top level of a module, and give it plain values"
+            f"the function or its args cannot be sent to other processes: {problem}. Define the "
+            "function with def at the top level of a module, and pass plain values."
         ) from None
     finally:
         ranks.kill()

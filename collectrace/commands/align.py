@@ -162,18 +162,24 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
             output.check(f"--{report.option}", name)
             if report.lacks is not None:
                 raise CollectraceError(
-                    f"--{report.option} needs {report.lacks}, which is not installed: "
-                    f"pip install 'collectrace[{report.option}]'"
+                    f"--{report.option} needs {report.lacks}, which is not installed. "
+                    f"Run: pip install 'collectrace[{report.option}]'"
                 )
             if name in asked.values():
-                raise CollectraceError(f"--{report.option} {name}: another report goes there")
+                raise CollectraceError(
+                    f"--{report.option} {name}: another report goes there. Name another file."
+                )
             asked[report] = name
     if arguments.perfetto is not None:
         if arguments.store is not None:
-            raise CollectraceError("--perfetto reads files, and does not go with --store")
+            raise CollectraceError(
+                "--perfetto cannot read from --store. Give the log folder instead."
+            )
         output.check("--perfetto", arguments.perfetto)
         if arguments.perfetto in asked.values():
-            raise CollectraceError(f"--perfetto {arguments.perfetto}: another report goes there")
+            raise CollectraceError(
+                f"--perfetto {arguments.perfetto}: another report goes there. Name another file."
+            )
     return asked
 
 
@@ -211,7 +217,7 @@ def _timeline(arguments: Namespace, alignment: Alignment, stdout: TextIO) -> Non
 def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
     for option in "interval", "prometheus":
         if getattr(arguments, option) is not None:
-            raise CollectraceError(f"--{option} goes with --follow")
+            raise CollectraceError(f"--{option} needs --follow. Add it, or leave --{option} out.")
     from collectrace.align import align
 
     with _place(arguments) as place, _progress(stderr) as progress:
@@ -263,7 +269,7 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
 
     """
     if arguments.group is not None:
-        raise CollectraceError("--group does not go with --follow, which watches all groups")
+        raise CollectraceError("--follow watches all groups. Leave --group out.")
     if arguments.prometheus is not None:
         output.check_file("--prometheus", arguments.prometheus)
     from collectrace.align.follow import INTERVAL, Follower
@@ -290,8 +296,8 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     if follower.gone is not None:
         output.complain(
             stderr,
-            f"{arguments.store} tells no more: {follower.gone}; this is what was known when its "
-            "ranks answered last",
+            f"{arguments.store} stopped answering: {follower.gone.removesuffix('.')}. "
+            "The report shows what its ranks answered last.",
         )
     if report is None:
         raise KeyboardInterrupt

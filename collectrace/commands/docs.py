@@ -82,7 +82,7 @@ def read(chapter: str) -> str:
 
     """
     if chapter not in CHAPTERS:
-        raise CollectraceError(f"no chapter {chapter!r}; the chapters are {', '.join(CHAPTERS)}")
+        raise CollectraceError(f"no chapter {chapter!r}. The chapters: {', '.join(CHAPTERS)}.")
     return (files("collectrace") / "docs" / f"{chapter}.md").read_text(encoding="utf-8")
 
 

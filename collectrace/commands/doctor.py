@@ -84,7 +84,7 @@ def _examine(where: str | None) -> Checkup:
     try:
         found = processes.find(pid)
     except ProcessLookupError:
-        raise CollectraceError(f"there is no process {pid}; leave it out to see all") from None
+        raise CollectraceError(f"there is no process {pid}. Leave it out to see all.") from None
     others: list[Job] = []
     if given is not None:
         found = processes.writing_to(found, given)
@@ -130,14 +130,14 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
     path = Path(text)
     if text.isascii() and text.isdigit() and not path.exists():
         if len(text) > _LONGEST_PID:
-            raise CollectraceError(f"there is no process {text}")
+            raise CollectraceError(f"there is no process {text}. Leave it out to see all.")
         return None, [], int(text)
     if path.is_dir():
         saved = [*path.glob("*.ras.txt"), *path.glob("*.ras.json")]
         return path, sorted(saved, key=lambda file: file.stat().st_mtime)[-1:], None
     if path.is_file():
         return None, [path], None
-    raise CollectraceError(f"{text}: no such folder, file or process")
+    raise CollectraceError(f"{text}: no such folder, file or process. Leave it out to see all.")
 
 
 def _folders(found: Found) -> list[Path]:

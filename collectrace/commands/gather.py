@@ -53,10 +53,12 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     names = [source.name for source in sources]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise CollectraceError(f"two folders of {twice}: gather them one after the other, each -o")
+        raise CollectraceError(
+            f"two folders of {twice}. Gather one after the other, each with its own -o."
+        )
     to = Path(arguments.output)
     if to.exists() and not to.is_dir():
-        raise CollectraceError(f"-o {to}: that is a file; name a folder")
+        raise CollectraceError(f"-o {to}: that is a file. Name a folder.")
     file_modes.make_folder(to)
     found = []
     with output.surviving_reader(stdout):

@@ -55,10 +55,10 @@ def check(option: str, name: str) -> None:
         return
     path = _through_link(Path(name))
     if path.is_dir():
-        raise CollectraceError(f"{option} {name}: that is a folder; name a file in it")
+        raise CollectraceError(f"{option} {name}: that is a folder. Name a file in it.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise CollectraceError(
-            f"{option} {name}: {path.parent} is no folder that can be written to"
+            f"{option} {name}: {path.parent} is not a writable folder. Name another file."
         )
 
 
@@ -70,7 +70,7 @@ def check_file(option: str, name: str) -> None:
 
     """
     if name == STDOUT:
-        raise CollectraceError(f"{option} {name}: name a file; it is written again and again")
+        raise CollectraceError(f"{option} {name}: it is written again and again. Name a file.")
     check(option, name)
 
 

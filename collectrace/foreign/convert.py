@@ -122,7 +122,7 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
         more = (
             f" (and {words.counted(len(problems) - 1, 'more file')})" if len(problems) > 1 else ""
         )
-        raise LogError(f"{label}: {problems[0]}{more}; nothing of it was run")
+        raise LogError(f"{label}: {problems[0]}{more}. No code in it was run.")
     found.ranks = sorted(spans)
     latest = max(began for began, _ in spans.values())
     found.earlier = [rank for rank in found.ranks if spans[rank][1] < latest]
@@ -183,7 +183,9 @@ def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_M
                 made.segments = [(n, _taken(file)) for n, file in files]
                 yield made
     except BrokenProcessPool:
-        raise LogError("a process that read dumps was killed; is there enough memory?") from None
+        raise LogError(
+            "a process that read dumps was killed. Free some memory, or give fewer."
+        ) from None
 
 
 def _make_aside(
@@ -237,7 +239,7 @@ def _read(file: Blob, format_: Format, rank: int, world: int, written: int | Non
     if not file.size:
         raise NotReadable("is empty")
     if file.size > MOST_BYTES:
-        raise NotReadable(f"has {file.size >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+        raise NotReadable(f"has {file.size >> 20} MiB; at most {MOST_BYTES >> 20} are read")
     data = file.read(0, file.size)
     known = formats.of(data[: formats.HEAD])
     if known is None and data[:1] != b"\x80":
@@ -249,4 +251,4 @@ def _what(data: bytes, tool: str) -> str:
     """What a file is that is called a dump and is none."""
     start = data[:60].split(b"\n", 1)[0].decode("utf-8", "replace")
     shown = "".join(c for c in start if c.isprintable()).strip()
-    return f"is no {tool} dump: it begins with {shown[:40]!r}"
+    return f"is not a {tool} dump: it begins with {shown[:40]!r}"

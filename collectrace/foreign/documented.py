@@ -40,8 +40,8 @@ class Documented:
 
     @property
     def advice(self) -> str:
-        """What is said to who wants it aligned."""
-        return self.instead or f"no rank file can be made of it, for it does not tell {self.open}"
+        """Return a sentence for a person who wants it aligned."""
+        return self.instead or f"collectrace cannot align it, because it lacks {self.open}."
 
 
 _INSPECTOR: Final = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"id"\s*:\s*"0x')
@@ -56,7 +56,7 @@ DOCUMENTED: Final = (
         tells=verdict.TELLS,
         open=verdict.OPEN,
         source="NVIDIA/nccl v2.30.7-1, src/ras/client_support.cc",
-        instead="ask python -m collectrace doctor about it",
+        instead="Give it to: python -m collectrace doctor",
     ),
     Documented(
         name="nccl-inspector",

@@ -191,12 +191,12 @@ def _sizes(value: Any) -> list[list[int]]:
     if value is None:
         return []
     if value.__class__ is not list or len(value) > _MOST_TENSORS:
-        raise NotReadable("an entry whose sizes are no list")
+        raise NotReadable("an entry with sizes that are not a list")
     for one in value:
         if one.__class__ is not list or len(one) > _MOST_DIMENSIONS:
-            raise NotReadable("an entry whose sizes are no lists of numbers")
+            raise NotReadable("an entry with sizes that are not lists of numbers")
         if not all(n.__class__ is int and abs(n) < 1 << 62 for n in one):
-            raise NotReadable("an entry whose sizes are no numbers")
+            raise NotReadable("an entry with sizes that are not numbers")
     return value
 
 

@@ -75,20 +75,20 @@ def parse(data: Any, rows: Sequence[Row] | None = None) -> FlightDump:
 
     """
     if not isinstance(data, dict):
-        raise NotReadable(f"holds {_article(data)} where a Flight Recorder dump has a dict")
+        raise NotReadable(f"holds {_article(data)}; a Flight Recorder dump holds a dict")
     if rows is not None:
         data = {**data, "entries": []}
     known = {"entries", "pg_config", "pg_status", "version"} & data.keys()
     if "entries" not in known and len(known) < 2:
-        raise NotReadable("is no Flight Recorder dump: it has no entries, pg_config or version")
+        raise NotReadable("is not a Flight Recorder dump: it has no entries, pg_config or version")
     entries = data.get("entries", [])
     if not isinstance(entries, list):
-        raise NotReadable(f"has {_article(entries)} for its entries, where a dump has a list")
+        raise NotReadable(f"has {_article(entries)} for its entries; a dump has a list")
     if len(entries) > _MOST_ENTRIES:
         raise NotReadable(f"has more than {_MOST_ENTRIES:,} entries")
     if not all(entry.__class__ is dict for entry in entries):
         odd = next(entry for entry in entries if entry.__class__ is not dict)
-        raise NotReadable(f"has {_article(odd)} among its entries, where a dump has dicts")
+        raise NotReadable(f"has {_article(odd)} among its entries; a dump has dicts")
     return FlightDump(
         version=_text(data.get("version")),
         library=_text(data.get("comm_lib_version")) or _text(data.get("nccl_version")),
@@ -120,7 +120,7 @@ def _groups(config: Any) -> Iterator[GroupConfig]:
     if config is None:
         return
     if not isinstance(config, dict):
-        raise NotReadable(f"has {_article(config)} for its pg_config, where a dump has a dict")
+        raise NotReadable(f"has {_article(config)} for its pg_config; a dump has a dict")
     for key, value in config.items():
         if isinstance(value, dict):
             name = value.get("name", key)

@@ -69,7 +69,7 @@ def read_json(data: bytes, origin: Origin) -> Trace:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as problem:
-        raise NotReadable(f"is cut short, or no JSON ({problem})") from None
+        raise NotReadable(f"is cut short, or not JSON ({problem})") from None
     return read(parse(found), origin)
 
 
@@ -132,7 +132,7 @@ class _Writer:
         else:
             self._calls()
         if rows and sum(self._odd.values()) == len(rows):
-            raise NotReadable(f"has no entry that can be read: {next(iter(self._odd))}")
+            raise NotReadable(f"has no readable entry: {next(iter(self._odd))}")
         self._ending()
         return Trace(
             self.file, self.base, self.latest, self._until(), is_whole, self.dump.version,

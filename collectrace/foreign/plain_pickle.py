@@ -90,10 +90,10 @@ class _Plain(pickle.Unpickler):
     """Builds what needs no name. :func:`_check` has let no opcode pass that would look up one."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise NotReadable(f"asks for {module}.{name}, and plain data needs nothing by name")
+        raise NotReadable(f"refers to {module}.{name}; plain data refers to nothing by name")
 
     def persistent_load(self, pid: Any, /) -> NoReturn:  # noqa: ARG002 - as pickle calls it
-        raise NotReadable("refers to something outside it, which plain data never does")
+        raise NotReadable("refers to something outside of it; plain data does not")
 
 
 def check_size(data: bytes) -> None:
@@ -104,7 +104,7 @@ def check_size(data: bytes) -> None:
 
     """
     if len(data) > MOST_BYTES:
-        raise NotReadable(f"has {len(data) >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+        raise NotReadable(f"has {len(data) >> 20} MiB; at most {MOST_BYTES >> 20} are read")
     containers = data.count(b"]") + data.count(b"}")
     if containers > _FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
         raise NotReadable("holds more containers than data")
@@ -121,7 +121,7 @@ def _check(data: bytes) -> bool:
 
     """
     if data[:1] != b"\x80" or not 2 <= (data[1] if len(data) > 1 else 0) <= 5:
-        raise NotReadable("is no pickle of protocol 2 to 5")
+        raise NotReadable("is not a pickle of protocol 2 to 5")
     check_size(data)
     at, end, is_simple = 2, len(data), True
     match = _pattern(end).match
@@ -163,13 +163,13 @@ def _refusal(data: bytes, at: int) -> str:
     """Why an opcode is not carried out, by its name and by what it asks for."""
     known = next((op for op in pickletools.opcodes if op.code == chr(data[at])), None)
     if known is None:
-        return f"is damaged: byte {at} is no opcode"
+        return f"is damaged: byte {at} is not an opcode"
     if known.name in _GLOBALS:
         asked = b".".join(data[at + 1 : at + 200].split(b"\n")[:2]).decode("ascii", "replace")
         wanted = "".join(c for c in asked if c.isprintable())
-        return f"asks for {wanted} ({known.name}): that is no plain data, and was not run"
+        return f"refers to {wanted} ({known.name}): that is not plain data, and was not run"
     if known.name == "STACK_GLOBAL":
-        return f"asks for {_named_before(data, at)} (STACK_GLOBAL): no plain data, and was not run"
+        return f"refers to {_named_before(data, at)} (STACK_GLOBAL): not plain data, and not run"
     if known.name == "LONG_BINPUT" and len(data) - at > 4:
         return "numbers its parts far beyond its own size (LONG_BINPUT)"
     if known.name in _ALLOWED and len(data) - at <= _LONGEST:
@@ -274,7 +274,7 @@ class Machine:
             if last is None or code == last:
                 return
             if code == _STOP:
-                raise NotReadable("is damaged: it ends before its end")
+                raise NotReadable("is damaged: its data continue after its end")
 
     def _scalar(self, code: int) -> bool:
         push = self._stack.append
@@ -335,7 +335,7 @@ class Machine:
     def _extend(self, items: list[Any]) -> None:
         into = self._stack[-1]
         if into.__class__ is not list:
-            raise NotReadable("is damaged: it appends to what is no list")
+            raise NotReadable("is damaged: it appends to something that is not a list")
         into.extend(items)
 
     def _number(self, size: int) -> int:
@@ -351,7 +351,7 @@ class Machine:
 
 def _flat(parts: list[Any]) -> tuple[Any, ...]:
     if any(part.__class__ is tuple for part in parts):
-        raise NotReadable("has tuples within tuples, as no dump has")
+        raise NotReadable("has tuples within tuples; a dump has none")
     return tuple(parts)
 
 

@@ -62,12 +62,12 @@ def read(data: bytes) -> Report:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise NotReadable("is cut short, or no JSON") from None
+        raise NotReadable("is cut short, or not JSON") from None
     try:
         return _report(found)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         what = f"{type(problem).__name__}: {problem}".strip()[:100]
-        raise NotReadable(f"is no NCCL RAS report as NCCL writes it ({what})") from None
+        raise NotReadable(f"is not a NCCL RAS report as NCCL writes it ({what})") from None
 
 
 def _report(found: Row) -> Report:

@@ -233,7 +233,7 @@ class _Reader:
 
         """
         if self._seconds is None:
-            raise NotReadable("ends before NCCL RAS came to the communicators")
+            raise NotReadable("ends before the communicators")
         return Report(
             version=self._version,
             communicators=tuple(map(self._communicator, self._open.values())),

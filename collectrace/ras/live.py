@@ -57,7 +57,7 @@ def address(text: str) -> Address:
     """
     found = _ADDRESS.fullmatch(text.strip())
     if found is None or not 0 < int(found["port"]) < 65536:
-        raise ValueError(f"{text!r} is no HOST:PORT")
+        raise ValueError(f"{text!r} is not HOST:PORT")
     return Address(found["v6"] or found["host"] or "localhost", int(found["port"]))
 
 
@@ -80,8 +80,8 @@ def ask(where: Address, *, greeting: float = GREETING, answer: float = ANSWER) -
         except _Silent:
             if attempt == _ATTEMPTS - 1:
                 raise NoAnswer(
-                    f"takes connections and says nothing within {greeting:g} s: the process behind "
-                    "it may be stopped"
+                    f"takes connections but does not answer within {greeting:g} s: its process "
+                    "may be stopped"
                 ) from None
     raise AssertionError("not reached")
 
@@ -96,7 +96,7 @@ def _connect(where: Address, seconds: float) -> socket.socket:
     except TimeoutError:
         raise NoAnswer(f"cannot be reached within {seconds:g} s") from None
     except ConnectionRefusedError:
-        raise NoAnswer("refuses the connection: nobody listens there") from None
+        raise NoAnswer("refuses the connection: nothing listens there") from None
     except OSError as problem:
         raise NoAnswer(f"cannot be reached: {problem.strerror or problem}") from None
 

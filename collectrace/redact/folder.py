@@ -77,9 +77,9 @@ def redact(
 
     """
     if to.is_symlink() or (to.exists() and (not to.is_dir() or any(to.iterdir()))):
-        raise CollectraceError(f"{to} is there already; name a new folder")
+        raise CollectraceError(f"{to} exists already. Name a new folder.")
     if map_file is not None and map_file.exists():
-        raise CollectraceError(f"{map_file} is there already; name a new file")
+        raise CollectraceError(f"{map_file} exists already. Name a new file.")
     to.parent.mkdir(parents=True, exist_ok=True)
     part = to.with_name(f".collectrace-{os.urandom(8).hex()}.part")
     part.mkdir()
@@ -144,7 +144,7 @@ class _Writing:
             else:
                 beside.append(blob)
         if not logs:
-            raise CollectraceError("there are no rank files to redact; give the log_dir of a run")
+            raise CollectraceError("there are no rank files to redact. Give the log_dir of a run.")
         logs.sort(key=lambda log: (log.log, log.ordinal))
         for log in logs:
             self._create(log.path, self._changed(log))

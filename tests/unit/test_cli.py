@@ -268,7 +268,7 @@ def test_two_reports_cannot_go_to_one_place(
     more = Report(module="machine", what="the same once more", option="again")
     monkeypatch.setattr("collectrace.commands.align.REPORTS", (*REPORTS, more))
     assert run("align", "logs", "--json", "-", "--again", "-") == (
-        2, "", "collectrace: --again -: another report goes there\n",
+        2, "", "collectrace: --again -: another report goes there. Name another file.\n",
     )  # fmt: skip
     status, out, _ = run("align", "logs", "--again", "-")
     assert (status, json.loads(out)["status"]) == (0, "aligned")
@@ -389,4 +389,4 @@ def test_there_is_no_such_chapter() -> None:
     status, out, err = run("docs", "nowhere")
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
-    assert "no chapter 'nowhere'; the chapters are hangs, " in err
+    assert "no chapter 'nowhere'. The chapters: hangs, " in err

@@ -214,7 +214,7 @@ def test_devices_and_pipes_are_written_to(folder: Path) -> None:
     [
         ("nowhere/a.json", "--json nowhere/a.json: nowhere is no folder that can be written to"),
         ("file/a.json", "--json file/a.json: file is no folder that can be written to"),
-        ("there", "--json there: that is a folder; name a file in it"),
+        ("there", "--json there: that is a folder. Name a file in it."),
         ("dangling", "--json dangling: {0}/nowhere is no folder that can be written to"),
     ],
 )

@@ -46,9 +46,9 @@ def test_every_row_says_what_it_leaves_open_and_where_it_is_from() -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [((RAS / "behind.ras.json").read_bytes(), "is of NCCL RAS: ask python -m collectrace doctor"),
-     (INSPECTOR, "is of NCCL Inspector: no rank file can be made of it"),
-     (CLOG, "is of torchcomms' collective log: no rank file can be made of it")],
+    [((RAS / "behind.ras.json").read_bytes(), "is a file of NCCL RAS. Give it to: python"),
+     (INSPECTOR, "is a file of NCCL Inspector. collectrace cannot align it"),
+     (CLOG, "is a file of torchcomms' collective log. collectrace cannot align it")],
 )  # fmt: skip
 def test_none_is_taken_for_a_flight_recorders_dump(
     content: bytes, said: str, tmp_path: Path

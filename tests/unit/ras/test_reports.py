@@ -249,5 +249,5 @@ def test_lines_in_any_order_are_read_or_refused(lines: list[bytes]) -> None:
 )
 def test_what_is_no_report_is_refused(data: bytes) -> None:
     assert not ras.is_one(data[: ras.HEAD])
-    with pytest.raises(NotReadable, match="no NCCL RAS report"):
+    with pytest.raises(NotReadable, match="not a NCCL RAS report"):
         ras.read(data)

@@ -99,7 +99,7 @@ def test_a_log_read_in_part_tells_as_much(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("rank", "asked", "says"),
     [
-        (5, {}, "rank 5 left no file in run run-1; there is one of ranks 0-1"),
+        (5, {}, "rank 5 has no file in run run-1. Available: ranks 0-1."),
         (0, {"group": "pp"}, "no group 'pp'"),
         (0, {"around": 99}, "they end at 4"),
     ],

@@ -159,7 +159,7 @@ def test_a_mistyped_code_names_those_alike(name: str, meant: str) -> None:
 def test_an_unknown_code_is_one_line() -> None:
     status, out, err = run("explain", "zebra")
     assert (status, out) == (2, "")
-    assert err == "collectrace: no cause 'zebra' (collectrace explain lists them all)\n"
+    assert err == "collectrace: no cause 'zebra'. collectrace explain lists them all.\n"
 
 
 def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,15 +27,15 @@ from collectrace.printable import clean
 from collectrace.version import __version__
 
 UNUSABLE: Final = 2
-"""Exit status for input or usage that nothing can be made of, and for output that was lost."""
+"""Exit status for unusable input or arguments, and for output that could not be written."""
 
 INTERRUPTED: Final = 130
-"""What a shell says of a program that Ctrl-C ended."""
+"""The exit status of a program that Ctrl-C ended, as shells report it."""
 
 PROGRAM: Final = "python -m collectrace"
 
 _INSERTED: Final = re.compile(r"--local[-_]rank=\d+")
-"""What launchers put before the arguments of the program they launch, and so before the verb:
+"""Arguments that launchers insert before those of the program, and so before the command:
 ``deepspeed --module``, ``torch.distributed.launch --module``. It is meant for the script."""
 
 
@@ -43,9 +43,9 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = 
     """Run a command.
 
     Args:
-        argv: the verb and its arguments.
+        argv: the command and its arguments.
         stdout: where its output goes.
-        stderr: where a problem is told, and how far a long reading is.
+        stderr: for problems and progress.
         program: how it was called, for usage and errors.
 
     Returns:
@@ -168,7 +168,7 @@ def _os_error(problem: OSError) -> str:
 
 
 def console(*before: str, program: str = PROGRAM) -> NoReturn:
-    """The door for ``python -m``: the process's own arguments, behind those given."""
+    """Run the command line of this process; ``before``: arguments to prepend."""
     # Python has None in place of a stream that was closed before it began.
     stdout, stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     argv = [*before, *sys.argv[1:]]
@@ -180,7 +180,7 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
 
 
 def script() -> NoReturn:
-    """The door for the program ``collectrace`` that an installation brings."""
+    """Run the installed program ``collectrace``."""
     if not sys.flags.safe_path:
         with contextlib.suppress(FileNotFoundError):  # the working directory is gone
             sys.path[0] = str(Path.cwd())  # as python -m has it: modules are found from here

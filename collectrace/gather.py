@@ -1,8 +1,7 @@
-"""Logs that lie on many machines, brought together: ``tar`` on each, its output unpacked here.
+"""Copy logs from many machines: run ``tar`` on each, and unpack its output here.
 
-Each host is reached by a command that the user names by a row of :data:`WAYS`, or spells out. What
-comes back is not trusted: only regular files that bear the names of log files are taken, below the
-host's own folder.
+A command reaches each host: a row of :data:`WAYS`, or one that the user writes. The output is not
+trusted: only regular files with names of log files are taken, into the host's own folder.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder of logs on a host; on this one where ``host`` is empty."""
+    """A folder of logs on a host; on this machine if ``host`` is empty."""
 
     host: str
     folder: str
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """``node1:/job/logs``, or a folder here.
+        """Parse ``node1:/job/logs``, or a folder on this machine.
 
         Raises:
             CollectraceError: it is neither.
@@ -63,27 +62,27 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of its folder in what is gathered."""
+        """The name of its folder among the gathered logs."""
         told = self.host or PurePosixPath(os.path.abspath(self.folder)).as_posix()  # noqa: PTH100
         return re.sub(r"[^\w.-]+", "_", told).strip("._") or "here"
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What came of one source."""
+    """The result of copying one source."""
 
     source: Source
     files: int = 0
     bytes: int = 0
     problem: str = ""
-    """Why it is not whole; empty where it is."""
+    """Why it is incomplete; empty: it is complete."""
 
 
 def way(text: str) -> str:
-    """The command line by which a host is reached, with ``{host}`` in it.
+    """Return the command line that reaches a host, with ``{host}`` in it.
 
     Raises:
-        CollectraceError: it is no name of :data:`WAYS` and has no ``{host}``.
+        CollectraceError: it is not a name of :data:`WAYS` and has no ``{host}``.
 
     """
     command = WAYS.get(text, text)
@@ -96,7 +95,7 @@ def way(text: str) -> str:
 
 
 def gather(source: Source, to: Path, via: str) -> Gathered:
-    """Fetch one folder of logs; what was there before under a name is replaced by what is longer.
+    """Copy one folder of logs; replace existing files by longer ones only.
 
     Args:
         source: what to fetch.
@@ -138,7 +137,7 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
 
 
 def command(source: Source, via: str) -> list[str]:
-    """What is run: tar, here or by way of a command that reaches the host."""
+    """Return the command line of tar, here or on the host."""
     tar = ["tar", "-cf", "-", "-C", source.folder, "."]
     if not source.host:
         return tar
@@ -184,5 +183,5 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
 
 
 def failures(gathered: Sequence[Gathered]) -> list[Gathered]:
-    """The sources that nothing whole came from."""
+    """Return the sources that failed."""
     return [one for one in gathered if one.problem]

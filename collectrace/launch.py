@@ -1,4 +1,4 @@
-"""Runs a script as ``__main__``, as python itself would, inside a process that is already set up.
+"""Run a script as ``__main__``, as python would, in a process that is already set up.
 
 What a script can see of it: ``sys.argv``, ``sys.path[0]``, a module ``__main__`` of its own with
 ``__file__`` (spawned children import it from there) or, for ``-m``, ``__spec__``; its tracebacks
@@ -34,14 +34,14 @@ class _CodeLoader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script, or a module, that exists."""
+    """An existing script or module."""
 
     target: str
     arguments: tuple[str, ...]
     module: bool
 
     def run(self) -> int:
-        """Run it to its end; 1 if it raised, and its traceback has been printed.
+        """Run it to its end; return 1 if it raised, after printing its traceback.
 
         Raises:
             SystemExit: as the script raised it.
@@ -101,10 +101,10 @@ def _told(*_: object) -> None:
 
 
 def find(target: str, arguments: Sequence[str], *, module: bool) -> Script:
-    """A script by its path, or a module by its name, without running any of it.
+    """Find a script by its path, or a module by its name, without running it.
 
     Raises:
-        CollectraceError: there is none.
+        CollectraceError: it does not exist.
 
     """
     if module:

@@ -50,7 +50,7 @@ HELP: Final = "report where the ranks diverge"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """What to read, how much of it, and an option for each report that has one."""
+    """Declare what to read, how much of it, and an option for each report that has one."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("path", **common.PATH)
     where.add_argument(
@@ -127,7 +127,7 @@ def _seconds(text: str) -> float:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
-    """Align, or follow until there is something to tell; write the reports; the exit status."""
+    """Align, or follow until there is something to report; write the reports, return the status."""
     asked = _asked(arguments)
     if arguments.store is None:
         arguments.path = common.path(arguments.path)
@@ -148,11 +148,11 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
 
 
 def _asked(arguments: Namespace) -> dict[Report, str]:
-    """The reports that options ask for, and where each is to go: a file, or ``-``.
+    """Return the reports that the options request, and the file of each, or ``-``.
 
     Raises:
-        CollectraceError: it cannot go there. Found out before anything is read, for a report
-            that came without its file would come with the wrong exit status.
+        CollectraceError: it cannot be written there. This is checked before anything is read, so
+        that a missing file does not change the exit status.
 
     """
     asked: dict[Report, str] = {}
@@ -233,7 +233,7 @@ def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
 
 @contextlib.contextmanager
 def _place(arguments: Namespace) -> Iterator[str | Folder]:
-    """Where the rank files are: a path, or the ranks themselves."""
+    """Return the source of the rank files: a path, or the URL of the job's store."""
     if arguments.store is None:
         yield arguments.path
         return
@@ -244,14 +244,14 @@ def _place(arguments: Namespace) -> Iterator[str | Folder]:
 
 
 def _url(arguments: Namespace) -> str:
-    """Of the job that ``--store`` names."""
+    """Return the URL of the store that ``--store`` names."""
     run = f"/{arguments.run}" if arguments.run is not None else ""
     return f"{exchange.SCHEME}{arguments.store}{run}"
 
 
 @contextlib.contextmanager
 def _progress(stderr: TextIO) -> Iterator[Callable[[int, int], None] | None]:
-    """What the aligner tells how far it is: a bar, on a terminal only."""
+    """Yield a progress bar for the aligner, on a terminal only."""
     if not stderr.isatty():
         yield None
         return
@@ -306,10 +306,10 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
 
 
 class _CtrlC:
-    """What a signal's handler may set while this very thread waits for it.
+    """A flag that a signal handler can set while the same thread waits for it.
 
-    With a ``threading.Event`` it would wait for ever where the signal finds the thread on its way
-    into or out of ``wait()``, with the event's lock; a ``SimpleQueue`` is made for such use.
+    A ``threading.Event`` would block forever if the signal comes while the thread holds the event's
+    lock, on its way into or out of ``wait()``. A ``SimpleQueue`` is made for such use.
     """
 
     def __init__(self) -> None:
@@ -329,7 +329,7 @@ class _CtrlC:
 
 @contextlib.contextmanager
 def _stopped_by_ctrl_c() -> Iterator[_CtrlC]:
-    """Set by Ctrl-C, which then does not interrupt what is being read; a second one does."""
+    """Yield a flag that the first Ctrl-C sets, without an interrupt; a second one interrupts."""
     stop = _CtrlC()
     if threading.current_thread() is not threading.main_thread():
         yield stop

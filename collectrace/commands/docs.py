@@ -52,11 +52,11 @@ CHAPTERS: Final = {name: about for part in SECTIONS.values() for name, about in 
 """What each chapter is about, in the order of the list."""
 
 _WIDEST: Final = 100
-"""Columns that prose takes, however wide the terminal."""
+"""Most columns of prose, however wide the terminal."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare which chapter."""
+    """Declare the chapter."""
     parser.add_argument(
         "chapter", nargs="?", metavar="CHAPTER", help="such as hangs (default: list the chapters)"
     )

@@ -32,7 +32,7 @@ HELP: Final = "copy the logs of many machines to one folder"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """From where, to where, and how."""
+    """Declare from where, to where, and how."""
     parser.add_argument("sources", metavar="HOST:DIR", nargs="+", help="a host and its log folder")
     parser.add_argument(
         "-o", "--output", metavar="DIR", required=True, help="the folder to copy them to"
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Fetch from each, then say what is there of the newest run and which ranks it lacks."""
+    """Copy the logs of each host, then print which ranks of the newest run are missing."""
     from collectrace import gather
     from collectrace.report import text
 
@@ -84,7 +84,7 @@ def _told(one: Gathered) -> str:
 
 
 def _completeness(to: Path, failed: list[str]) -> list[str]:
-    """Whether the newest run is whole now; of one that is not, which ranks and hosts lack."""
+    """Return lines about the newest run: complete, or which ranks and hosts are missing."""
     from collectrace.align.browsing.run_list import presence
     from collectrace.report import text
 

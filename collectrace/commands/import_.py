@@ -24,7 +24,7 @@ HELP = "convert traces of other tools to rank files"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The folder, and where the rank files go."""
+    """Declare the folder, and where the rank files go."""
     parser.add_argument(
         "path", metavar="DUMPS",
         help="folder of Flight Recorder dumps (nccl_trace_rank_0, ..., or JSON), or one of them",
@@ -44,7 +44,7 @@ def _run_id(text: str) -> str:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - all is said on standard output
-    """Write the files, and say what they are and what was left out."""
+    """Write the rank files, and print what they are and what was left out."""
     from collectrace.align.reading.source import open_folder
 
     folder = open_folder(arguments.path)

@@ -32,7 +32,7 @@ _MOST_NAMED: Final = 4
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The logs, the copy, and what it keeps."""
+    """Declare the logs, the copy, and what it keeps."""
     parser.add_argument(
         "path", metavar="LOGS", help="log_dir, a run's folder, an archive; or a folder of dumps"
     )
@@ -59,10 +59,10 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - all is said on standard output
-    """Write the copy, and say where it is.
+    """Write the copy, and print its place.
 
     Raises:
-        CollectraceError: it cannot be written, or would lie among the logs.
+        CollectraceError: it cannot be written, or is inside the log folder.
 
     """
     from collectrace.align.reading.source import open_folder

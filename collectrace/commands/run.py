@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[], int]:  # noqa: ARG001 - the script has the process's own streams
-    """Switch tracing on; the script is left to run, for what it raises is its own affair."""
+    """Switch tracing on, and return the function that runs the script."""
     import collectrace
     from collectrace import launch
 

@@ -1,4 +1,4 @@
-"""The doctor's whole answer: who runs here, what can be learned now, and what to set next time."""
+"""The doctor's whole answer: the processes here, what can be learned now, what to set next time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STOPPED: Final = {
 
 
 def ask_ras(where: live.Address, *, again_after: float = 1.0) -> Ras:
-    """Ask once, and once more where ranks differ: a count that moves is no hang."""
+    """Query RAS once, and again if ranks differ, because counts that move are not a hang."""
     try:
         report = live.ask(where)
     except live.NoAnswer as problem:
@@ -53,7 +53,7 @@ def ask_ras(where: live.Address, *, again_after: float = 1.0) -> Ras:
 
 
 def examine(known: Surroundings) -> Checkup:
-    """All of it, in words."""
+    """Return the whole answer, in words."""
     rows = [row for source in SOURCES for row in [source(known)] if row is not None]
     ready_first = sorted(rows, key=lambda row: not row.is_ready)
     report = next((ras.later or ras.report for ras in known.ras if ras.report is not None), None)
@@ -65,7 +65,7 @@ def examine(known: Surroundings) -> Checkup:
 
 
 def of_report(saved: Ras) -> Checkup:
-    """A saved report of RAS, and nothing else."""
+    """Return the answer for a saved report of RAS alone."""
     report = saved.report
     assert report is not None
     of = f" of {words.counted(report.nodes, 'node')}" if report.nodes is not None else ""
@@ -105,7 +105,7 @@ def _headline(known: Surroundings) -> str:
 
 
 def _who(processes: tuple[Process, ...]) -> str:
-    """Return ``2 ranks of train.py, pids 11,12``, and whose they are if not one's own."""
+    """Return ``2 ranks of train.py, pids 11,12``, with the user if it is another one."""
     scripts = list(dict.fromkeys(one.script for one in processes if one.script))
     what = f" of {words.listed(scripts[:2])}" if scripts else ""
     users = sorted({one.user for one in processes} - jobs.own_users())
@@ -115,7 +115,7 @@ def _who(processes: tuple[Process, ...]) -> str:
 
 
 def _others(known: Surroundings) -> list[str]:
-    """Return a line for each other job, with what to type."""
+    """Return a line for each other job, with the command for it."""
     told = [
         "; ".join(
             part
@@ -156,7 +156,7 @@ def _notes(known: Surroundings) -> tuple[str, ...]:
 
 
 def _missing(processes: tuple[Process, ...]) -> list[int]:
-    """Local ranks that torchrun started here, by the others' word, and that are not there."""
+    """Return the local ranks that should run here, by the environment of the others, and do not."""
     sizes = {one.environment.get("LOCAL_WORLD_SIZE") for one in processes}
     ports = {one.environment.get("MASTER_PORT") for one in processes}
     here = {one.environment.get("LOCAL_RANK") for one in processes}
@@ -170,7 +170,7 @@ def _missing(processes: tuple[Process, ...]) -> list[int]:
 
 
 def _next_time(known: Surroundings) -> tuple[str, ...]:
-    """What to type before the job is started again."""
+    """Return the commands to run before the job is started again."""
     processes = known.processes
     lines: list[str] = []
     if not processes and known.runs:
@@ -193,7 +193,7 @@ def _next_time(known: Surroundings) -> tuple[str, ...]:
 
 
 def _is_installed_beside(one: Process) -> bool:
-    """Whether collectrace is installed where the job's torch is, and has its entry point there."""
+    """Return whether collectrace, with its entry point, is installed beside the job's torch."""
     if one.torch is None:
         return False
     for told in one.torch.parent.glob("collectrace-*.dist-info/entry_points.txt"):
@@ -204,6 +204,6 @@ def _is_installed_beside(one: Process) -> bool:
 
 
 def _package() -> str:
-    """What pip is to be given: the folder of this project, else its name."""
+    """Return the argument for pip: the folder of this project, or its name."""
     folder = Path(__file__).parents[2]
     return str(folder) if (folder / "pyproject.toml").is_file() else "collectrace"

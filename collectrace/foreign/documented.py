@@ -1,8 +1,8 @@
-"""Formats of other tools that no reader turns into rank files: what they are, and why not.
+"""Formats of other tools that cannot be converted to rank files, and why not.
 
-One row each, recognised as those that are read. Of NCCL RAS ``collectrace doctor`` makes what can
-be made; of the others nothing is made yet. Where heads look alike order matters: JSON of RAS and
-JSON of a Flight Recorder both name ``nccl_version``, so these rows are to be asked first.
+One row each, recognised like the formats that are read. ``collectrace doctor`` reads NCCL RAS;
+nothing reads the others yet. Check these rows first: JSON of RAS and of a Flight Recorder both name
+``nccl_version``.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ HEAD: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """One row: that of a format which is read, without who reads it."""
+    """One row, like that of a format that is read, but without a reader."""
 
     name: str
     tool: str
-    """What a message calls it."""
+    """Its name in messages."""
     is_one: Callable[[bytes], bool]
     """Whether a file is one, by its first 4096 bytes."""
     is_named: re.Pattern[str]
     """Names that only such files have."""
     tells: str
     open: str
-    """What it leaves open, for which it becomes no rank file."""
+    """What it lacks, so that it cannot become a rank file."""
     source: str
-    """Where its fields are to be read, and of which version they were."""
+    """The source of its fields, and the version that was read."""
     instead: str = ""
     """What to do with such a file."""
 
@@ -82,5 +82,5 @@ DOCUMENTED: Final = (
 
 
 def of(head: bytes) -> Documented | None:
-    """The row of a file, by its first bytes; None: it is none of these."""
+    """Return the row of a file, by its first bytes; None: no row fits."""
     return next((one for one in DOCUMENTED if one.is_one(head)), None)

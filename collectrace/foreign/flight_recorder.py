@@ -1,10 +1,10 @@
-"""PyTorch Flight Recorder: one rank's ring of calls becomes that rank's file.
+"""Convert one rank's Flight Recorder ring to its rank file.
 
-What a ring knows and a tracer cannot: whether a device has begun with a call, and when it had
-done it. What it does not know is left out: which reduce op, which root, the tags of messages (NCCL
-has none), heartbeats, how the process ended, and when the dump was made. That last one decides how
-long ranks have waited. Calls that torch's watchdog had not noticed show it, else the file's own
-time if it is within reason. If nothing shows it, the aligner takes the dump for that of a hang.
+A ring knows what a tracer cannot: whether a device has begun a call, and when it completed it. It
+lacks, and the file leaves out: which reduce op, which root, the tags of messages (NCCL has none),
+heartbeats, how the process ended, and when the dump was made. That last one decides how long ranks
+have waited. Calls that torch's watchdog had not noticed show it, else the file's own time if it is
+within reason. If nothing shows it, the aligner takes the dump for that of a hang.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from collectrace.records import (
 TOOL: Final = "PyTorch Flight Recorder"
 
 OPEN: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
-"""What a dump does not tell, for the report."""
+"""What a dump lacks, for the report."""
 
 _MOST_FORMS: Final = 50_000
 _MOST_SEQ: Final = 1 << 60
 
 
 def read_pickle(data: bytes, origin: Origin) -> Trace:
-    """A dump as torch writes it to files.
+    """Read a dump as torch writes it to files.
 
     Raises:
         NotReadable: it is none.
@@ -60,7 +60,7 @@ def read_pickle(data: bytes, origin: Origin) -> Trace:
 
 
 def read_json(data: bytes, origin: Origin) -> Trace:
-    """A dump as ``_dump_fr_trace_json`` and torch's HTTP server give it: without stacks.
+    """Read a dump as ``_dump_fr_trace_json`` and torch's HTTP server give it: without stacks.
 
     Raises:
         NotReadable: it is none.
@@ -74,7 +74,7 @@ def read_json(data: bytes, origin: Origin) -> Trace:
 
 
 def read(dump: FlightDump, origin: Origin) -> Trace:
-    """A dump as a rank file.
+    """Convert a dump to a rank file.
 
     Raises:
         NotReadable: no entry of it can be read.
@@ -85,7 +85,7 @@ def read(dump: FlightDump, origin: Origin) -> Trace:
 
 @dataclass(slots=True)
 class _Known:
-    """A form of call of this dump, to be issued again and again."""
+    """A form of call of this dump, prepared for many uses."""
 
     form: Form
     call: Call

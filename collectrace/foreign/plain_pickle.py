@@ -1,14 +1,14 @@
-"""Pickles of plain data, and of nothing else: dicts, lists, tuples, strings, numbers, None.
+"""Load pickles that hold only plain data: dicts, lists, tuples, strings, numbers, None.
 
-A pickle is a program that may call any function. Here every opcode is looked at before the first
-is carried out, and whatever plain data does not need is refused by its name. What then is as simple
-as what torch writes is built by Python's own unpickler, which is forbidden to look up anything;
-what is not, by a small machine below, ten times as slow, which takes nothing on trust. The opcodes
-are those of CPython's ``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
+A pickle is a program that may call any function. Every opcode is checked before the first is
+executed, and those that plain data does not need are refused by name. Python's own unpickler,
+without look-ups, builds pickles as simple as torch writes them. A small machine below, ten times as
+slow, builds the others, and trusts nothing. The opcodes are those of CPython's
+``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
 
-What makes a small file large is refused as well: places of the memo beyond what the file could
-fill (CPython allocates up to the highest), more containers than a dump has for its size, and keys
-that are tuples of tuples, whose hash may take for ever.
+What makes a small file large is refused as well: places of the memo beyond what the file could fill
+(CPython allocates up to the highest), more containers than a dump has for its size, and keys that
+are tuples of tuples, which may take forever to hash.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _GLOBALS: Final = frozenset({"GLOBAL", "INST"})
 
 
 def loads(data: bytes) -> Any:
-    """The plain data in a pickle.
+    """Return the plain data in a pickle.
 
     Raises:
-        NotReadable: there is anything else in it, or it is cut short, or no pickle.
+        NotReadable: it has other content, is cut short, or is not a pickle.
 
     """
     is_simple = _check(data)
@@ -97,10 +97,10 @@ class _Plain(pickle.Unpickler):
 
 
 def check_size(data: bytes) -> None:
-    """Whether it can be read at all.
+    """Check that a pickle is not too large.
 
     Raises:
-        NotReadable: it is too large, or would get so.
+        NotReadable: it is too large, or its data would be.
 
     """
     if len(data) > MOST_BYTES:
@@ -214,7 +214,7 @@ def _string(length: int, rest: bytes) -> bytes:
 
 
 class Machine:
-    """Carries out opcodes one after the other, and nothing that plain data does not need.
+    """Executes opcodes one after the other, and only those that plain data needs.
 
     Its methods raise NotReadable, or IndexError and KeyError where opcodes are damaged.
     """
@@ -228,12 +228,12 @@ class Machine:
         self._marks: list[int] = []
 
     def run(self) -> Any:
-        """The value that the whole pickle builds."""
+        """Return the value that the whole pickle builds."""
         self._carry_out(_STOP)
         return self._stack.pop()
 
     def one(self, at: int) -> tuple[Any, int]:
-        """The dict that begins at an offset, and where it ends; it is not empty."""
+        """Return the non-empty dict that begins at an offset, and its end."""
         self._at, self._stack, self._marks = at, [], []
         while True:
             self._carry_out(_SETITEMS)
@@ -241,7 +241,7 @@ class Machine:
                 return self._stack[0], self._at
 
     def values(self) -> list[Any]:
-        """What all of the data puts on the stack."""
+        """Return what all of the data puts on the stack."""
         self._at = 0
         while self._at < len(self._data):
             self._carry_out(None)

@@ -17,7 +17,7 @@ def on_torch() -> None:
 
     Raises nothing, because that would end the import of torch. A problem is one line of warning.
     """
-    # enable() itself imports torch, and has options of its own.
+    # enable() itself imports torch, and has its own options.
     if not os.environ.get("COLLECTRACE") or "collectrace.tracer" in sys.modules:
         return
     try:
@@ -33,6 +33,6 @@ def _enable() -> None:
     from collectrace.config import Config, is_switched_on
 
     if is_switched_on(os.environ):
-        # What this process starts may start in another folder.
+        # Child processes may start in another folder.
         os.environ.update(Config.from_environment().to_environment())
         collectrace.enable()

@@ -217,7 +217,7 @@ class Chain:
         )
 
     def _counter(self, call: Call) -> _Counter:
-        # A message whose other side is not known has its place in the stream.
+        # A message with an unknown peer has its position in the stream.
         if call.op in ops.POINT_TO_POINT and call.peer is not None and self.rank is not None:
             between = ops.ends(call.op, self.rank, call.peer)
             channel = (call.group, call.device, *between, call.tag or 0)
@@ -365,7 +365,7 @@ class RankFile:
         self._preamble()
 
     def _recover(self) -> None:
-        # Before the first line after a loss a writer says where the streams stand.
+        # After a loss, a checkpoint comes before the first line.
         if self._lost:
             self._lost = False
             self._preamble()

@@ -148,7 +148,7 @@ def parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"collectrace {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, command in COMMANDS.items():
-        # What a command does stands first, its arguments next, examples and the rest behind them.
+        # The description comes first, then the arguments, then examples and the rest.
         what, _, more = inspect.cleandoc(command.__doc__ or "").partition("\n\n")
         sub = commands.add_parser(
             name,
@@ -175,7 +175,7 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
     quiet.no_more()
     status = main(argv, stdout, stderr, program=program)
     if argv[:1] != ["run"]:
-        quiet.until_somebody_answers()  # while the interpreter ends; a script's end is its own
+        quiet.until_somebody_answers()  # while the interpreter ends; scripts handle their own end
     sys.exit(status)
 
 
@@ -183,5 +183,5 @@ def script() -> NoReturn:
     """Run the installed program ``collectrace``."""
     if not sys.flags.safe_path:
         with contextlib.suppress(FileNotFoundError):  # the working directory is gone
-            sys.path[0] = str(Path.cwd())  # as python -m has it: modules are found from here
+            sys.path[0] = str(Path.cwd())  # as python -m does, so that modules here are found
     console(program="collectrace")

@@ -95,7 +95,7 @@ def parse(text: str) -> Dump | None:
     dump.stacks[MAIN] = frames[::-1]
     for n, (address, frames) in enumerate(reversed(threads[-_MAX_THREADS:]), 1):
         if address == main:
-            # The main thread of a dump before this one: what is fatal came before that.
+            # This is the main thread of an earlier dump, and the fatal error came before it.
             return Dump(stacks=dump.stacks)
         dump.stacks[f"thread {n}"] = frames[::-1]
     return dump

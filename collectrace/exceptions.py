@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from collectrace import dumps
 
-# What torch 2.13 raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
+# What torch 2.13 raises if a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
 # ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp
 # (doWait).
 _LOST: Final = re.compile(
@@ -85,10 +85,10 @@ def original(message: str) -> Failure | None:
     _, marked, traceback = message.rpartition(_ORIGINAL)
     if not marked:
         return None
-    # Of exceptions that led to one another the last one counts.
+    # In a chain of exceptions the last one counts.
     last = traceback.rpartition("Traceback (most recent call last):")[2]
     frames = [f"{frame[1]}:{frame[2]}" for frame in _FRAME.finditer(last)]
-    told = _TOLD.search(last)
+    told = _TYPE_AND_TEXT.search(last)
     if told is None:
         return None
     sites = dumps.own(frames) or frames
@@ -98,7 +98,7 @@ def original(message: str) -> Failure | None:
 
 _ORIGINAL: Final = "Original Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
-_TOLD: Final = re.compile(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", re.MULTILINE)
+_TYPE_AND_TEXT: Final = re.compile(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", re.MULTILINE)
 """The line after the frames: type and text, in the first column."""
 
 

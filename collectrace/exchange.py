@@ -281,7 +281,7 @@ def _inflated(packed: bytes, largest: int) -> bytes:
     return data
 
 
-def told(headline: str) -> str:
+def headline_hash(headline: str) -> str:
     """Return a short hash of a headline: many of them fit into one process argument."""
     return hashlib.blake2b(headline.encode(errors="replace"), digest_size=8).hexdigest()
 

@@ -704,7 +704,7 @@ class Alignment(Tabular):
             return status
         if self.warnings:
             return 1
-        # A warning may be missing, so that nothing can be said of warnings.
+        # A warning may be missing, so warnings cannot decide.
         are_told = all(one.part != "observations" for one in self.internal_errors or ())
         return status if are_told else INTERNAL
 

@@ -125,7 +125,7 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
             status = process.wait()
         said.seek(0)
         complaint = said.read(1 << 16).decode(errors="replace").strip()
-    # tar says 1 where a file grew while it was read, which the log of a job that runs does.
+    # tar exits with 1 if a file grew while it was read, as the logs of a running job do.
     if status > 1 or (status and not files) or (problem and not files):
         said_first = (line for line in complaint.splitlines() if not line.startswith("Warning"))
         ended = f"{argv[0]} ended with exit status {status}" if status > 0 else problem

@@ -54,13 +54,13 @@ class Script:
         except SystemExit:
             raise
         except BaseException as problem:
-            # Without the frames of this file: to the script, nothing stands above it.
+            # Without the frames of this file: a script has no frames above its own.
             frames = problem.__traceback__
             while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
                 frames = frames.tb_next
             sys.excepthook(type(problem), problem.with_traceback(frames), frames)
             if isinstance(problem, KeyboardInterrupt):
-                sys.excepthook = _told
+                sys.excepthook = _print_nothing
                 raise
             return 1
         return 0
@@ -96,7 +96,7 @@ class Script:
         return code, vars(main)
 
 
-def _told(*_: object) -> None:
+def _print_nothing(*_: object) -> None:
     """The hook for an exception that has been printed."""
 
 

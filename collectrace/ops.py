@@ -124,7 +124,7 @@ def _names(has: Callable[[Op], object]) -> frozenset[str]:
     return frozenset(name for name, op in _ROWS.items() if has(op))
 
 
-# For those who ask often: the names of all ops that have something, earlier names among them.
+# For fast look-ups: the names of all ops with a property, earlier names included.
 POINT_TO_POINT: Final = _names(lambda op: op.form == "point-to-point")
 ALL_TO_ALL: Final = _names(lambda op: op.form == "all_to_all")
 BARRIERS: Final = _names(lambda op: op.form == "barrier")

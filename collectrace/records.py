@@ -679,7 +679,7 @@ def encode(record: Record) -> bytes:
     try:
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # A name of a file that is not UTF-8: its odd bytes become "?".
+        # The name of a file is not UTF-8: its invalid bytes become "?".
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
         return text.encode(errors="replace") + b"\n"
 
@@ -721,7 +721,7 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
             if required:
                 raise DamagedRecord(f"{cls.__name__.lower()} without {key}")
             continue
-        # bool is an int to isinstance, and no number here.
+        # isinstance takes bool for int, but it is not a number here.
         if not isinstance(value, accepted) or (value.__class__ is bool and bool not in accepted):
             raise DamagedRecord(f"{key} is {type(value).__name__}")
         if value.__class__ is float and not abs(value) < _LARGEST:

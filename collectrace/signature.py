@@ -100,7 +100,7 @@ def _plain(call: Call) -> tuple[str, str, tuple[int, ...], str, int | None]:
 
 
 def _wire(call: Call, backend: str) -> tuple[str, str, tuple[int, ...], str, int | None]:
-    # NCCL has no barrier: an all_reduce of one float32 is issued, and so that is what it can meet.
+    # NCCL has no barrier: it issues an all_reduce of one float32, which can match another one.
     if call.op == "barrier" and backend in NCCL:
         return "all_reduce", "float32", (1,), "SUM", None
     return _plain(call)
@@ -116,7 +116,7 @@ def wire_text(call: Call, backend: str) -> str:
 
 def program_text(call: Call) -> str:
     """Return the wire's string plus the meaning: barriers and roles differ in it."""
-    # Of a gradient bucket it is not always known.
+    # It is not always known of a gradient bucket.
     model = 0 if roles.of(call.role).in_backward else (call.model or 1) - 1
     return "|".join(map(str, (*_plain(call), pairing_class(call.role, model, call.part))))
 
@@ -153,7 +153,7 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
     if a.void or b.void:
         return None
     if _wire(a, backend) != _wire(b, backend):
-        # Told in the user's terms: a barrier that meets a large all_reduce differs in op.
+        # In the user's terms: a barrier that meets a large all_reduce differs in op.
         names: tuple[Attribute, ...] = ("op", "dtype", "count", "reduce_op", "root")
         for name, mine, theirs in zip(names, _plain(a), _plain(b), strict=True):
             if mine != theirs:

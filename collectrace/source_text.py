@@ -49,7 +49,7 @@ def read(path: str, most: int = MOST_BYTES, within: float = _MOST_SECONDS) -> by
 
 
 def _read(fd: int, most: int, until: float) -> bytes | None:
-    # Not by the size that the file claims: files of the kernel's say 0, others grow.
+    # The size of the file does not count: files of the kernel claim 0, others grow.
     parts: list[bytes] = []
     size = 0
     while part := os.read(fd, min(_CHUNK, most - size + 1)):

@@ -155,7 +155,7 @@ def _run(
     __tracebackhide__ = _HIDDEN
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # documented
 
-    # Here and not in rank 0: the port is known before a rank starts, and outlives all of them.
+    # Not in rank 0, so that the port is known before the ranks start, and outlives them.
     store = TCPStore(_HOST, 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("spawn")
     stall_after = min(Config.from_environment().stall_after, timeout / _STALLED)

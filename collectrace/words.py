@@ -24,7 +24,7 @@ _SENTENCE: Final = 100
 _ADDRESS: Final = re.compile(r"( object)? at 0x[0-9a-f]+(?=>)")
 """Of an object's ``repr``."""
 
-# Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
+# The place of an error in gloo's sources: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
 _CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
 
 

@@ -131,7 +131,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
     asked = _asked(arguments)
     if arguments.store is None:
         arguments.path = common.path(arguments.path)
-    # Standard output that one report was given to is for that report, and for nothing else.
+    # If one report goes to standard output, nothing else does.
     taken = output.STDOUT in (*asked.values(), arguments.perfetto)
     if arguments.follow:
         alignment = _follow(arguments, stderr if taken else stdout, stderr)

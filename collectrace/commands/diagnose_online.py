@@ -69,9 +69,11 @@ def _tell(alignment: Alignment, folder: Path, turn: int, known: Set[str], screen
     errors = _errors(alignment)
     if not errors:
         return
-    # The files first: whoever hears of them may look for them at once.
+    # Write the files first: readers of the line may open them at once.
     written = _write(alignment, folder, turn)
-    news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
+    news = [
+        n for n in errors if exchange.headline_hash(_headline(alignment.findings[n])) not in known
+    ]
     if news:
         beside.show(_head(alignment, news, written), screen)
 
@@ -127,7 +129,7 @@ def _write(alignment: Alignment, folder: Path, turn: int) -> dict[str, Path]:
             continue
         ending = report.option or "txt"
         file = folder / f"verdict.{turn:04d}.{ending}"
-        with internal.survived():  # a full disk, say: what is found is told all the same
+        with internal.survived():  # such as a full disk: the verdict is sent all the same
             output.write_to(str(file), sys.stdout, partial(report.write, alignment))
             written[ending] = file
     return written

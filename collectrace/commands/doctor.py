@@ -95,7 +95,7 @@ def _examine(where: str | None) -> Checkup:
     runs = [run for folder in folders if (run := _run(folder)) is not None]
     written = {str(file.parent) for one in found.processes for file in one.rank_files}
     environment = dict(os.environ)
-    ras = [_lying_there(path) for path in saved]
+    ras = [_found_report(path) for path in saved]
     if given is None or found.processes:
         ras.append(_ras(found, environment))
     return checkup.examine(
@@ -149,7 +149,7 @@ def _folders(found: Found) -> list[Path]:
     usual = Config().log_dir
     folders = []
     for one in found.processes:
-        # The run's folder, or that of a host in it: what is above it holds other runs as well.
+        # The run's folder, or that of a host in it: folders above it hold other runs as well.
         folders += [file.parent for file in one.rank_files]
         if one.folder is not None:
             folders.append(one.folder / one.environment.get(f"{PREFIX}LOG_DIR", usual))
@@ -220,7 +220,7 @@ def _saved(path: Path) -> Ras:
         raise CollectraceError(f"{path} {problem}") from None
 
 
-def _lying_there(path: Path) -> Ras:
+def _found_report(path: Path) -> Ras:
     """Return a RAS report found in a folder; if it is unreadable, with the problem."""
     from collectrace.doctor.known import Ras
 

@@ -45,5 +45,5 @@ def _row(page: Page, row: Row) -> None:
             page.line(label + line)
             label = Text(" " * _LABEL)
     if row.command is not None:
-        # On a line of its own, whole: it is there to be copied.
+        # On one line of its own, so that it can be copied.
         page.line(Text(" " * _LABEL) + Text(_PROMPT, "dim") + Text(text.clean(row.command), "cyan"))

@@ -66,7 +66,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
             one = gather.gather(source, to, via)
             found.append(one)
             name = text.clean(source.host or source.folder)
-            print(f"{name}: {text.clean(_told(one))}", file=stdout, flush=True)
+            print(f"{name}: {text.clean(_summary(one))}", file=stdout, flush=True)
     failed = gather.failures(found)
     if not any(one.files for one in found):
         raise CollectraceError(f"nothing was gathered: {failed[0].problem}")
@@ -76,7 +76,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     return 1 if failed else 0
 
 
-def _told(one: Gathered) -> str:
+def _summary(one: Gathered) -> str:
     came = f"{words.counted(one.files, 'file')}, {one.bytes / 1e6:.1f} MB"
     if not one.problem:
         return came

@@ -124,6 +124,8 @@ def _leave(mark: Path, keys: Sequence[str], read_at: float) -> None:
     """Leave a mark in the folder: when the files were read, and the keys of all errors."""
     with contextlib.suppress(OSError):
         mark.touch(file_modes.of_files())
-        with contextlib.suppress(OSError):  # the disk is full: that the look is over is known
+        with contextlib.suppress(
+            OSError
+        ):  # if the disk is full, the end of this look is known anyway
             mark.write_text("".join(f"{key}\n" for key in keys))
         os.utime(mark, (read_at, read_at))

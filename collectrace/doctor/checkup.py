@@ -174,7 +174,7 @@ def _next_time(known: Surroundings) -> tuple[str, ...]:
     processes = known.processes
     lines: list[str] = []
     if not processes and known.runs:
-        return ()  # what ran here recorded itself
+        return ()  # the job recorded itself
     if not processes or not all(one.rank_files for one in processes):
         bare = [one for one in processes if one.torch and not _is_installed_beside(one)]
         if bare:

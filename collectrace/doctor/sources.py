@@ -77,7 +77,7 @@ def _flight(known: Surroundings) -> Row:
         says = f"dumps of {words.ranks(newest.ranks)}, {newest.prefix}N, written {written}"
         if newest.newest < began(known.processes):
             return Row(name, False, (f"{says}: before this job began",))
-        one = f"{newest.prefix}{newest.ranks[0]}"  # stands for all beside it
+        one = f"{newest.prefix}{newest.ranks[0]}"  # represents all beside it
         return Row(
             name, True, (f"{says}: the latest calls of each rank",),
             f"python -m collectrace align {quoted(one)}",
@@ -137,7 +137,7 @@ def _ras_command(where: str) -> str | None:
     """Return a command that saves the whole report (NVIDIA's user guide, "RAS")."""
     host, colon, port = where.rpartition(":")
     if not colon or not port.isdigit():
-        return None  # a saved report: all it says is said
+        return None  # a saved report: it holds nothing more
     return f"echo verbose status | nc {host.strip('[]')} {port} | tee job.ras.txt"
 
 

@@ -33,7 +33,7 @@ EARLIER: Final = "earlier"
 
 _STACKS: Final = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+", re.MULTILINE)
 
-_MOST_TOLD: Final = 3
+_MOST_LISTED: Final = 3
 
 _MOST_WORKERS: Final = 4
 """Most processes that read dumps; each needs memory."""
@@ -131,10 +131,10 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
             f"{words.ranks(found.earlier)}: what is there was left by an earlier attempt, before "
             f"the others began, and is a run of its own (--run {EARLIER})"
         )
-    found.notes += [f"left out: {problem}" for problem in problems[:_MOST_TOLD]]
-    if len(problems) > _MOST_TOLD:
+    found.notes += [f"left out: {problem}" for problem in problems[:_MOST_LISTED]]
+    if len(problems) > _MOST_LISTED:
         found.notes.append(
-            f"left out as well: {words.counted(len(problems) - _MOST_TOLD, 'more file')}"
+            f"left out as well: {words.counted(len(problems) - _MOST_LISTED, 'more file')}"
         )
     return found
 
@@ -167,13 +167,13 @@ class _Made:
 def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_Made]:
     """Yield the ranks in order; many ranks are converted in parallel processes if that is safe."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS, len(by_rank) // _RANKS_PER_WORKER)
-    # A fork takes along what other threads hold locked.
+    # A fork copies locks that other threads hold.
     if workers < 2 or threading.active_count() > 1:
         yield from map(partial(_make, world), by_rank.items())
         return
     fork = multiprocessing.get_context("fork")
     try:
-        # What they make is in no circles: looking for some took a tenth of their time.
+        # They make no reference cycles, and the search for them took a tenth of the time.
         with (
             tempfile.TemporaryDirectory(prefix="collectrace-") as aside,
             ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool,

@@ -30,8 +30,8 @@ class Documented:
     """Whether a file is one, by its first 4096 bytes."""
     is_named: re.Pattern[str]
     """Names that only such files have."""
-    tells: str
-    open: str
+    adds: str
+    lacks: str
     """What it lacks, so that it cannot become a rank file."""
     source: str
     """The source of its fields, and the version that was read."""
@@ -41,7 +41,7 @@ class Documented:
     @property
     def advice(self) -> str:
         """Return a sentence for a person who wants it aligned."""
-        return self.instead or f"collectrace cannot align it, because it lacks {self.open}."
+        return self.instead or f"collectrace cannot align it, because it lacks {self.lacks}."
 
 
 _INSPECTOR: Final = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"id"\s*:\s*"0x')
@@ -53,8 +53,8 @@ DOCUMENTED: Final = (
         tool="NCCL RAS",
         is_one=ras.is_one,
         is_named=re.compile(r".*\.ras\.(?:txt|json)"),
-        tells=verdict.TELLS,
-        open=verdict.OPEN,
+        adds=verdict.ADDS,
+        lacks=verdict.LACKS,
         source="NVIDIA/nccl v2.30.7-1, src/ras/client_support.cc",
         instead="Give it to: python -m collectrace doctor",
     ),
@@ -64,8 +64,8 @@ DOCUMENTED: Final = (
         is_one=lambda head: _INSPECTOR.match(head) is not None and b'"rec_mechanism"' in head,
         # inspector.cc: "<host>-pid<pid>.log"
         is_named=re.compile(r".+-pid\d{1,10}\.log"),
-        tells="of each completed collective its size in bytes, duration and bandwidth",
-        open="what did not complete, dtypes, reduce ops, roots and lines",
+        adds="of each completed collective its size in bytes, duration and bandwidth",
+        lacks="what did not complete, dtypes, reduce ops, roots and lines",
         source="NVIDIA/nccl v2.30.7-1, plugins/profiler/inspector/inspector_json.cc, format v4.0",
     ),
     Documented(
@@ -73,9 +73,9 @@ DOCUMENTED: Final = (
         tool="torchcomms' collective log",
         is_one=lambda head: _CLOG.match(head) is not None,
         is_named=re.compile(r".+\.clog"),
-        tells="every collective in the order of its issue, with counts and dtype; asked for, when "
+        adds="every collective in the order of its issue, with counts and dtype; asked for, when "
         "it began, ended and was waited for",
-        open="lines, and which ranks of the job a communicator has",
+        lacks="lines, and which ranks of the job a communicator has",
         source="meta-pytorch/torchcomms, comms/torchcomms/hooks/clog/ClogHook.cpp, version 1",
     ),
 )

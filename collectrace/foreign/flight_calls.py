@@ -167,7 +167,7 @@ def _message(found: Call, ends: str, config: GroupConfig | None) -> Call | None:
             return None
         peer = config.ranks[peer]
     elif found.group != "0":
-        return None  # which rank of the job that is, nothing says
+        return None  # the entry does not name its rank in the job
     found.peer, found.tag = peer, None
     if found.op == "recv":
         found.shape = found.out_shape if found.out_shape is not None else found.shape

@@ -39,7 +39,7 @@ from collectrace.records import (
 
 TOOL: Final = "PyTorch Flight Recorder"
 
-OPEN: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
+LACKS: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
 """What a dump lacks, for the report."""
 
 _MOST_FORMS: Final = 50_000
@@ -163,7 +163,7 @@ class _Writer:
                 tool=TOOL,
                 version=self.dump.version,
                 file=self.origin.file,
-                open=OPEN,
+                open=LACKS,
                 lost=None if is_whole else True,
                 written=self._made is not None or None,
             )
@@ -172,7 +172,7 @@ class _Writer:
         if not any(group.description == "default_pg" for group in groups.values()):
             default = next((g for g, d in self._ring.described.items() if d == "default_pg"), None)
             if default is not None:
-                # By what it is, the group of all ranks: of the ranks that left a dump.
+                # It is the group of all ranks, here of those that left a dump.
                 groups[default] = GroupConfig(
                     default, "default_pg", tuple(range(self.origin.world_size))
                 )
@@ -355,7 +355,7 @@ class _Writer:
         for t, _, row, call in fronts.values():
             timeout = number(row.entry.get("timeout_ms")) or 0
             if row.entry.get("retired") is True and call.device != "cpu":
-                # It was given up, and so had waited for as long as it was allowed to.
+                # It timed out, so it had waited for its whole timeout.
                 self.latest = max(self.latest, self.base + t + timeout * 1_000_000)
         end = max(self.latest, dumped) - self.base + 1
         for (group, device, peer, op), progress in self._progress.items():
@@ -366,7 +366,7 @@ class _Writer:
         inside = [activity(*front) for front in fronts.values()]
         on_cpu = sorted((a for a in inside if a.thread == MAIN), key=lambda a: a.since)
         if inside:
-            # Of a rank that has nothing pending it is not known what it does.
+            # It is not known what a rank without a pending call does.
             self.file.add(Alive(t=end, in_=[*on_cpu[:1], *(a for a in inside if a.thread != MAIN)]))
         self.latest = max(self.latest, dumped)
 

@@ -89,7 +89,7 @@ def read(data: bytes) -> tuple[dict[str, Any], list[Row]] | None:
         machine = Machine(data[:at] + b"u.")
         head = machine.run()
         rows, end = _Entries(data, machine.memo).rows(opened.end())
-        # What follows the entries are further keys of the dump, and its end.
+        # Further keys of the dump, and its end, follow the entries.
         rest = Machine(b"\x80\x02}(" + data[end + 1 :], machine.memo).run()
     except (IndexError, KeyError):
         return None
@@ -145,7 +145,7 @@ class _Entries:
                 entry = shape.known.get(shape.between(cut))
                 if entry is not None:
                     seq, created, completed = shape.numbers(cut)
-                    # What torch writes, nearly always; and who has completed had started.
+                    # Nearly always torch writes it so; a completed call has started.
                     row = entry, seq, created, None, completed
                     append(new(Row, row))
                     at = end

@@ -27,9 +27,9 @@ class Format:
     """Names that only such files have; a file with one and other content is reported."""
     read: Callable[[bytes, Origin], Trace]
     """Raises NotReadable."""
-    tells: str
+    adds: str
     """What it has that a rank file lacks."""
-    open: str
+    lacks: str
     """What it lacks."""
 
 
@@ -53,16 +53,16 @@ def _is_flight_json(head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and any(key in head for key in _JSON_KEYS)
 
 
-_TELLS: Final = "what the device has started and completed, and when; the timeout of every call"
+_ADDS: Final = "what the device has started and completed, and when; the timeout of every call"
 
 FORMATS: Final = (
     Format(
         "flight-recorder", flight_recorder.TOOL, _is_flight_pickle, _FLIGHT_NAME,
-        flight_recorder.read_pickle, _TELLS, flight_recorder.OPEN,
+        flight_recorder.read_pickle, _ADDS, flight_recorder.LACKS,
     ),
     Format(
         "flight-recorder-json", flight_recorder.TOOL, _is_flight_json, _FLIGHT_NAME,
-        flight_recorder.read_json, _TELLS, f"{flight_recorder.OPEN}; and the lines of the calls",
+        flight_recorder.read_json, _ADDS, f"{flight_recorder.LACKS}; and the lines of the calls",
     ),
 )  # fmt: skip
 

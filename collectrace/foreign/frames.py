@@ -62,10 +62,10 @@ def place(frames: Sequence[Any]) -> Place:
             path.append(name[:_LONGEST])
     if site is None:
         return Place(via)
-    return Place(site, via, tuple(user), tuple(_told(path)))
+    return Place(site, via, tuple(user), tuple(_readable_path(path)))
 
 
-def _told(path: Iterable[str]) -> list[str]:
+def _readable_path(path: Iterable[str]) -> list[str]:
     """Outermost first, without what decorators make and without repetition."""
     found: list[str] = []
     for name in path:

@@ -21,13 +21,13 @@ from collectrace.ras.report import (
     Report,
 )
 
-OPEN: Final = (
+LACKS: Final = (
     "the order of the calls, their lines and who is wrong; messages and all-to-alls it does not "
     "count"
 )
 """What no report shows."""
 
-TELLS: Final = (
+ADDS: Final = (
     "how many collectives each rank of a communicator has launched, and which processes are dead "
     "or do not answer"
 )

@@ -184,7 +184,7 @@ class _Writing:
     def _changed(self, log: _Log) -> Iterator[bytes]:
         for line, end in _lines(log.blob):
             if not end:
-                # Its process was killed while it wrote it, or is writing it.
+                # Its process was killed while writing it, or is still writing.
                 new = self._lines.line(line, log.log)
                 if new is not None:
                     yield new if new != DAMAGED else DAMAGED

@@ -392,7 +392,7 @@ class Member:
 
     def _is_news(self, headline: str) -> bool:
         """Whether this has not been told here, from now on it has."""
-        name = exchange.told(headline)
+        name = exchange.headline_hash(headline)
         if name in self._told or len(self._told) >= _MOST_TOLD:
             return False
         self._told.add(name)

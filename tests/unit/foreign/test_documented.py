@@ -39,8 +39,8 @@ def test_other_files_are_none_of_them(head: bytes) -> None:
 
 def test_every_row_says_what_it_leaves_open_and_where_it_is_from() -> None:
     for row in documented.DOCUMENTED:
-        assert row.tells
-        assert row.open
+        assert row.adds
+        assert row.lacks
         assert "/" in row.source
 
 

@@ -97,7 +97,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "role_mismatch": _mismatch(
         "the bytes fit, but the purposes of the calls differ", "role", "model"
     ),
-    "lost_mismatch": _mismatch("digests prove a difference in calls whose lines are lost", "lost"),
+    "lost_mismatch": _mismatch("digests prove a difference in calls with lost lines", "lost"),
     "group_mismatch": KindRow(
         "group",
         "the ranks created different process groups",

@@ -195,10 +195,10 @@ class Imported(Record):
     """The trace of another tool that this file was made from."""
 
     kind: ClassVar[str] = "imported"
-    tool: str = _doc("whose trace it is, such as `PyTorch Flight Recorder`")
+    tool: str = _doc("the tool that wrote the trace, such as `PyTorch Flight Recorder`")
     version: str = _doc("version of its format", default="")
     file: str = _doc("name of the file it was", default="")
-    open: str = _doc("what such a trace does not tell", default="")
+    open: str = _doc("what such a trace lacks", default="")
     lost: bool | None = _opt("true where it holds the latest calls only, and not the first")
     written: bool | None = _opt(
         "true where it is known when the file was written, by its own time or by its calls"
@@ -220,7 +220,7 @@ class Group(Record):
     site: str | None = _opt("`path:line` that asked for it")
     via: str | None = _opt("`path:line` of the library between, if any")
     stack: int | None = _opt(
-        "number of the `stack` record that tells who asked for it; not of the default group"
+        "number of the `stack` record with the code that requested it; absent for the default group"
     )
     device_id: str | None = _opt("the device it was bound to when it was asked for, as `cuda:0`")
     start_seq: int | None = _opt("the backend's sequence number where tracing began late")
@@ -270,7 +270,7 @@ class Call(Record):
     site: str | None = _opt("`path:line` of the innermost frame of the user's own code")
     via: str | None = _opt("`path:line` of the library frame between, if any")
     thread: str | None = _opt("thread name, if not the main one; `native-...`: none of Python's")
-    stack: int | None = _opt("number of the `stack` record that tells who called whom")
+    stack: int | None = _opt("number of the `stack` record with its callers")
     iteration: int | None = _opt(
         "ordinal of the step of the job it belongs to, from 1: of the latest DDP forward, or of "
         "what the latest `unit` record says; absent: none is known yet"

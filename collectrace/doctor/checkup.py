@@ -23,7 +23,7 @@ from collectrace.doctor.known import (
 from collectrace.doctor.processes import Process, job
 from collectrace.doctor.sources import SOURCES
 from collectrace.ras import live
-from collectrace.ras.verdict import OPEN, verdict
+from collectrace.ras.verdict import LACKS, verdict
 
 FORMAT: Final = 1
 """Version of what ``--json`` prints."""
@@ -71,7 +71,7 @@ def of_report(saved: Ras) -> Checkup:
     of = f" of {words.counted(report.nodes, 'node')}" if report.nodes is not None else ""
     version = f"NCCL {report.version}" if report.version else "NCCL"
     headline = f"{saved.where}: a report of {version} RAS{of}"
-    row = Row("NCCL RAS", True, (*verdict(report), f"It does not tell {OPEN}."))
+    row = Row("NCCL RAS", True, (*verdict(report), f"It does not show {LACKS}."))
     return Checkup(headline, (), (row,), (), ras=report)
 
 
@@ -81,12 +81,12 @@ def of_report(saved: Ras) -> Checkup:
 def _headline(known: Surroundings) -> str:
     processes, hidden = known.processes, known.found.hidden
     if not known.found.proc_is_there:
-        return "this machine does not tell of its processes: there is no /proc"
+        return "this machine does not show its processes: there is no /proc"
     if not processes and hidden and known.pid is not None:
         user = hidden[0].user
-        return f"process {known.pid} is {user}'s: permission denied to look into it; ask as {user}"
+        return f"process {known.pid} is {user}'s: permission denied. Run doctor as {user}."
     if not processes and known.pid is not None:
-        return f"process {known.pid} is no training process, and has started none"
+        return f"process {known.pid} is not a training process, and has started none"
     if not processes and known.folder is not None:
         return f"{known.folder}: no running process writes into it"
     if not processes:
@@ -100,7 +100,7 @@ def _headline(known: Surroundings) -> str:
     many = f"{len(together)} jobs, " if len(together) > 1 else ""
     versions = sorted({one.torch_version for one in processes if one.torch_version})
     torch = f", torch {words.listed(versions)}" if versions else ""
-    alone = "; doctor PID tells of one job alone" if many else ""
+    alone = "; doctor PID reports on one job" if many else ""
     return f"{many}{_who(processes)}, for {age(known, began(processes))}{torch}{alone}"
 
 

@@ -128,8 +128,8 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
     found.earlier = [rank for rank in found.ranks if spans[rank][1] < latest]
     if found.earlier:
         found.notes.append(
-            f"{words.ranks(found.earlier)}: what is there was left by an earlier attempt, before "
-            f"the others began, and is a run of its own (--run {EARLIER})"
+            f"{words.ranks(found.earlier)}: an earlier attempt left their dumps, before the others "
+            f"began. They are a separate run (--run {EARLIER})"
         )
     found.notes += [f"left out: {problem}" for problem in problems[:_MOST_LISTED]]
     if len(problems) > _MOST_LISTED:

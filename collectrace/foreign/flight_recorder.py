@@ -307,7 +307,7 @@ class _Writer:
         if known.is_message:
             self.file.call(known.form, t)
         elif seq is None or not known.form.counter.seq < seq < _MOST_SEQ:
-            self._odd["an entry without a number of its own"] += 1
+            self._odd["an entry without a number"] += 1
             return
         else:
             self.file.call(known.form, t, None, seq)

@@ -22,8 +22,8 @@ from collectrace.ras.report import (
 )
 
 LACKS: Final = (
-    "the order of the calls, their lines and who is wrong; messages and all-to-alls it does not "
-    "count"
+    "the order of the calls, their lines and the culprit; it does not count messages and "
+    "all-to-alls"
 )
 """What no report shows."""
 
@@ -58,7 +58,7 @@ def verdict(report: Report, later: Report | None = None) -> list[str]:
     """
     latest = later or report
     told = [
-        *_processes(latest, latest.dead, "taken for dead by RAS: not reached for a minute"),
+        *_processes(latest, latest.dead, "dead to RAS: not reached for a minute"),
         *_processes(latest, latest.silent, "not answering RAS"),
     ]
     is_explained = bool(told)

@@ -103,7 +103,7 @@ def test_the_latest_report_in_a_folder() -> None:
         shutil.copy(SAMPLES / name, name)
         os.utime(name, (1000 - n, 1000 - n))
     _, found = answer(".")
-    assert "taken for dead" in source(found, "NCCL RAS")["says"][0]
+    assert "dead to RAS" in source(found, "NCCL RAS")["says"][0]
     assert found["ras"]["dead"]["count"] == 1
 
 
@@ -128,6 +128,6 @@ def test_a_bad_address_of_ras_is_told_of(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("collectrace.doctor.processes.find.__defaults__", (None, Path("none")))
     _, found = answer()
     assert source(found, "NCCL RAS")["says"] == [
-        "what ever cannot be asked: NCCL_RAS_ADDR 'what ever' is no HOST:PORT"
+        "what ever cannot be asked: NCCL_RAS_ADDR 'what ever' is not HOST:PORT"
     ]
-    assert found["headline"] == "this machine does not tell of its processes: there is no /proc"
+    assert found["headline"] == "this machine does not show its processes: there is no /proc"

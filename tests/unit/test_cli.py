@@ -174,7 +174,10 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--store", "here:1"), "--store"),
         (("align", "--store", "nowhere"), "tcpstore://HOST:PORT"),
         (("align", "--store", "nowhere", "--follow"), "tcpstore://HOST:PORT"),
-        (("align", "--store", "x:1", "--perfetto", "x.json"), "--perfetto reads files"),
+        (
+            ("align", "--store", "x:1", "--perfetto", "x.json"),
+            "--perfetto cannot read from --store",
+        ),
         (("align", "logs", "--context", "-1"), "'-1' is not a number from 0 up"),
         (("align", "logs", "--context", "x"), "'x' is not a number from 0 up"),
         (("align", "logs", "--nonsense"), "--nonsense"),

@@ -147,8 +147,7 @@ class RunReader:
             raise LogError(f"cannot read the file of rank {rank} in {folder.label}: {why}")
         if not opened:
             raise NotThere(
-                f"run {choice.name} in {folder.label} holds no readable record: the disk was "
-                "full, or it has just begun." + _instead(choice)
+                f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)
             )
         found = groups.identify({rank: one.reader for rank, one in opened.items()})
         if found.undecided:
@@ -301,7 +300,7 @@ def _instead(choice: Choice) -> str:
     """What to ask for where the newest run is empty: never taken without a word."""
     if not choice.others:
         return ""
-    return f" Read the run before it: --run {choice.others[-1]}"
+    return f" The disk was full, or it has just begun: try --run {choice.others[-1]}."
 
 
 def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str], set[int]]:

@@ -116,8 +116,8 @@ def test_metrics_of_a_job_that_is_followed(logs: str, tmp_path: Path) -> None:
     [
         (("--prometheus", "x.prom"), "--prometheus needs --follow"),
         (("--follow", "--prometheus", "-"), "Name a file"),
-        (("--follow", "--prometheus", "/nowhere/x"), "/nowhere is no folder"),
-        (("--markdown", "/nowhere/x"), "/nowhere is no folder"),
+        (("--follow", "--prometheus", "/nowhere/x"), "/nowhere is not a writable folder"),
+        (("--markdown", "/nowhere/x"), "/nowhere is not a writable folder"),
     ],
 )
 def test_bad_usage(logs: str, argv: tuple[str, ...], says: str) -> None:

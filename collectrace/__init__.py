@@ -1,4 +1,4 @@
-"""Find the first collective where the ranks of a torch.distributed job part ways.
+"""Find the first collective at which the ranks of a torch.distributed job diverge.
 
 ::
 
@@ -38,15 +38,15 @@ def enable(
     online: bool | str | None = None,
     on_divergence: str | None = None,
 ) -> None:
-    """Record every collective this process, and those it starts, will issue.
+    """Record every collective that this process and its children issue.
 
-    Call it once, before or after ``init_process_group``; where tracing is on already, it only says
-    which of its options that ignores. The arguments are those of
-    :class:`collectrace.config.Config`, in any form that the variables take, such as ``"64M"``;
-    what is not given comes from ``COLLECTRACE_*`` variables, else from the defaults. Imports torch.
+    Call it once, before or after ``init_process_group``. If tracing is on already, it only warns
+    about options that it ignores. The arguments are those of :class:`collectrace.config.Config`, in
+    any form that the variables take, such as ``"64M"``. Missing ones come from ``COLLECTRACE_*``
+    variables, or from the defaults. Imports torch.
 
-    Raises nothing: if an option cannot be used, or this torch cannot be traced, one line of warning
-    says so, nothing has been changed, and the job runs untraced.
+    Raises nothing. If an option cannot be used, or this torch cannot be traced, it logs one line of
+    warning, changes nothing, and the job runs untraced.
     """
     given = {
         "log_dir": log_dir,
@@ -88,7 +88,7 @@ def _enable(given: dict[str, Any]) -> None:
 
 
 def disable() -> None:
-    """Stop recording, close the file, and take every patch off again."""
+    """Stop recording, close the file, and remove every patch."""
     _disable()
 
 
@@ -107,12 +107,12 @@ def _disable(problem: BaseException | None = None) -> None:
 
 
 def step() -> None:
-    """Say that a step of the job begins: a request, a batch, a round of a loop.
+    """Mark the beginning of a step of the job: a request, a batch, an iteration.
 
-    The calls that follow bear its ordinal, and the findings tell of "step 4127". For jobs in which
-    neither DDP's forward nor an optimizer's step tells what a step is: serving, generation, loops
-    that step an optimizer now and then. Where DDP is used, its forwards count all the same. Does
-    nothing where tracing is off, and communicates nothing.
+    The next calls carry its ordinal, and findings name "step 4127". Use it in jobs in which neither
+    DDP's forward nor an optimizer marks a step: serving, generation, loops that step an optimizer
+    now and then. If DDP is used, its forwards still count. Does nothing if tracing is off, and
+    never communicates.
     """
     import sys
 
@@ -122,10 +122,10 @@ def step() -> None:
 
 
 def on_finding(callback: Callable[[dict[str, Any]], object]) -> None:
-    """Have a function called when the job finds out what is wrong with it, see ``online``.
+    """Register a function to call when the job has diagnosed an error; see ``online``.
 
-    It is called on the rank that made the diagnosis, in a thread of its own, with what ``--json``
-    writes as a dictionary. What it raises is counted, and does no harm.
+    It runs on the rank that made the diagnosis, in a separate thread. Its argument is what
+    ``--json`` writes, as a dictionary. What it raises is counted and suppressed.
     """
     from collectrace.tracer.online.listeners import listeners
 
@@ -138,7 +138,7 @@ def trace(
 ) -> Iterator[None]:
     """Record what happens inside the ``with`` block; options as in :func:`enable`.
 
-    Where tracing is on already it changes nothing, and leaves it on.
+    If tracing is on already, it changes nothing and leaves tracing on.
     """
     import sys
 

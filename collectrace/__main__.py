@@ -1,4 +1,4 @@
-"""``python -m collectrace``."""
+"""The entry point of ``python -m collectrace``."""
 
 if __name__ == "__main__":
     from collectrace import quiet

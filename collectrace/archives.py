@@ -14,18 +14,18 @@ from typing import IO, Any, Final, Literal, Protocol, cast
 _CHUNK: Final = 1 << 15
 _MAGIC: Final = 6
 LONGEST_HEADER: Final = 1 << 20
-"""Bytes that may stand before a file of an archive: its name and fields."""
+"""Limit of the bytes before a file in an archive: its name and fields."""
 
 _MEMORY: Final = 256 << 20
-"""Bytes that an xz file may ask for to be unpacked; ``xz -9`` asks for 65 MiB."""
+"""Bytes of memory that unpacking an xz file may take; ``xz -9`` takes 65 MiB."""
 
 
 class Damaged(Exception):
-    """A packed file or an archive is cut short, damaged, or neither."""
+    """A file is cut short or damaged, or is not a packed file or an archive."""
 
 
 class TooLarge(Exception):
-    """It unpacks to more than is allowed."""
+    """An archive unpacks to more than is allowed."""
 
 
 BROKEN: Final = (
@@ -38,7 +38,7 @@ class Readable(Protocol):
     """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; none at its end."""
+        """Return at most ``size`` bytes; none at the end."""
 
 
 class _Engine(Protocol):
@@ -54,7 +54,7 @@ class _Engine(Protocol):
 
 
 class _Gzip:
-    """zlib's class, as those of bz2 and lzma are."""
+    """zlib's decompressor with the interface of those of bz2 and lzma."""
 
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
@@ -87,7 +87,7 @@ def _engine(head: bytes) -> _Engine | None:
 
 
 class Unpacked:
-    """What a packed stream holds, unpacked as it is read; a part of it is read at a time."""
+    """The content of a packed stream, unpacked piece by piece as it is read."""
 
     def __init__(self, raw: Readable) -> None:
         self._raw = raw
@@ -132,14 +132,14 @@ class Unpacked:
 
 
 class _Watched:
-    """What tarfile reads from; it would go on behind the end, and read any name into memory."""
+    """A stream with limits for tarfile, which reads past the end, and names of any length."""
 
     def __init__(self, raw: Readable, most: float) -> None:
         self._raw, self._most = raw, most
         self._at = 0
         self._is_over = False
         self.stop: float = LONGEST_HEADER
-        """Where it may read to."""
+        """The offset up to which it may read."""
 
     def read(self, size: int, /) -> bytes:
         if self._at + size > self.stop + _CHUNK:
@@ -163,9 +163,9 @@ class _Watched:
 
 
 class Archive:
-    """The regular files of a tar archive, each to be read as it comes.
+    """The regular files of a tar archive, to be read in order.
 
-    ``raw``: a file, packed or not, or a pipe. ``most``: bytes that a packed one may become.
+    ``raw``: a file, packed or not, or a pipe. ``most``: limit of the unpacked bytes.
 
     All may raise what :data:`BROKEN` lists, TooLarge and OSError.
     """
@@ -176,7 +176,7 @@ class Archive:
             is_packed = _engine(raw.read(_MAGIC)) is not None
             raw.seek(0)
         self.is_plain: Final = raw.seekable() and not is_packed
-        """Whether the bytes of a file stand in ``raw`` as they are, at ``member.offset_data``."""
+        """Whether ``raw`` holds the bytes of each file unpacked, at ``member.offset_data``."""
         self._watched = _Watched(Unpacked(raw), most) if is_packed else _Watched(raw, math.inf)
         mode: Literal["r:", "r|"] = "r:" if self.is_plain else "r|"
         self._tar = tarfile.open(fileobj=cast(IO[bytes], self._watched), mode=mode)  # noqa: SIM115
@@ -193,7 +193,7 @@ class Archive:
                 yield member
 
     def open(self, member: tarfile.TarInfo) -> IO[bytes]:
-        """Return the bytes of the file that came last."""
+        """Return a stream of the file that the iteration yielded last."""
         found = self._tar.extractfile(member)
         assert found is not None
         return found

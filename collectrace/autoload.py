@@ -1,10 +1,9 @@
-"""Switches tracing on in a program that knows nothing of it: ``COLLECTRACE=1``.
+"""Switch tracing on in an unmodified program: ``COLLECTRACE=1``.
 
 Torch calls every entry point of the group ``torch.backends`` at the end of its own import
 (torch/__init__.py, ``_import_device_backends``; torch 2.5 to 2.15), and :func:`on_torch` is one. So
-the variable reaches whatever process inherits it, however that was started, and a program that
-never imports torch pays nothing. Not where ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``, which tells torch
-to call none.
+the variable works in every process that inherits it, however that was started, and a program that
+never imports torch pays nothing. ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` makes torch call none.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import sys
 
 
 def on_torch() -> None:
-    """Switch tracing on, if the environment asks for it. Torch has been imported.
+    """Switch tracing on if the environment requests it. Torch is imported already.
 
-    Raises nothing, for that would end the import: what is wrong is one line of warning.
+    Raises nothing, because that would end the import of torch. A problem is one line of warning.
     """
-    # enable() itself imports torch, and has options of its own.
+    # enable() itself imports torch, and has its own options.
     if not os.environ.get("COLLECTRACE") or "collectrace.tracer" in sys.modules:
         return
     try:
@@ -34,6 +33,6 @@ def _enable() -> None:
     from collectrace.config import Config, is_switched_on
 
     if is_switched_on(os.environ):
-        # What this process starts may start in another folder.
+        # Child processes may start in another folder.
         os.environ.update(Config.from_environment().to_environment())
         collectrace.enable()

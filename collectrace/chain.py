@@ -1,8 +1,8 @@
-"""Rank files from calls that have no numbers and digests yet: numbered, chained and laid out.
+"""Write rank files from calls without numbers and digests: number, chain and lay them out.
 
-For what writes rank files and is not the tracer: an importer of another tool's trace, a tool, a
-test. The tracer itself numbers its calls by a copy of this that is written out on its hot path
-(``tracer/record/recorder.py``); a test holds the two against each other.
+For writers of rank files other than the tracer: importers of another tool's trace, tools, tests.
+The tracer numbers its calls by an inlined copy on its hot path (``tracer/record/recorder.py``). A
+test compares the two.
 
     file = RankFile(Header(t=t, format=FORMAT, rank=0, ...))
     file.add(Group(t=t, phase="ready", group="0", backend="gloo", ranks=[0, 1]))
@@ -31,7 +31,7 @@ from collectrace.signature import (
 )
 
 CHECKPOINT_EVERY: Final = 64 * 1024
-"""Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
+"""Bytes between checkpoints: the most that a reader scans to find the position of every stream."""
 
 _CHECKPOINT_SHARE: Final = 4
 
@@ -39,8 +39,8 @@ _CHECKPOINT_SHARE: Final = 4
 def checkpoint_gap(size: int, every: int = CHECKPOINT_EVERY) -> int:
     """Return the bytes between a checkpoint of ``size`` bytes and the next one.
 
-    A checkpoint lists every stream and channel. Of thousands it would soon fill the file: they may
-    take a quarter of it.
+    A checkpoint lists every stream and channel. Thousands of them would fill the file, so
+    checkpoints take at most a quarter of it.
     """
     return max(every, _CHECKPOINT_SHARE * size)
 
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 def step(call: Call, backend: str, group_rank: int | None) -> Step:
-    """What a call adds, whose device is served by ``backend``, on this rank of its group.
+    """Return what a call adds on this rank of its group; ``backend`` serves its device.
 
     Raises:
         ValueError: the ``splits`` of an all_to_all are not two lists of the same length.
@@ -74,7 +74,7 @@ def step(call: Call, backend: str, group_rank: int | None) -> Step:
 
 
 def body(call: Call) -> bytes:
-    """A call's line from behind ``seq`` to before ``iteration``, digests and the closing brace.
+    """Return the part of a call's line after ``seq`` and before ``iteration`` and the digests.
 
     The call must have neither: ``{"kind":"call","t":0,"seq":0,"group":"0",...}`` gives
     ``,"group":"0",...``.
@@ -85,23 +85,23 @@ def body(call: Call) -> bytes:
 
 @dataclass(slots=True)
 class _Counter:
-    """How many calls a channel has seen: the messages of one tag from one rank to another."""
+    """The number of calls of a channel: the messages of one tag from one rank to another."""
 
     seq: int = 0
 
 
 @dataclass(slots=True)
 class _Stream(_Counter):
-    """The same of a stream, the collectives of one group on one device type; and its digests."""
+    """The number of calls and the digests of a stream: collectives of one group and device."""
 
     digest: int = EMPTY
     program: int = EMPTY
     pairs: int | None = None
     known: bool = True
-    """Whether the digests stand for all calls since the first that is in the file."""
+    """Whether the digests cover all calls since the first in the file."""
 
     def extend(self, by: Step) -> None:
-        """One more call."""
+        """Count one more call."""
         self.digest = (self.digest * BASE + by.wire) % PRIME
         self.program = (self.program * BASE + by.program) % PRIME
         if self.pairs is not None or by.pair is not None:
@@ -110,7 +110,7 @@ class _Stream(_Counter):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A call that is issued again and again, prepared by :meth:`Chain.form` of one chain."""
+    """A repeated call, prepared by :meth:`Chain.form` of one chain."""
 
     body: bytes
     counter: _Counter
@@ -119,9 +119,9 @@ class Form:
 
 
 class Chain:
-    """Where the streams and channels of one rank stand.
+    """The positions of the streams and channels of one rank.
 
-    ``rank`` is the global one; None: not known, and then no message can be numbered.
+    ``rank`` is the global rank; None: not known. Then no message can be numbered.
     """
 
     def __init__(self, rank: int | None) -> None:
@@ -132,25 +132,26 @@ class Chain:
         self._channels: dict[tuple[str, str, int, int, int], _Counter] = {}
 
     def know(self, group: Group) -> None:
-        """Take the members and backends of a group, before the first call on it.
+        """Record the members and backends of a group, before the first call on it.
 
-        Without them no all_to_all counts in ``pairs``, and a barrier is taken for a real one.
+        Without them no all_to_all counts in ``pairs``, and every barrier counts as a barrier on the
+        wire.
         """
         self._groups[group.group] = group
 
     def know_stack(self) -> None:
-        """A stack record is written: a checkpoint counts them."""
+        """Count a stack record that was written: checkpoints hold the count."""
         self._stacks += 1
 
     def groups(self) -> list[Group]:
-        """The groups that this rank is in: ready, and not destroyed."""
+        """The groups that this rank is in: ready and not destroyed."""
         return [group for group in self._groups.values() if group.phase == "ready" and group.member]
 
     def number(self, call: Call) -> Call:
-        """Give a call its number and digests, in place; the same call.
+        """Give a call its number and digests, in place, and return it.
 
-        What it has already (``seq`` is not 0, ``digest`` is not None) it keeps, and the stream
-        goes on from there.
+        A call keeps a number (``seq`` not 0) and a digest that it has, and the stream continues
+        from them.
         """
         counter = self._counter(call)
         counter.seq = call.seq = call.seq or counter.seq + 1
@@ -165,13 +166,13 @@ class Chain:
         return call
 
     def form(self, call: Call) -> Form:
-        """A call without number and digests, prepared to be issued many times by :meth:`line`."""
+        """Prepare a call without number and digests for many uses by :meth:`line`."""
         counter = self._counter(call)
         by = self._step(call) if isinstance(counter, _Stream) else None
         return Form(body(replace(call, iteration=None)), counter, by)
 
     def begin_at(self, group: str, device: str, seq: int) -> None:
-        """So many calls of a stream came before all that is in the file, and are not known.
+        """Begin a stream after ``seq`` calls that are not known.
 
         Its digests begin with the next call. They are those of a history that begins there, and
         being linear tell as much of any stretch of it.
@@ -181,7 +182,7 @@ class Chain:
     def line(
         self, form: Form, t: int, iteration: int | None = None, seq: int | None = None
     ) -> bytes:
-        """The line of one more such call, issued at ``t`` ns, in this DDP iteration.
+        """Return the line of one more such call, issued at ``t`` ns, in this DDP iteration.
 
         ``seq`` where it is not the next number: behind a gap a stream has no digests any more.
         """
@@ -200,7 +201,7 @@ class Chain:
         )  # fmt: skip
 
     def checkpoint(self, t: int, *, dropped: int = 0, rotated: int = 0) -> Checkpoint:
-        """Where everything stands, at ``t`` ns."""
+        """Return a checkpoint: the positions of all streams and channels at ``t`` ns."""
         return Checkpoint(
             t=t,
             streams=[
@@ -216,7 +217,7 @@ class Chain:
         )
 
     def _counter(self, call: Call) -> _Counter:
-        # A message whose other side is not known has its place in the stream.
+        # A message with an unknown peer has its position in the stream.
         if call.op in ops.POINT_TO_POINT and call.peer is not None and self.rank is not None:
             between = ops.ends(call.op, self.rank, call.peer)
             channel = (call.group, call.device, *between, call.tag or 0)
@@ -249,7 +250,7 @@ class RankFile:
     ) -> None:
         self.chain = Chain(header.rank)
         self.dropped = 0
-        """Calls that were lost."""
+        """The number of lost calls."""
         self._header = header
         self._checkpoint_every = checkpoint_every
         self._segment_bytes = segment_bytes
@@ -258,11 +259,11 @@ class RankFile:
         self._lost = False
         self._segments: list[bytearray] = []
         self._gone: set[int] = set()
-        """Ordinals of segments that there never were: see :meth:`begin_at`."""
+        """Ordinals of segments that never existed: see :meth:`begin_at`."""
         self._begin()
 
     def add(self, record: Record) -> None:
-        """One record; a call is given its number and digests, unless it has them."""
+        """Add a record; a call without number and digests gets them."""
         self._recover()
         if isinstance(record, Group):
             self.chain.know(record)
@@ -276,13 +277,13 @@ class RankFile:
     def call(
         self, form: Form, t: int, iteration: int | None = None, seq: int | None = None
     ) -> None:
-        """One more call of a form of this file's chain; see :meth:`Chain.line`."""
+        """Add one more call of a form of this file's chain; see :meth:`Chain.line`."""
         self._recover()
         self._t = t
         self._append(self.chain.line(form, t, iteration, seq))
 
     def calls(self, those: Iterable[tuple[Form, int, int]]) -> None:
-        """Many calls: of each its form, when it was issued, ns, and its number.
+        """Add many calls: of each its form, when it was issued, ns, and its number.
 
         As :meth:`call` would write them, at a third of the cost: what imports a trace writes
         hundreds of thousands.
@@ -314,10 +315,10 @@ class RankFile:
             self._t = t
 
     def begin_at(self, streams: Iterable[tuple[str, str, int]]) -> None:
-        """The source of the calls has lost its first ones: per stream, how many came before.
+        """Note that the first calls are lost: per stream, how many.
 
-        The file looks as one does of which a segment was deleted: that calls are gone is what a
-        reader is to know.
+        The file then looks as if a segment was deleted, so that readers know that calls are
+        missing.
         """
         for stream in streams:
             self.chain.begin_at(*stream)
@@ -326,18 +327,18 @@ class RankFile:
         self._begin()
 
     def lose(self, call: Call) -> None:
-        """A call that was issued and never written: it counts in numbers and digests."""
+        """Count a call that was issued and never written: it has a number and is in the digests."""
         self.chain.number(call)
         self.dropped += 1
         self._lost = True
 
     def raw(self, line: bytes) -> None:
-        """Bytes as they are."""
+        """Add bytes unchanged."""
         self._recover()
         self._append(line)
 
     def segments(self) -> list[tuple[int, bytes]]:
-        """What is left of the file: ordinal and bytes of each segment."""
+        """Return the segments that the file has: ordinal and bytes of each."""
         last = len(self._segments) - 1
         return [
             (n, bytes(data))
@@ -364,7 +365,7 @@ class RankFile:
         self._preamble()
 
     def _recover(self) -> None:
-        # Before the first line after a loss a writer says where the streams stand.
+        # After a loss, a checkpoint comes before the first line.
         if self._lost:
             self._lost = False
             self._preamble()

@@ -27,15 +27,15 @@ from collectrace.printable import clean
 from collectrace.version import __version__
 
 UNUSABLE: Final = 2
-"""Exit status for input or usage that nothing can be made of, and for output that was lost."""
+"""Exit status for unusable input or arguments, and for output that could not be written."""
 
 INTERRUPTED: Final = 130
-"""What a shell says of a program that Ctrl-C ended."""
+"""The exit status of a program that Ctrl-C ended, as shells report it."""
 
 PROGRAM: Final = "python -m collectrace"
 
 _INSERTED: Final = re.compile(r"--local[-_]rank=\d+")
-"""What launchers put before the arguments of the program they launch, and so before the verb:
+"""Arguments that launchers insert before those of the program, and so before the command:
 ``deepspeed --module``, ``torch.distributed.launch --module``. It is meant for the script."""
 
 
@@ -43,9 +43,9 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = 
     """Run a command.
 
     Args:
-        argv: the verb and its arguments.
+        argv: the command and its arguments.
         stdout: where its output goes.
-        stderr: where a problem is told, and how far a long reading is.
+        stderr: for problems and progress.
         program: how it was called, for usage and errors.
 
     Returns:
@@ -86,7 +86,7 @@ def _execute(
         )
     try:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            arguments = _parser(program).parse_args(given or ["--help"])
+            arguments = parser(program).parse_args(given or ["--help"])
     except SystemExit as done:  # argparse's way to say that it printed help, version or an error
         with output.surviving_reader(stdout):
             return done.code if isinstance(done.code, int) else UNUSABLE
@@ -133,7 +133,8 @@ to begin:
 {program} COMMAND --help explains a command."""
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def parser(program: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = _Parser(
         prog=program,
         description="Find the first collective at which the ranks of a torch.distributed job\n"
@@ -147,7 +148,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"collectrace {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, command in COMMANDS.items():
-        # What a command does stands first, its arguments next, examples and the rest behind them.
+        # The description comes first, then the arguments, then examples and the rest.
         what, _, more = inspect.cleandoc(command.__doc__ or "").partition("\n\n")
         sub = commands.add_parser(
             name,
@@ -167,20 +168,20 @@ def _os_error(problem: OSError) -> str:
 
 
 def console(*before: str, program: str = PROGRAM) -> NoReturn:
-    """The door for ``python -m``: the process's own arguments, behind those given."""
+    """Run the command line of this process; ``before``: arguments to prepend."""
     # Python has None in place of a stream that was closed before it began.
     stdout, stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     argv = [*before, *sys.argv[1:]]
     quiet.no_more()
     status = main(argv, stdout, stderr, program=program)
     if argv[:1] != ["run"]:
-        quiet.until_somebody_answers()  # while the interpreter ends; a script's end is its own
+        quiet.until_somebody_answers()  # while the interpreter ends; scripts handle their own end
     sys.exit(status)
 
 
 def script() -> NoReturn:
-    """The door for the program ``collectrace`` that an installation brings."""
+    """Run the installed program ``collectrace``."""
     if not sys.flags.safe_path:
         with contextlib.suppress(FileNotFoundError):  # the working directory is gone
-            sys.path[0] = str(Path.cwd())  # as python -m has it: modules are found from here
+            sys.path[0] = str(Path.cwd())  # as python -m does, so that modules here are found
     console(program="collectrace")

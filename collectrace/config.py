@@ -21,10 +21,10 @@ SWITCH: Final = "COLLECTRACE"
 PREFIX: Final = f"{SWITCH}_"
 
 TRACEBACK: Final = f"{PREFIX}TRACEBACK"
-"""Names a file that commands append the tracebacks of internal errors to, ``/dev/stderr`` too."""
+"""Names a file to which commands append tracebacks of internal errors, such as ``/dev/stderr``."""
 
 ON_DIVERGENCE: Final = ("report", "raise", "exit")
-"""What can be done about an error that is proven."""
+"""What to do about a proven error."""
 
 ON: Final = "on"
 AUTO: Final = "auto"
@@ -48,24 +48,24 @@ OMITTABLE: Final = (ARGUMENTS, PATHS, SOURCE, IN_VARIABLES)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a traced process needs to know.
+    """The options of a traced process.
 
-    Every field can be set by an environment variable, ``COLLECTRACE_`` and its name in
-    capitals, so that a job can be traced differently without touching its script. An argument
-    given to :func:`collectrace.enable` wins over the environment.
+    Every field can be set by an environment variable, ``COLLECTRACE_`` and its name in capitals, so
+    that a job can be traced differently without a change of its script. An argument given to
+    :func:`collectrace.enable` wins over the environment.
     """
 
     log_dir: Path = Path("logs")
     """Where runs are written, one folder each. Relative to the working directory."""
 
     max_bytes: int = 1 << 30
-    """Bytes one rank may keep. Beyond it the oldest segments go, except the first: the header,
-    the groups and the start of training explain everything that follows. As text, also with a
-    unit: ``512M``, ``1.5G``, by powers of 1024."""
+    """Bytes that one rank may keep. Beyond that the oldest segments are deleted, except the first:
+    its header, groups and start of training explain the rest. As text, also with a unit: ``512M``,
+    ``1.5G``, by powers of 1024."""
 
     heartbeat: float = 5.0
-    """Seconds between two ``alive`` records. A rank whose file ends three heartbeats before its
-    peers' is told apart from one that is only slow."""
+    """Seconds between two ``alive`` records. If a rank's file ends three heartbeats before its
+    peers', the rank is not merely slow."""
 
     stall_after: float = 60.0
     """Seconds a collective may be pending before it counts as stalled. Long enough for an
@@ -73,7 +73,7 @@ class Config:
 
     max_failures: int = 20
     """Internal failures after which the tracer switches itself off. A tracer that fails on every
-    call costs time and tells nothing."""
+    call only costs time."""
 
     spool: str = AUTO
     """Whether a rank records into a local folder first, from which another process moves its files
@@ -82,57 +82,57 @@ class Config:
     on, False and 0 off."""
 
     sources: str = FULL
-    """What is recorded of the program's text. ``full``: the user's files from which calls come,
-    each written once per run; they show which condition a call depends on. ``lines``: the lines of
-    the calls and of their callers alone. ``off``: nothing. Who may see the log can read them.
-    ``True`` and 1 mean ``full``, ``False`` and 0 mean ``off``."""
+    """How much of the program's text is recorded. ``full``: the user's files from which calls come,
+    each once per run; they show which condition a call depends on. ``lines``: only the lines of
+    calls and their callers. ``off``: nothing. Anyone who can read the log can read them. ``True``
+    and 1 mean ``full``, ``False`` and 0 mean ``off``."""
 
     values: str = VALUES_ON
-    """Whether the record holds what variables of the program's functions held when the rank
-    stalled, ended by an exception, or was interrupted: ``on``, numbers and what can be told of
-    other values without running code of theirs, of strings the length and a short hash; ``all``,
-    strings as well; ``off``. True and 1 mean on, False and 0 off."""
+    """Whether values of the program's variables are recorded when the rank stalls, is interrupted,
+    or ends by an exception. ``on``: numbers, properties of other values that can be read without
+    running their code, and length and a short hash of strings. ``all``: strings as well. ``off``:
+    none. True and 1 mean on, False and 0 off."""
 
     omit: tuple[str, ...] = ()
-    """What is left out of the record: ``arguments``, the command line; ``paths``, all but the last
-    part of each path; ``source``, as ``sources=off``; ``values``, as ``values=off``. Line numbers
-    stay. As text, separated by commas."""
+    """Parts to leave out of the record: ``arguments``, the command line; ``paths``, all but the
+    last part of each path; ``source``, as ``sources=off``; ``values``, as ``values=off``. Line
+    numbers stay. As text, separated by commas."""
 
     shared: bool = False
-    """Whether others than the owner may read what is written, as far as the umask lets them. Else
-    files have mode 0600, and new folders 0700: they hold the program's text."""
+    """Whether others than the owner may read the files, as far as the umask allows. Otherwise files
+    have mode 0600, and new folders 0700, because they hold the program's text."""
 
     library: tuple[Path, ...] = ()
-    """Folders of code that is not the user's own, such as a checkout of a framework: a call is
-    said to come from the line that called it. As text, separated as in ``PATH``. What is
-    installed, and what ``tracer/record/owners`` knows by name, need not be given."""
+    """Folders of code that is not the user's own, such as a checkout of a framework: calls from
+    there get the user's line that called it. As text, separated as in ``PATH``. Installed packages,
+    and those that ``tracer/record/owners`` knows by name, are recognised without it."""
 
     announce: bool = True
-    """Whether the job's first rank says on standard error where it records, and how to ask: one
-    line as the first run of its process begins."""
+    """Whether the job's first rank prints, on standard error, the folder of the record and the
+    command to read it: one line when the first run of its process begins."""
 
     native: bool = True
     """Whether calls are recorded by code in C, if that was built when the package was installed.
     The code in Python writes the same."""
 
     keep_runs: int = 20
-    """How many runs a folder may hold: as one begins, the oldest beyond that are removed, but none
-    that may still be written to. 0: all are kept."""
+    """How many runs a folder may hold. When a run begins, the oldest beyond that are removed,
+    except runs that may still be written to. 0: all are kept."""
 
     report: bool = True
-    """Whether one rank compares the files of all ranks when a rank has stalled or an exception ends
-    it, and prints on standard error what is wrong. Only where the run's folder holds the files of
-    all ranks, and not where the ranks compare notes (``online``)."""
+    """Whether one rank compares the files of all ranks when a rank stalls or an exception ends it,
+    and prints the errors on standard error. This needs a folder that holds the files of all ranks,
+    and is off with ``online``."""
 
     online: bool = False
-    """Whether the ranks compare notes through the job's store while it runs, and say on standard
-    error what is wrong as soon as they differ, or hang: a thread more in each, and a few requests
-    to the store per heartbeat."""
+    """Whether the ranks compare their calls through the job's store while it runs, and print errors
+    on standard error as soon as they differ or hang. It costs a thread in each rank, and a few
+    requests to the store per heartbeat."""
 
     on_divergence: str = "report"
-    """What happens, with ``online``, once an error is proven by what ranks called, or by how they
-    ended: ``report``: it is told, and that is all; ``raise``: the next collective of every rank
-    raises :class:`collectrace.errors.DivergenceError`; ``exit``: every rank ends."""
+    """What happens, with ``online``, when an error is proven by calls or by the ends of ranks.
+    ``report``: it is only printed. ``raise``: the next collective of every rank raises
+    :class:`collectrace.errors.DivergenceError`. ``exit``: every rank ends."""
 
     @classmethod
     def from_environment(cls, **given: Any) -> Config:
@@ -150,7 +150,7 @@ class Config:
         unknown = sorted(given.keys() - OPTIONS.keys())
         if unknown:
             wrong.append(
-                f"unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}"
+                f"unknown option {', '.join(unknown)} (the options are {', '.join(OPTIONS)})"
             )
         for name, option in OPTIONS.items():
             variable = PREFIX + name.upper()
@@ -172,7 +172,7 @@ class Config:
         return replace(cls(), **values)
 
     def to_environment(self) -> dict[str, str]:
-        """The variables that give a child process these same options."""
+        """Return the variables that give a child process the same options."""
         told = self.absolute()
         values = {PREFIX + f.name.upper(): str(getattr(told, f.name)) for f in fields(self)}
         values[PREFIX + "LIBRARY"] = os.pathsep.join(map(str, told.library))
@@ -181,12 +181,12 @@ class Config:
 
     @property
     def omitted(self) -> tuple[str, ...]:
-        """All that is left out, in whatever way that was asked for."""
+        """All parts that are left out, by whichever option."""
         off = {part for part, name in _SWITCHES.items() if getattr(self, name) == OFF}
         return tuple(part for part in OMITTABLE if part in off or part in self.omit)
 
     def absolute(self) -> Config:
-        """These options for wherever the working directory is going to be."""
+        """Return these options with absolute paths."""
         return replace(
             self,
             log_dir=self.log_dir.absolute(),
@@ -195,14 +195,14 @@ class Config:
 
 
 _SWITCHES: Final = {SOURCE: "sources", IN_VARIABLES: "values"}
-"""Options that switch off by themselves what ``omit`` can name."""
+"""Options that switch off the same parts as ``omit`` can."""
 
 
 def is_switched_on(environment: Mapping[str, str], variable: str = SWITCH) -> bool:
-    """Whether a variable, by default the one for tracing, says yes; one that is not set says no.
+    """Return whether a variable, by default the one for tracing, is set to yes.
 
     Raises:
-        CollectraceError: it says neither yes nor no.
+        CollectraceError: its value is neither yes nor no.
 
     """
     text = environment.get(variable, "")
@@ -213,7 +213,7 @@ def is_switched_on(environment: Mapping[str, str], variable: str = SWITCH) -> bo
 
 
 def mistyped(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that looks like an option and is none."""
+    """Return a message for each variable that looks like an option and is none."""
     known = [f.name.upper() for f in fields(Config)]
     found = []
     for variable in sorted(environment):
@@ -221,8 +221,8 @@ def mistyped(environment: Mapping[str, str]) -> list[str]:
         if name == variable or name in known or variable == TRACEBACK:
             continue
         meant = [PREFIX + close for close in difflib.get_close_matches(name, known, 1)]
-        guess = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(known)}"
-        found.append(f"{variable} is no option and has no effect; {guess}")
+        guess = f"Did you mean {meant[0]}?" if meant else f"The options are {', '.join(known)}."
+        found.append(f"{variable} is not a known option and is ignored. {guess}")
     return found
 
 
@@ -357,7 +357,7 @@ def _folders(given: object) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option, however it is given: as an argument, a variable, or on the command line."""
+    """One option, given as an argument, a variable, or on the command line."""
 
     read: Callable[[object], Any]
     """Returns its value from any form; raises ValueError, TypeError or OverflowError."""
@@ -422,4 +422,4 @@ OPTIONS: Final[dict[str, Option]] = {
         "with --online, once an error is proven: report, raise or exit",
     ),
 }  # fmt: skip
-"""Each field of :class:`Config`, and how it is given."""
+"""Each field of :class:`Config`, and how to give it."""

@@ -37,29 +37,29 @@ _TEMPLATE: Final = """\
 {% block header %}<h1>{% block title %}collectrace{% endblock %}</h1>{% endblock %}
 {% block content %}{{ page }}{% endblock %}
 """
-"""``page`` is HTML: the server's templates escape nothing by themselves."""
+"""The template of the page; ``page`` is HTML, which the server's templates do not escape."""
 
 
 class Link(NamedTuple):
-    """As torch's ``NavLink``."""
+    """A link, like torch's ``NavLink``."""
 
     path: str
     label: str
 
 
 class Route(NamedTuple):
-    """As torch's ``Route``."""
+    """A route, like torch's ``Route``."""
 
     path: str
     handler: Callable[[Any], bytes]
 
 
 class VerdictPage:
-    """A handler of torch's debug server: the verdict on the logs so far, at each visit.
+    """A handler of torch's debug server that shows the current verdict on the logs.
 
-    It has what torch's ``DebugHandler`` has, and is none: whoever only reads logs needs no torch.
-    ``log_dir`` is where the runs are, of which the latest counts; ranks of other machines are seen
-    where that folder is shared.
+    It has the interface of torch's ``DebugHandler`` without being one, because reading logs needs
+    no torch. ``log_dir`` is the folder of the runs, of which the latest counts. Ranks of other
+    machines are included if that folder is shared.
     """
 
     fetch_timeout = 60.0
@@ -69,24 +69,24 @@ class VerdictPage:
         self.log_dir = os.fspath(log_dir)
 
     def routes(self) -> list[Route]:
-        """The front page, too."""
+        """The routes of the page; the front page is one of them."""
         return [Route("/", self._page), Route(f"/{NAME}", self._page)]
 
     def nav_links(self) -> list[Link]:
-        """What stands at the head of every page."""
+        """The links at the head of every page."""
         return [Link(f"/{NAME}", NAME)]
 
     def templates(self) -> dict[str, str]:
-        """By name."""
+        """The templates by name."""
         return {f"{NAME}.html": _TEMPLATE}
 
     def dump(self) -> str | None:
-        """The report, for the server's periodic dumps."""
+        """Return the report, for the server's periodic dumps."""
         alignment, problem = self._aligned()
         return problem if alignment is None else _report(alignment)
 
     def dump_filename(self) -> str:
-        """What ``enabled_dumps`` calls it."""
+        """Return the name that ``enabled_dumps`` uses."""
         return NAME
 
     def _page(self, request: Any) -> bytes:
@@ -99,7 +99,7 @@ class VerdictPage:
         return rendered
 
     def _aligned(self) -> tuple[Alignment | None, str]:
-        """The verdict; or why there is none."""
+        """Return the verdict, or the reason why there is none."""
         from collectrace.align import align
         from collectrace.printable import clean
 
@@ -120,15 +120,15 @@ def _report(alignment: Alignment) -> str:
 
 
 def start_debug_server(*, log_dir: str | os.PathLike[str] | None = None, **options: Any) -> bool:
-    """Start torch's debug server, on every rank, as far as this torch has one.
+    """Start torch's debug server on every rank, if this torch has one.
 
     Args:
-        log_dir: where the runs are; that of the tracer where it is on, else as ``enable()`` has it.
+        log_dir: the folder of the runs; default: that of the tracer, or of ``enable()``.
         options: those of ``torch.distributed.debug.start_debug_server``. The verdict is added to
             ``handlers``.
 
     Returns:
-        Whether there is one. Where there is not, a warning says so, and nothing is started.
+        Whether there is one. If not, a warning is logged and nothing is started.
 
     Raises:
         Exception: what torch's own function raises: a port that is taken, a package that it lacks.

@@ -1,8 +1,8 @@
-"""What faulthandler writes: the stacks of all threads, from C, whoever holds the GIL.
+"""Read what faulthandler writes: the stacks of all threads, even if another thread holds the GIL.
 
-The tracer has them written beside a rank file, as ``rank00000.stacks.txt`` (the GIL is held) and
-``rank00000.ends.txt`` (SIGTERM, or a fatal error); what is not collected into the rank file
-itself is read by the aligner.
+The tracer makes faulthandler write them beside a rank file: ``rank00000.stacks.txt`` (the GIL is
+held) and ``rank00000.ends.txt`` (SIGTERM, or a fatal error). The aligner reads those that the
+tracer did not copy into the rank file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 MAIN: Final = "MainThread"
-"""What Python calls the main thread."""
+"""Python's name of the main thread."""
 
 _THREAD: Final = re.compile(r"(?:Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*?)\])? ")
 _FRAME: Final = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
@@ -28,23 +28,23 @@ class Dump:
     """The last dump of a file."""
 
     fatal: str | None = None
-    """What the process died of, such as ``Aborted``; None where it was only asked."""
+    """What the process died of, such as ``Aborted``; None: the dump was only requested."""
     stacks: dict[str, list[str]] = field(default_factory=dict)
     """Per thread ``path:line function``, innermost last; the main thread is ``MainThread``."""
 
 
 def of_main(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The stack of the main thread, of those by thread; empty where there is none."""
+    """Return the stack of the main thread; empty: there is none."""
     return next((frames for name, frames in stacks.items() if name.startswith(MAIN)), ())
 
 
 def own(frames: Sequence[str]) -> list[str]:
-    """The frames outside installed packages, Python's own library and the tracer's wrappers."""
+    """Return the frames outside installed packages, Python's library and the tracer."""
     return [f for f in frames if not any(part in f for part in _NOT_OWN)]
 
 
 def within(frames: Sequence[str]) -> str:
-    """The frame that the innermost of :func:`own` called, the tracer's left out; or nothing."""
+    """Return the frame called by the innermost of :func:`own`, without the tracer's, if any."""
     known = own(frames)
     if not known:
         return ""
@@ -53,7 +53,7 @@ def within(frames: Sequence[str]) -> str:
 
 
 def is_joining(frames: Sequence[str]) -> bool:
-    """Whether a thread with this stack waits for the result, or for the end, of another."""
+    """Return whether a thread with this stack waits for another's result or end."""
     return any(_JOINS.search(frame) for frame in frames[-_INNERMOST:])
 
 
@@ -64,19 +64,19 @@ _JOINS: Final = re.compile(
 """Frames in which a thread waits for another's result or end (CPython 3.10 to 3.14)."""
 
 _INNERMOST: Final = 4
-"""Frames of a stack in which they may stand: under them only a lock or a condition."""
+"""How many of the innermost frames are searched: only a lock or a condition is below."""
 
 TRACER: Final = "/collectrace/tracer/"
-"""Stands in the frames of the tracer itself."""
+"""Part of the path of the tracer's own frames."""
 
 _NOT_OWN: Final = ("/site-packages/", "/lib/python", TRACER, "<frozen ")
 
 
 def parse(text: str) -> Dump | None:
-    """The last dump in a file; None where there is none.
+    """Return the last dump in a file; None: there is none.
 
-    faulthandler names threads by address and writes the main one last, being the oldest
-    (CPython, Python/traceback.c, ``_Py_DumpTracebackThreads``).
+    faulthandler names threads by address and writes the main thread, the oldest, last (CPython,
+    Python/traceback.c, ``_Py_DumpTracebackThreads``).
     """
     dump = Dump()
     threads: list[tuple[str, list[str]]] = []
@@ -95,7 +95,7 @@ def parse(text: str) -> Dump | None:
     dump.stacks[MAIN] = frames[::-1]
     for n, (address, frames) in enumerate(reversed(threads[-_MAX_THREADS:]), 1):
         if address == main:
-            # The main thread of a dump before this one: what is fatal came before that.
+            # This is the main thread of an earlier dump, and the fatal error came before it.
             return Dump(stacks=dump.stacks)
         dump.stacks[f"thread {n}"] = frames[::-1]
     return dump

@@ -1,18 +1,18 @@
-"""What collectrace raises, and when."""
+"""The exceptions of collectrace."""
 
 from __future__ import annotations
 
 
 class CollectraceError(Exception):
-    """Anything a person can mend: the message is one line and says what to do."""
+    """A problem that a person can solve: the message is one line and says what to do."""
 
 
 class OptionError(CollectraceError):
-    """Options that cannot be used. The one line names each, and says what it must be."""
+    """Unusable options. The message names each, and what it must be."""
 
 
 class LogError(CollectraceError):
-    """The logs cannot be used at all: not there, not readable, not rank files."""
+    """The logs cannot be used: they are missing, unreadable, or not rank files."""
 
 
 class Unreadable(LogError):
@@ -24,23 +24,23 @@ class Unreadable(LogError):
 
 
 class NotThere(LogError):
-    """There is nothing where logs were looked for: not yet, or no longer."""
+    """There are no logs at a place: not yet, or no longer."""
 
 
 class NotNow(LogError):
-    """Ranks that run were asked, and it could not be finished: asked again, they may answer."""
+    """A query to running ranks could not be finished. It may succeed later."""
 
 
 class DivergenceError(CollectraceError):
-    """The ranks of this job have parted, and ``on_divergence="raise"`` was asked for."""
+    """The ranks of this job have diverged, and ``on_divergence="raise"`` is set."""
 
 
 class DamagedRecord(ValueError):
-    """One line of a rank file does not hold a record; the reader counts it and goes on."""
+    """A line of a rank file does not hold a record; the reader counts it and continues."""
 
 
 def not_traced(problem: Exception, what: str = "not traced") -> None:
-    """Warn, in one line, that this process runs untraced, or of what else failed, and why."""
+    """Log one line of warning that this process runs untraced, or that ``what`` failed, and why."""
     import logging
 
     try:

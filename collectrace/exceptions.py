@@ -1,6 +1,6 @@
-"""What the type and the text of an exception tell: whether peers are to blame, and where it began.
+"""Classify exceptions by type and text: whether peers caused one, and where it began.
 
-Used while a job runs, on the exception itself, and later, on what its record says.
+Used on exceptions while a job runs, and later on their records.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from collectrace import dumps
 
-# What torch 2.13 raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
+# What torch 2.13 raises if a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
 # ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp
 # (doWait).
 _LOST: Final = re.compile(
@@ -25,26 +25,26 @@ _ERRORS: Final = frozenset({"DistBackendError", "DistNetworkError", "DistStoreEr
 
 
 def lost_peer(message: str) -> bool:
-    """Whether an exception's text says that a connection was lost."""
+    """Return whether an exception's text reports a lost connection."""
     return bool(_LOST.search(message))
 
 
 def gave_up(message: str) -> bool:
-    """Whether an exception's text says that somebody waited for too long."""
+    """Return whether an exception's text reports a timeout."""
     return bool(_GAVE_UP.search(message))
 
 
 def blames_peers(error: str | None, message: str) -> bool:
-    """Whether an exception of this type (its name) and text says that others let a rank down."""
+    """Return whether an exception with this type name and text was caused by other ranks."""
     patterns = (_LOST, _GAVE_UP, _COMMUNICATION)
     return error in _ERRORS or any(pattern.search(message) for pattern in patterns)
 
 
 def is_error(name: str) -> bool:
-    """Whether a class, as a handler names it, is known to tell of errors alone.
+    """Return whether an exception class, as a handler names it, is only used for errors.
 
-    Not what takes any exception; nor one that may tell of the end of data, of a queue that is
-    empty for now, or of whatever a program has agreed on with itself.
+    False for classes that catch every exception, and for those that may signal the end of data, an
+    empty queue, or a program's own condition.
     """
     return name in _BUILTIN or name in _KNOWN
 
@@ -69,7 +69,7 @@ _KNOWN: Final = frozenset({
 
 
 class Failure(NamedTuple):
-    """An exception: the name of its type, its text, and the line of the user's code it rose at."""
+    """An exception: the name of its type, its text, and the user's line that raised it."""
 
     error: str
     text: str
@@ -77,7 +77,7 @@ class Failure(NamedTuple):
 
 
 def original(message: str) -> Failure | None:
-    """The exception of another process or thread that a text carries with its whole traceback.
+    """Return the exception of another process or thread, if a text contains its traceback.
 
     torch reraises what a DataLoader's worker raised so, under the type of the original or as a
     RuntimeError (``ExceptionWrapper`` in torch/_utils.py, 2.13). None where a text carries none.
@@ -85,10 +85,10 @@ def original(message: str) -> Failure | None:
     _, marked, traceback = message.rpartition(_ORIGINAL)
     if not marked:
         return None
-    # Of exceptions that led to one another the last one counts.
+    # In a chain of exceptions the last one counts.
     last = traceback.rpartition("Traceback (most recent call last):")[2]
     frames = [f"{frame[1]}:{frame[2]}" for frame in _FRAME.finditer(last)]
-    told = _TOLD.search(last)
+    told = _TYPE_AND_TEXT.search(last)
     if told is None:
         return None
     sites = dumps.own(frames) or frames
@@ -98,12 +98,12 @@ def original(message: str) -> Failure | None:
 
 _ORIGINAL: Final = "Original Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
-_TOLD: Final = re.compile(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", re.MULTILINE)
-"""The line behind the frames: type and text, in the first column."""
+_TYPE_AND_TEXT: Final = re.compile(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", re.MULTILINE)
+"""The line after the frames: type and text, in the first column."""
 
 
 def both_ends(text: str, limit: int) -> str:
-    """A text cut to ``limit`` characters, in its middle: what is wrong often stands at its end."""
+    """Return a text cut in its middle to ``limit`` characters: the error is often at its end."""
     if len(text) <= limit:
         return text
     head = limit // 4

@@ -1,8 +1,8 @@
-"""What ranks, and those who read their files, say to each other through the job's store.
+"""The messages between ranks, and readers of their files, through the job's store.
 
-A *turn* is one look at all ranks, one at a time: whoever opens it may ask, and as long as it is
-open every rank answers for its own files. Every message is small, and read as what a stranger has
-written: one that is not as it should be is a :class:`ValueError`, never anything else.
+A *turn* is one query of all ranks; only one is open at a time. Whoever opened it may ask, and every
+rank answers for its own files until it is closed. Messages are small and untrusted: a malformed one
+is a :class:`ValueError`, never anything else.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ from collectrace.job_store import JobStore
 _ROOT: Final = "collectrace/online"
 
 SCHEME: Final = "tcpstore://"
-"""What the URL of a job's store begins with."""
+"""The scheme of the URL of a job's store."""
 
 ANNOUNCED: Final = f"{_ROOT}/run"
 """Key of the :class:`Announced` of the latest run."""
 
 LARGEST_ANSWER: Final = 256 << 10
-"""Bytes of a file that one answer holds."""
+"""Most bytes of a file in one answer."""
 
 _LARGEST_MESSAGE: Final = 64 << 10
 _LONGEST_TEXT: Final = 4000
 
 CARD: Final = 16
-"""Bytes of a digest of where a rank stands."""
+"""Bytes of the digest of a rank's position."""
 
 LARGEST_LEFT: Final = 1 << 20
-"""Bytes of its files that a rank leaves behind."""
+"""Most bytes of its files that a rank leaves when it ends."""
 
 MOST_FILES: Final = 64
-"""Files of one rank: segments, and what signal handlers wrote."""
+"""Most files of one rank: segments, and what signal handlers wrote."""
 
 MOST_TURNS: Final = 10**9
-"""Turns are numbered below this; a stranger may have written any number."""
+"""Limit of the numbers of turns; the store may hold any number."""
 
 T = TypeVar("T")
 
 
 TEXTS: Final = -2
-"""In place of a file's index: the list of texts of the program, by their hashes."""
+"""The file index that means the list of source texts, by hash."""
 
 MOST_TEXT: Final = 4 << 20
-"""Bytes of the program's text that are asked for in one turn."""
+"""Most bytes of source text in one turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The run that is on."""
+    """The current run."""
 
     run: str
     world_size: int
     heartbeat: float
-    """Seconds; a rank looks for an open turn more often than that."""
+    """Seconds; ranks check for an open turn more often than that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One look at all ranks: the value of ``Keys.turn``."""
+    """One query of all ranks: the value of ``Keys.turn``."""
 
     number: int
     """From 1."""
     by: str
-    """Who has opened it, in words."""
+    """Who opened it, in words."""
     is_open: bool
 
 
@@ -99,20 +99,20 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a rank has left of its files when it ended: all of them, or parts that lie apart."""
+    """What an ended rank left of its files: all of them, or separate parts."""
 
     run: str
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     files: tuple[int, ...]
-    """Of each part the index of its file, where it starts there, and how long it is."""
+    """For each part: the index of its file, its start there, and its length."""
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a turn has found: in one line for everybody, and what is to be done about it."""
+    """The result of a turn: one line for all ranks, and whether to act on it."""
 
     turn: int
     by: str
@@ -121,65 +121,65 @@ class Verdict:
     """Empty: no error was found."""
     kind: str
     is_proven: bool
-    """By digests or by ends, not by time alone."""
+    """Whether digests or ends prove it, not time alone."""
     also: tuple[str, ...] = ()
-    """Further errors that have nothing to do with that one, in one line each."""
+    """Further, independent errors, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one run, told apart from those of other runs at the same store."""
+    """The keys of one run, separate from those of other runs in the same store."""
 
     run: str
 
     @property
     def turn(self) -> str:
-        """Of the :class:`Turn` that is open, or was last."""
+        """The key of the :class:`Turn` that is open, or was last."""
         return f"{_ROOT}/{self.run}/turn"
 
     @staticmethod
     def position(stream: str) -> str:
-        """Where a rank stood in a stream, which the others compare with; it says in which run."""
+        """The key of a rank's position in a stream; the value names the run."""
         return f"{_ROOT}/at/{stream}"
 
     def card(self, turn: int, rank: int) -> str:
-        """Of a digest, :data:`CARD` bytes, of where a rank stands that will answer in this turn.
+        """The key of the digest, :data:`CARD` bytes, of a rank's position in this turn.
 
-        Ranks whose digests are equal have called the same, and are in the same.
+        Ranks with equal digests have identical histories and state.
         """
         return f"{_ROOT}/{self.run}/{turn}/card/{rank}"
 
     def ask(self, turn: int, rank: int) -> str:
-        """An :class:`Ask`."""
+        """The key of an :class:`Ask`."""
         return f"{_ROOT}/{self.run}/{turn}/ask/{rank}"
 
     def answer(self, turn: int, rank: int) -> str:
-        """See :func:`pack`."""
+        """The key of an answer, see :func:`pack`."""
         return f"{_ROOT}/{self.run}/{turn}/answer/{rank}"
 
     @staticmethod
     def left(rank: int) -> str:
-        """Where a rank leaves what :func:`pack_left` makes: it says of which run it is.
+        """The key of what :func:`pack_left` makes; the value names the run.
 
-        One key per rank for all runs, so that nobody has to remove it.
+        There is one key per rank for all runs, so that none has to be removed.
         """
         return f"{_ROOT}/left/{rank}"
 
     def verdict(self, turn: int) -> str:
-        """A :class:`Verdict`."""
+        """The key of a :class:`Verdict`."""
         return f"{_ROOT}/{self.run}/{turn}/verdict"
 
 
 def encode(message: Any) -> bytes:
-    """One of the messages above, as it is sent."""
+    """Encode one of the messages above."""
     return json.dumps(asdict(message), separators=(",", ":")).encode()
 
 
 def decode(kind: type[T], data: bytes) -> T:
-    """A message as it came.
+    """Decode a message.
 
     Raises:
-        ValueError: it is none of this kind.
+        ValueError: it is not a message of this class.
 
     """
     if len(data) > _LARGEST_MESSAGE:
@@ -208,7 +208,7 @@ _SHAPES: Final[dict[type, dict[str, Any]]] = {
         "also": [str],
     },
 }  # fmt: skip
-"""The types of every message's fields; a list stands for some of its element's type."""
+"""The types of every message's fields; a list means any number of its element's type."""
 
 
 def _checked(value: Any, kind: Any) -> Any:
@@ -228,12 +228,12 @@ def _checked(value: Any, kind: Any) -> Any:
 
 
 def pack(number: int, data: bytes) -> bytes:
-    """The answer to an ask."""
+    """Encode the answer to an ask."""
     return b"%d\n" % number + zlib.compress(data, 1)
 
 
 def unpack(answer: bytes, number: int) -> bytes | None:
-    """What an answer holds; None: it answers another ask than that of this ``number``.
+    """Decode an answer; None: it answers another ask than this ``number``.
 
     Raises:
         ValueError: it cannot be read, or holds more than was asked for.
@@ -246,15 +246,15 @@ def unpack(answer: bytes, number: int) -> bytes | None:
 
 
 def pack_left(left: Left, parts: Sequence[bytes]) -> bytes:
-    """What a rank leaves, with the bytes of its parts."""
+    """Encode what a rank leaves, with the bytes of its parts."""
     return encode(left) + b"\n" + zlib.compress(b"".join(parts), 1)
 
 
 def unpack_left(value: bytes) -> tuple[Left, list[bytes]]:
-    """What a rank has left, and the bytes of its parts.
+    """Decode what a rank has left, and the bytes of its parts.
 
     Raises:
-        ValueError: it cannot be read, or is not as one is.
+        ValueError: it cannot be read, or is malformed.
 
     """
     told, _, packed = value.partition(b"\n")
@@ -281,16 +281,15 @@ def _inflated(packed: bytes, largest: int) -> bytes:
     return data
 
 
-def told(headline: str) -> str:
-    """A short name for what has been told: many of them fit into one argument of a process."""
+def headline_hash(headline: str) -> str:
+    """Return a short hash of a headline: many of them fit into one process argument."""
     return hashlib.blake2b(headline.encode(errors="replace"), digest_size=8).hexdigest()
 
 
 def turn_of(value: bytes | None) -> Turn | None:
-    """The turn that a value tells of; None: there has been none, or it tells of none.
+    """Decode a turn; None: there has been none, or the value is not one.
 
-    A turn that is written in another way than :func:`encode` does it is none: it could not be
-    closed.
+    A turn that is not encoded as :func:`encode` does is rejected, because it could not be closed.
     """
     if value is None:
         return None
@@ -302,12 +301,12 @@ def turn_of(value: bytes | None) -> Turn | None:
 
 
 def following(last: Turn | None) -> int:
-    """The number of the turn after this one; None: there has been none."""
+    """Return the number of the turn after this one; None: there has been none."""
     return 1 if last is None or last.number + 1 >= MOST_TURNS else last.number + 1
 
 
 def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
-    """Open a turn; None: one is open, or somebody else was faster.
+    """Open a turn; None: one is open, or another process was faster.
 
     Raises:
         StoreError: the store does not answer.
@@ -323,13 +322,13 @@ def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
 
 
 NOBODY: Final = "nobody"
-"""Stands in ``Turn.by`` once nobody has come to look, though the turn had been opened for that."""
+"""The value of ``Turn.by`` if nobody used the turn."""
 
 
 def close_turn(store: JobStore, keys: Keys, turn: Turn, *, in_vain: bool = False) -> None:
-    """Close a turn that is open; nothing where it is not open any more.
+    """Close a turn if it is still open.
 
-    ``in_vain``: no rank has been looked at, and so another is to open the next.
+    ``in_vain``: no rank was read, so another one has to open the next.
 
     Raises:
         StoreError: the store does not answer.
@@ -340,9 +339,9 @@ def close_turn(store: JobStore, keys: Keys, turn: Turn, *, in_vain: bool = False
 
 
 def clean_up(store: JobStore, keys: Keys, turn: int, world_size: int) -> None:
-    """Remove what was said in a turn that is closed, but for its verdict.
+    """Remove the messages of a closed turn, except its verdict.
 
-    Whoever closes a turn does this: answers are long, and the store is the job's.
+    Whoever closes a turn does this, because answers are long and the store belongs to the job.
 
     Raises:
         StoreError: the store does not answer.

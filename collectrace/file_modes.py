@@ -1,7 +1,7 @@
-"""Who may read what is written of a job: its owner alone, unless sharing was asked for.
+"""Permissions of the files of a job: only the owner reads them, unless ``shared`` is set.
 
-What is shared is shared as the umask says, so a group, an ACL of a folder or a container decides
-as for all other files.
+Shared files follow the umask, so groups, ACLs of folders and containers work as for all other
+files.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _shared = False
 
 
 def share(shared: bool) -> None:
-    """Decide who may read what this process writes from now on."""
+    """Set who may read the files that this process writes from now on."""
     global _shared
     _shared = shared
 
 
 def environment() -> Mapping[str, str]:
-    """Return the variable that has another process decide likewise."""
+    """Return the variable that makes another process decide likewise."""
     return {VARIABLE: str(int(_shared))}
 
 
@@ -38,7 +38,7 @@ def of_folders() -> int:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, unless it is there; folders above it get the usual mode."""
+    """Make a folder if it does not exist; its parents get the usual mode."""
     path.mkdir(of_folders(), parents=True, exist_ok=True)
 
 

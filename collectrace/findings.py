@@ -1,4 +1,4 @@
-"""What the aligner answers: its findings, what every rank was doing, and how good the evidence is.
+"""The aligner's answer: findings, what every rank was doing, and how good the evidence is.
 
 ``python -m collectrace align --json`` writes it as one JSON object, which programs rely on. This
 module is the only definition of that: its dataclasses, their fields in this order, and what their
@@ -25,10 +25,10 @@ from collectrace.tabular import Tabular
 FORMAT: Final = 1
 
 LEFT_OUT: Final[Mapping[str, bool]] = MappingProxyType({"left_out": True})
-"""Metadata of a field that the JSON leaves out where it is None; any other is null then."""
+"""Metadata of a field that the JSON leaves out if it is None; other fields are null then."""
 
 UNTOLD: Final[Mapping[str, bool]] = MappingProxyType({"untold": True})
-"""Metadata of a field that is no part of the JSON."""
+"""Metadata of a field that is not part of the JSON."""
 
 Status = Literal["aligned", "diverged", "hung", "unknown"]
 Severity = Literal["error", "warning", "info"]
@@ -37,7 +37,7 @@ State = Literal[
 ]
 Ended = Literal["exit", "signal", "gone", "alive", "unknown"]
 Left = Literal["stall", "interrupt", "terminated", "fatal"]
-"""What had a rank's stacks written: a stall, Ctrl-C (SIGINT), SIGTERM, or a fatal error."""
+"""Why a rank's stacks were written: a stall, Ctrl-C (SIGINT), SIGTERM, or a fatal error."""
 Kind = Literal[
     # same place, different call
     "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
@@ -56,27 +56,27 @@ Kind = Literal[
 ]  # fmt: skip
 
 Family = Literal["call", "group", "message", "together", "information"]
-"""What a finding is about: a row of a stream, a process group, a message of a point-to-point
-channel, what ranks do to each other as a whole; or something that is no error by itself."""
+"""What a finding is about: a call of a stream, a process group, a message of a point-to-point
+channel, ranks that wait for each other, or something that is not an error by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """What there is to know of one kind of finding."""
+    """The properties of one kind of finding."""
 
     family: Family
     meaning: str
     """One line, for the documentation of the format."""
     order: int = 0
-    """Place among findings of one severity without a cause of their own, from the first told."""
+    """Order among findings of one severity that share no cause, from the first."""
     status: Status | None = None
-    """Of an alignment with an error of this kind; None: it is never one."""
+    """Status of an alignment with an error of this kind; None: it is never an error."""
     attributes: tuple[str, ...] = ()
-    """What differs in a row of a stream, where that makes it this kind."""
+    """The attributes of a call whose difference makes a finding this kind."""
     is_absence: bool = False
-    """Whether ranks are at fault that did not come."""
+    """Whether ranks are at fault that did not reach the call."""
     is_passable: bool = False
-    """Whether a rank may get past it, and be wrong ever after; at the others it stays."""
+    """Whether ranks may continue after it, with wrong results; the other kinds block them."""
 
 
 def _mismatch(meaning: str, *attributes: str) -> KindRow:
@@ -97,7 +97,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "role_mismatch": _mismatch(
         "the bytes fit, but the purposes of the calls differ", "role", "model"
     ),
-    "lost_mismatch": _mismatch("digests prove a difference in calls whose lines are lost", "lost"),
+    "lost_mismatch": _mismatch("digests prove a difference in calls with lost lines", "lost"),
     "group_mismatch": KindRow(
         "group",
         "the ranks created different process groups",
@@ -138,19 +138,19 @@ KINDS: Final[dict[Kind, KindRow]] = {
     ),
     "evidence_gap": KindRow("information", "facts that a verdict needs are missing"),
 }
-"""THE table of the kinds of finding."""
+"""The table of the kinds of finding."""
 
 MISMATCHES: Final[frozenset[Kind]] = frozenset(
     kind for kind, row in KINDS.items() if row.family == "call" and not row.is_absence
 )
-"""Same place, different call."""
+"""Kinds in which ranks made different calls at the same position."""
 
 BY_ATTRIBUTE: Final[dict[str, Kind]] = {
     attribute: kind for kind, row in KINDS.items() for attribute in row.attributes
 }
 
 EXIT_STATUS: Final[dict[Status, int]] = {"aligned": 0, "diverged": 1, "hung": 1, "unknown": 3}
-"""Of the command; 2 is left for input that cannot be used."""
+"""Exit status of the command by status; 2 means unusable input."""
 
 INTERNAL: Final = 4
 """Exit status of a command that an error inside collectrace ended."""
@@ -161,7 +161,7 @@ Part = Literal["suspects", "explanation", "decisions", "observations", "overview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
-    """A process group, as people and programs are told about it."""
+    """A process group, as reports and the JSON name it."""
 
     name: str
     """Its c10d name; ``name@n`` for its n-th use in the processes."""
@@ -178,13 +178,13 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """Ranks that did the same at the place of a finding."""
+    """Ranks that did the same in a finding."""
 
     ranks: tuple[int, ...]
     """Which they are."""
 
     call: Call | None
-    """What they called there; null: they did not come."""
+    """What they called; null: they did not reach the call."""
 
     state: State
     """What they were doing when their evidence ends; a rank's own state says what it means."""
@@ -210,7 +210,7 @@ class TableRow:
     ``parted`` is one before them, since which ranks are at different lines."""
 
     cells: tuple[Call | None, ...]
-    """A call per column; null where those ranks issued none."""
+    """A call per column; null: those ranks issued none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +226,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """A line of the user's code, where the file could still be read."""
+    """A line of the user's code, if the file could be read."""
 
     site: str
     """``path:line``, as calls name it."""
 
     text: str
-    """What stands there."""
+    """The text of the line."""
 
     enclosing: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """``number text`` of the conditions and loops around it, outermost first, ``12 else of line 11:
@@ -264,7 +264,7 @@ class DecisionSide:
     """What one side of a finding did at a statement."""
 
     rank: int
-    """The rank that stands for the side."""
+    """The rank that represents the side."""
 
     did: Way | None
     """What the statement did there; null: the source allows several things."""
@@ -328,7 +328,7 @@ class Decision:
 
     @property
     def is_control(self) -> bool:
-        """Whether its kind of statement chooses what runs next: no line that gives a value."""
+        """Return whether the statement chooses what runs next, rather than computing a value."""
         return self.text.partition(" ")[0].rstrip(":") in _CONTROL
 
 
@@ -393,7 +393,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStack:
-    """Where ranks are, or were last seen, that others wait for."""
+    """The stack of ranks that others wait for, when they were last seen."""
 
     ranks: tuple[int, ...]
     """Ranks with this stack."""
@@ -403,13 +403,13 @@ class RankStack:
     of a library that called each other the first and the last are there."""
 
     left: Left
-    """What had it written."""
+    """Why it was written."""
 
     held: float = 0.0
     """Seconds since the last call of these ranks, the longest; 0: not known."""
 
     waits_for: str | None = None
-    """What they wait for, which is no call: ``file lock /data/a.lock, held by process 47``; null:
+    """What they wait for outside of any call: ``file lock /data/a.lock, held by process 47``; null:
     not known."""
 
 
@@ -427,13 +427,13 @@ class Finding:
     """Index of the finding that led to it; null: none did."""
 
     group: GroupInfo | None = None
-    """Where; null: it is not about one process group."""
+    """The process group; null: it is not about one group."""
 
     seq: int | None = None
     """Which call of the group's stream, or message of its channel."""
 
     sides: tuple[Side, ...] = ()
-    """Who did what there, ranks that did the same together."""
+    """Who did what, grouped by ranks that did the same."""
 
     suspects: tuple[int, ...] = ()
     """Ranks that are probably wrong; empty: the evidence blames nobody."""
@@ -578,7 +578,7 @@ class BlindSpot:
     """What it is called."""
 
     ranks: tuple[int, ...]
-    """Where it was noticed."""
+    """The ranks on which it was noticed."""
 
     how: str
     """How it was noticed, as in ``deep_ep was loaded``."""
@@ -630,7 +630,7 @@ class Evidence:
     """Records that the ranks could not write."""
 
     notes: tuple[str, ...] = ()
-    """What else the logs cannot tell, in sentences."""
+    """What else the logs do not show, in sentences."""
 
     imported: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Tools whose traces the logs were made from; left out where the tracer wrote all of them."""
@@ -660,7 +660,7 @@ class Alignment(Tabular):
     """Every rank of the job."""
 
     evidence: Evidence = field(default_factory=Evidence)
-    """What all this rests on."""
+    """The evidence for the answer."""
 
     strict: bool | None = field(default=None, metadata=LEFT_OUT)
     """Whether warnings count, which were asked to; left out where they were not."""
@@ -678,14 +678,14 @@ class Alignment(Tabular):
 
     @property
     def warnings(self) -> int:
-        """How many findings warn."""
+        """Return the number of warnings."""
         return sum(finding.severity == "warning" for finding in self.findings)
 
     @property
     def outcome(self) -> str:
-        """The status as people are told it.
+        """Return the status as reports show it.
 
-        ``crashed`` where ranks ended by themselves, whether or not that left others hanging.
+        ``crashed`` if ranks ended by themselves, whether or not others hang because of it.
         """
         errors = [finding for finding in self.findings if finding.severity == "error"]
         if self.status == "hung" and errors:
@@ -698,19 +698,19 @@ class Alignment(Tabular):
 
     @property
     def exit_status(self) -> int:
-        """What the command exits with."""
+        """Return the exit status of the command."""
         status = EXIT_STATUS[self.status]
         if status or not self.strict:
             return status
         if self.warnings:
             return 1
-        # A warning may be missing, so that nothing can be said of warnings.
+        # A warning may be missing, so warnings cannot decide.
         are_told = all(one.part != "observations" for one in self.internal_errors or ())
         return status if are_told else INTERNAL
 
 
 def is_proven(finding: Finding) -> bool:
-    """Return whether it rests on what ranks called, or on their ends, and not on time alone."""
+    """Return whether calls or ends of ranks prove it, not time alone."""
     if finding.kind in MISMATCHES or finding.kind == "p2p_mismatch":
         return True
     absent = {side.state for side in finding.sides if side.call is None}
@@ -721,13 +721,13 @@ _ENDED: Final = frozenset({"finished", "raised", "died"})
 
 
 def cause_of(findings: Sequence[Finding], n: int) -> int | None:
-    """Index of the finding that led to this one. It stands before it: nothing goes round."""
+    """Return the index of the finding that caused this one: an earlier one, so without cycles."""
     cause = findings[n].caused_by
     return cause if cause is not None and 0 <= cause < n else None
 
 
 def is_repeated(findings: Sequence[Finding], n: int) -> bool:
-    """Whether a finding was told of another group before, or followed from one that was."""
+    """Return whether a finding, or one that caused it, repeats another group's finding."""
     at: int | None = n
     while at is not None and findings[at].repeats is None:
         at = cause_of(findings, at)

@@ -1,8 +1,7 @@
-"""Logs that lie on many machines, brought together: ``tar`` on each, its output unpacked here.
+"""Copy logs from many machines: run ``tar`` on each, and unpack its output here.
 
-Each host is reached by a command that the user names by a row of :data:`WAYS`, or spells out. What
-comes back is not trusted: only regular files that bear the names of log files are taken, below the
-host's own folder.
+A command reaches each host: a row of :data:`WAYS`, or one that the user writes. The output is not
+trusted: only regular files with names of log files are taken, into the host's own folder.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder of logs on a host; on this one where ``host`` is empty."""
+    """A folder of logs on a host; on this machine if ``host`` is empty."""
 
     host: str
     folder: str
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """``node1:/job/logs``, or a folder here.
+        """Parse ``node1:/job/logs``, or a folder on this machine.
 
         Raises:
             CollectraceError: it is neither.
@@ -63,38 +62,40 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of its folder in what is gathered."""
+        """The name of its folder among the gathered logs."""
         told = self.host or PurePosixPath(os.path.abspath(self.folder)).as_posix()  # noqa: PTH100
         return re.sub(r"[^\w.-]+", "_", told).strip("._") or "here"
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What came of one source."""
+    """The result of copying one source."""
 
     source: Source
     files: int = 0
     bytes: int = 0
     problem: str = ""
-    """Why it is not whole; empty where it is."""
+    """Why it is incomplete; empty: it is complete."""
 
 
 def way(text: str) -> str:
-    """The command line by which a host is reached, with ``{host}`` in it.
+    """Return the command line that reaches a host, with ``{host}`` in it.
 
     Raises:
-        CollectraceError: it is no name of :data:`WAYS` and has no ``{host}``.
+        CollectraceError: it is not a name of :data:`WAYS` and has no ``{host}``.
 
     """
     command = WAYS.get(text, text)
     if "{host}" not in command or not shlex.split(command):
         names = ", ".join(WAYS)
-        raise CollectraceError(f"--via {text}: one of {names}, or a command with {{host}} in it")
+        raise CollectraceError(
+            f"--via {text} is not known. Use {names}, or a command with {{host}} in it."
+        )
     return command
 
 
 def gather(source: Source, to: Path, via: str) -> Gathered:
-    """Fetch one folder of logs; what was there before under a name is replaced by what is longer.
+    """Copy one folder of logs; replace existing files by longer ones only.
 
     Args:
         source: what to fetch.
@@ -124,7 +125,7 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
             status = process.wait()
         said.seek(0)
         complaint = said.read(1 << 16).decode(errors="replace").strip()
-    # tar says 1 where a file grew while it was read, which the log of a job that runs does.
+    # tar exits with 1 if a file grew while it was read, as the logs of a running job do.
     if status > 1 or (status and not files) or (problem and not files):
         said_first = (line for line in complaint.splitlines() if not line.startswith("Warning"))
         ended = f"{argv[0]} ended with exit status {status}" if status > 0 else problem
@@ -136,7 +137,7 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
 
 
 def command(source: Source, via: str) -> list[str]:
-    """What is run: tar, here or by way of a command that reaches the host."""
+    """Return the command line of tar, here or on the host."""
     tar = ["tar", "-cf", "-", "-C", source.folder, "."]
     if not source.host:
         return tar
@@ -171,7 +172,7 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
         return
     file_modes.make_folder(path.parent)
     if size > shutil.disk_usage(path.parent).free:
-        raise CollectraceError(f"{path.name} has {size >> 20} MiB: no room in {path.parent}")
+        raise CollectraceError(f"no room in {path.parent} for {path.name} ({size >> 20} MiB)")
     part = path.with_name(f".{path.name}.part")
     try:
         with open(part, "wb", opener=file_modes.opener) as out:
@@ -182,5 +183,5 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
 
 
 def failures(gathered: Sequence[Gathered]) -> list[Gathered]:
-    """The sources that nothing whole came from."""
+    """Return the sources that failed."""
     return [one for one in gathered if one.problem]

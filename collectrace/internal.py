@@ -1,4 +1,4 @@
-"""Errors inside collectrace: what they cost, and what is said of them.
+"""Handle errors inside collectrace: limit what they cost, and report them.
 
 A failed part of an answer costs that part: :class:`Faults` collects what failed. Any other error
 inside a command is reported by the command line, in one line.
@@ -96,7 +96,7 @@ def line(problem: BaseException) -> str:
 
 
 def site(problem: BaseException) -> str:
-    """Return ``collectrace/path.py:line`` of the innermost frame of ours, else of any frame."""
+    """Return ``collectrace/path.py:line`` of our innermost frame, or of any frame."""
     found = "an unknown place"
     is_ours = False
     for frame, number in traceback.walk_tb(problem.__traceback__):

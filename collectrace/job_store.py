@@ -1,4 +1,4 @@
-"""A connection of our own to the store that the ranks of a job have met at, a ``TCPStore``.
+"""A connection to the store of a job, a ``TCPStore``, without torch.
 
 The protocol is torch's (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp, the same
 in torch 2.6 to 2.13): a byte says what is asked for, then come its arguments, texts behind their
@@ -28,8 +28,8 @@ _DELETE: Final = b"\x08"
 _PING: Final = b"\x0d"
 
 _NOTHING: Final = b"\x00collectrace"
-"""No key holds it. To compare a key with it changes nothing, and never waits: ``compare_set`` gives
-back what was expected where there is no such key, while ``get`` waits for the key to appear."""
+"""A value that no key holds. Comparing a key with it changes nothing, and never waits: if there is
+no such key, ``compare_set`` returns the expected value, while ``get`` waits for the key."""
 
 LARGEST: Final = 1 << 20
 """Bytes of a value that are taken; stores from torch 2.3 on take eight times as much."""
@@ -46,7 +46,7 @@ class StoreError(Exception):
 
 
 class JobStore:
-    """A connection, for one thread at a time.
+    """A connection to a store, for one thread at a time.
 
     ``host`` and ``port`` are the store's; no request lasts longer than ``timeout`` seconds, and it
     takes no longer than ``to_connect`` to be let in, where that is given. After
@@ -63,13 +63,13 @@ class JobStore:
         self._timeout = timeout
         patience = timeout if to_connect is None else to_connect
         self.requests = 0
-        """Made so far."""
+        """Requests so far."""
         self.bytes = 0
-        """Sent and received so far."""
+        """Bytes sent and received so far."""
         try:
             self._socket = socket.create_connection((host, port), patience)
         except (OSError, UnicodeError, OverflowError) as problem:
-            raise StoreError(f"cannot connect to {host}:{port}: {problem}") from None
+            raise StoreError(f"cannot connect to the store {host}:{port}: {problem}") from None
         nonce = os.urandom(4)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -81,18 +81,20 @@ class JobStore:
             raise
         if not is_store:
             self.close()
-            raise StoreError(f"what answers at {host}:{port} is not a TCPStore")
+            raise StoreError(
+                f"{host}:{port} is not a TCPStore. Give MASTER_ADDR:MASTER_PORT of the job."
+            )
 
     def close(self) -> None:
         """End the connection."""
         self._socket.close()
 
     def read(self, key: str) -> bytes | None:
-        """The value of a key; None: there is none. Never waits for it."""
+        """Return the value of a key; None: there is no such key. Never waits for it."""
         return self.read_all([key])[0]
 
     def read_all(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The values of many keys, sent for together."""
+        """Return the values of many keys, requested together."""
         found: list[bytes | None] = []
         for first in range(0, len(keys), _AT_ONCE):
             some = keys[first : first + _AT_ONCE]
@@ -106,14 +108,14 @@ class JobStore:
     def compare_set(self, key: str, expected: bytes, wanted: bytes) -> bytes:
         """Set a key if it has the expected value; ``b""``: if there is no such key.
 
-        What it holds afterwards; where there is no such key, and one was expected: ``expected``.
+        Return its value afterwards; ``expected`` if there is no such key and one was expected.
         """
         self._begin()
         self._send(_COMPARE_SET + _text(_name(key)) + _text(expected) + _text(wanted))
         return self._value()
 
     def set(self, key: str, value: bytes) -> None:
-        """Set a key. Nothing answers: that it is set, the next request's answer says."""
+        """Set a key. The store confirms it only by the answer to the next request."""
         self._begin()
         self._send(_SET + _text(_name(key)) + _text(value))
 

@@ -1,4 +1,4 @@
-"""Runs a script as ``__main__``, as python itself would, inside a process that is already set up.
+"""Run a script as ``__main__``, as python would, in a process that is already set up.
 
 What a script can see of it: ``sys.argv``, ``sys.path[0]``, a module ``__main__`` of its own with
 ``__file__`` (spawned children import it from there) or, for ``-m``, ``__spec__``; its tracebacks
@@ -34,14 +34,14 @@ class _CodeLoader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script, or a module, that exists."""
+    """An existing script or module."""
 
     target: str
     arguments: tuple[str, ...]
     module: bool
 
     def run(self) -> int:
-        """Run it to its end; 1 if it raised, and its traceback has been printed.
+        """Run it to its end; return 1 if it raised, after printing its traceback.
 
         Raises:
             SystemExit: as the script raised it.
@@ -54,13 +54,13 @@ class Script:
         except SystemExit:
             raise
         except BaseException as problem:
-            # Without the frames of this file: to the script, nothing stands above it.
+            # Without the frames of this file: a script has no frames above its own.
             frames = problem.__traceback__
             while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
                 frames = frames.tb_next
             sys.excepthook(type(problem), problem.with_traceback(frames), frames)
             if isinstance(problem, KeyboardInterrupt):
-                sys.excepthook = _told
+                sys.excepthook = _print_nothing
                 raise
             return 1
         return 0
@@ -96,24 +96,24 @@ class Script:
         return code, vars(main)
 
 
-def _told(*_: object) -> None:
+def _print_nothing(*_: object) -> None:
     """The hook for an exception that has been printed."""
 
 
 def find(target: str, arguments: Sequence[str], *, module: bool) -> Script:
-    """A script by its path, or a module by its name, without running any of it.
+    """Find a script by its path, or a module by its name, without running it.
 
     Raises:
-        CollectraceError: there is none.
+        CollectraceError: it does not exist.
 
     """
     if module:
         if not _importable(target.partition(".")[0]):
-            raise CollectraceError(f"no module named {target}; it must be importable from here")
+            raise CollectraceError(f"no module named {target}. It must be importable from here.")
     elif not Path(target).exists():
-        raise CollectraceError(f"{target}: no such script; name a file, or use -m with a module")
+        raise CollectraceError(f"{target}: no such script. Name a file, or use -m with a module.")
     elif not _is_plain_file(target) and _main_inside(target) is None:
-        raise CollectraceError(f"{target}: a folder without a __main__.py cannot be run")
+        raise CollectraceError(f"{target} is a folder without a __main__.py. Name a script.")
     return Script(target, tuple(arguments), module)
 
 

@@ -1,4 +1,4 @@
-"""How a log folder is laid out: what its runs are called, and the files of their ranks."""
+"""The layout of a log folder: names of runs, and of the files of their ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Final, Protocol
 
 STAMP: Final = "%Y%m%d-%H%M%S"
-"""When a run began, in UTC, as its id begins."""
+"""The format of the start time, in UTC, at the beginning of a run's id."""
 
 RUN_ID: Final = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{6}")
 """Ids of the tracer's own making: when the run began, and something of its own. They sort by it."""
@@ -45,12 +45,12 @@ def look_file(number: int, mark: str) -> str:
 
 
 def is_source(path: PurePath) -> bool:
-    """Whether a path is that of a file with the program's text."""
+    """Return whether a path is that of a recorded source file."""
     return path.parent.name == SOURCES and SOURCE_FILE.fullmatch(path.name) is not None
 
 
 def rank_file(rank: int) -> str:
-    """``rank00000.jsonl``: the first segment of a rank."""
+    """Return the name of a rank's first segment: ``rank00000.jsonl``."""
     return f"rank{rank:05d}.jsonl"
 
 
@@ -63,7 +63,7 @@ class Blob(Protocol):
 
     @property
     def size(self) -> int:
-        """When it was listed; a live file may have grown since."""
+        """Size when it was listed, bytes; a live file may have grown since."""
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` .. ``stop - 1``; fewer where the file ends before."""
+        """Return bytes ``start`` .. ``stop - 1``; fewer if the file ends before."""

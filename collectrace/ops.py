@@ -1,4 +1,4 @@
-"""Every collective and point-to-point op, one row each: what the rest of the house asks about it.
+"""The table of collective and point-to-point ops.
 
 An op bears the name of torch's public function (``torch/distributed/distributed_c10d.py``, 2.15);
 a batch of several, which only torch itself issues, that name and ``_coalesced``. How torch's
@@ -16,7 +16,7 @@ Form = Literal["collective", "barrier", "all_to_all", "point-to-point"]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """What is known of one op; the defaults are what is assumed of one that has no row."""
+    """The properties of one op; the defaults hold for an op without a row."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ NAMES: Final = tuple(_ROWS)
 
 
 def of(name: str) -> Op:
-    """The row of an op, by its current name or an earlier one.
+    """Return the row of an op, by its current name or an earlier one.
 
     One that has no row, of a newer torch, is taken for a collective counted by its input.
     """
@@ -104,16 +104,16 @@ def of(name: str) -> Op:
 
 
 def canonical_op(name: str) -> str:
-    """The current name of an op; of one that has no row the name it has."""
+    """Return the current name of an op; an op without a row keeps its name."""
     return of(name).name
 
 
 ANY_SOURCE: Final = -1
-"""In place of the peer of a receive that takes a message from any rank."""
+"""The peer of a receive that takes a message from any rank."""
 
 
 def ends(op: str | None, me: int, peer: int) -> tuple[int, int]:
-    """Source and destination of a message of rank ``me``: to ``peer`` for ``send``, else from it.
+    """Return source and destination of a message of rank ``me``: to ``peer`` if it is a send.
 
     The peer of a receive may be ``ANY_SOURCE``.
     """
@@ -124,7 +124,7 @@ def _names(has: Callable[[Op], object]) -> frozenset[str]:
     return frozenset(name for name, op in _ROWS.items() if has(op))
 
 
-# For those who ask often: the names of all ops that have something, earlier names among them.
+# For fast look-ups: the names of all ops with a property, earlier names included.
 POINT_TO_POINT: Final = _names(lambda op: op.form == "point-to-point")
 ALL_TO_ALL: Final = _names(lambda op: op.form == "all_to_all")
 BARRIERS: Final = _names(lambda op: op.form == "barrier")

@@ -1,4 +1,4 @@
-"""A whole run in little room: what a picture of it shows beyond the findings.
+"""A compact summary of a run: what a picture of it shows beyond the findings.
 
 Made by ``collectrace.align.overview``, drawn by ``collectrace.report.page``; plain values only.
 Ranks whose calls are equal are told once, as a band, and a band's calls are compressed by what
@@ -14,7 +14,7 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Ranks of one stream whose calls are equal, as far as they were read."""
+    """Ranks of one stream with equal calls, as far as they were read."""
 
     ranks: tuple[int, ...]
     """Global ranks."""
@@ -110,7 +110,7 @@ class WaitEdge:
     row: int | None
     """The first call (message) that the target has not issued."""
     circular: bool = False
-    """Part of a circle that nobody outside can open."""
+    """Whether it is part of a wait cycle that no other rank can resolve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +149,14 @@ class Frame:
     name: str
     """``path:line function``; of a root the name of the thread."""
     ranks: tuple[int, ...]
-    """Whose stack goes through it."""
+    """Ranks with this frame on their stack."""
     inner: tuple[Frame, ...] = ()
     """What it called, most ranks first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """How late each rank came to the calls of one stream."""
+    """How late each rank was at the calls of one stream."""
 
     group: str
     device: str
@@ -186,7 +186,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Something that the ranks were started with."""
+    """A setting that the ranks were started with."""
 
     name: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
@@ -197,14 +197,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A run in little room."""
+    """The summary of a run."""
 
     forms: tuple[Call, ...] = ()
     """The calls that bands refer to: an example of each, without its number and time."""
     streams: tuple[Stream, ...] = ()
-    """Those in which ranks part first."""
+    """Streams; those in which ranks differ come first."""
     channels: tuple[Channel, ...] = ()
-    """Those whose two sides differ first."""
+    """Channels; those with different sides come first."""
     waits: Waits = Waits()
     stacks: tuple[Frame, ...] = ()
     """One root for each thread name."""

@@ -1,7 +1,6 @@
-"""Strings from outside made safe to show.
+"""Make strings from outside safe to show.
 
-What a log says is not to be trusted: a string in it may hold terminal escapes, or text that reads
-right to left.
+Logs are not trusted: a string may hold terminal escapes, or right-to-left text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def clean(text: str, *, lines: bool = False) -> str:
-    """A string from outside that cannot do anything to a terminal; ``lines`` keeps its breaks."""
+    """Return a string that is safe for a terminal; ``lines`` keeps its line breaks."""
     if len(text) > _LONGEST:
         text = text[:_LONGEST] + ".."
     if text.isascii() and text.isprintable():
@@ -27,10 +26,10 @@ def clean(text: str, *, lines: bool = False) -> str:
 
 
 def masked(line: str) -> str:
-    """Return a line of the same length, in which nothing can do anything to a terminal.
+    """Return a line of the same length that is safe for a terminal.
 
-    For what writes to one: whatever reaches it has been through :func:`clean`, or shows here that
-    it has not.
+    For code that writes to a terminal: text that did not go through :func:`clean` becomes visible
+    here.
     """
     if line.isprintable():
         return line

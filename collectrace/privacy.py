@@ -1,4 +1,4 @@
-"""What a log holds of its user: one table of the fields of the line format, and what follows.
+"""The table of what each field of a rank file says about the user, and what follows from it.
 
 The table decides what ``omit`` leaves out while a job is recorded, what ``redact`` replaces, and
 what the chapter ``docs privacy`` lists. A field without a row holds numbers and truth values only;
@@ -82,20 +82,20 @@ OF_FILES: Final[dict[str, str]] = {
     "rank00000.flight.json": "torch's Flight Recorder: paths, lines, functions and group names",
     "verdict.0001.told": "the kind, ranks and headline of the errors that were found",
 }
-"""What lies beside the lines."""
+"""What the files beside the lines hold."""
 
 PARTS: Final[dict[type[Any], str]] = {
     **{cls: kind for kind, cls in KINDS.items()},
     Activity: "activity", FrameValues: "frame_values", KernelWait: "kernel_wait",
 }  # fmt: skip
-"""What objects of a class are called in the table."""
+"""The names of classes in the table."""
 
 
 _INSTALLED: Final = re.compile(
     r"/(?:site-packages|dist-packages)/.*|/lib(?:64)?/python3[.\dt]*/.*|/collectrace/tracer/.*"
     r"|/third_party/.*|/torch/csrc/.*"
 )
-"""What is known of a path that leads to installed code, to the tracer's, or to torch's own."""
+"""Matches the public part of a path to installed code, the tracer or torch."""
 
 _ABSOLUTE: Final = re.compile(r"(?<![\w./:-])(?:/[^/\s'\":,;()\[\]<>=]+)+")
 """An absolute path in a text."""
@@ -105,13 +105,13 @@ _FOLDERS: Final = re.compile(r"[^\s=:,;'\"]*/")
 
 
 def bare(path: str) -> str:
-    """Return the last part of a path; of installed code that from ``/site-packages/`` on."""
+    """Return the last part of a path; of installed code, the part from ``/site-packages/`` on."""
     installed = _INSTALLED.search(path)
     return installed[0] if installed else path.rpartition("/")[2]
 
 
 def without_paths(text: str) -> str:
-    """Return a text with the last part of each absolute path in it."""
+    """Return a text in which each absolute path is cut to its last part."""
     return _ABSOLUTE.sub(lambda found: bare(found[0]), text)
 
 
@@ -137,7 +137,7 @@ _WITHOUT_PATHS: Final = {
 
 
 def without(record: Any, omitted: Collection[str]) -> Any:
-    """Return a record without what is left out: a copy, if that changes it.
+    """Return a record without the omitted parts: a copy, if that changes it.
 
     ``omitted``: words of the option ``omit``. Source text and values are not read in the first
     place.

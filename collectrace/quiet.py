@@ -1,4 +1,4 @@
-"""Ctrl-C before there is anybody to answer it, and after: the process ends without a traceback."""
+"""Make Ctrl-C end the process without a traceback, before and after a command runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 
 def until_somebody_answers() -> None:
-    """Let SIGINT end the process at once, unless it is ignored or somebody else's."""
+    """Let SIGINT end the process at once, unless it is ignored or has another handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

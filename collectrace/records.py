@@ -37,10 +37,10 @@ LISTED: Final = 32
 """Members that a group record lists; people and other tools read a list more easily."""
 
 NATIVE: Final = "native-"
-"""What the name of a thread begins with that Python did not start: a backend's, autograd's."""
+"""Prefix of the names of threads that Python did not start: those of backends and autograd."""
 
 Shape = list[int] | list[list[int]]
-"""One tensor's shape, or one shape per tensor where the op takes a list."""
+"""One tensor's shape, or one shape per tensor if the op takes a list."""
 
 
 def _doc(text: str, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ def _opt(text: str) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class Activity:
-    """What one thread of a rank is in the middle of."""
+    """What one thread of a rank is doing."""
 
     thread: str = _doc("thread name, `MainThread` for the main one; `device`: its type")
     what: str = _doc("`call`, `wait`, `backward`, `group`, `batch`, `sync`; `device` for a device")
@@ -72,7 +72,7 @@ class Activity:
 
 @dataclass(slots=True, kw_only=True)
 class FrameValues:
-    """What the variables of one function held that its code can use in a condition."""
+    """Values of the variables of one function that its code can use in a condition."""
 
     frame: str = _doc("`path:line function`: where the function was, as in a `stack` record")
     first_line: int = _doc("where the function begins, its decorators included")
@@ -92,9 +92,9 @@ class FrameValues:
 
 @dataclass(slots=True, kw_only=True)
 class KernelWait:
-    """What the kernel says of a thread of a rank, or of one of its child processes.
+    """What the kernel reports about a thread or a child process of a rank.
 
-    Every field is absent where the system does not tell, as in some sandboxes.
+    A field is absent if the system does not report it, as in some sandboxes.
     """
 
     thread: str | None = _opt("the thread, as `stacks` names it; absent: it is a child process")
@@ -117,7 +117,7 @@ class KernelWait:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """What every line has."""
+    """The fields of every line."""
 
     kind: ClassVar[str]
     t: int = _doc("when the line was written, ns of the monotonic clock", default=0)
@@ -125,7 +125,7 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class Header(Record):
-    """The first line of every segment: which process this is, and under what conditions."""
+    """The first line of every segment: the process and its settings."""
 
     kind: ClassVar[str] = "header"
     format: int = _doc("version of the line format")
@@ -164,7 +164,7 @@ class Removed(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Unfamiliar(Record):
-    """What of its torch the tracer does not know; absent where it knows all. The latest counts."""
+    """Parts of torch that the tracer does not know; absent if it knows all. The latest counts."""
 
     kind: ClassVar[str] = "unfamiliar"
     ops: list[str] = _doc(
@@ -178,7 +178,7 @@ class Unfamiliar(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Blind(Record):
-    """What communicates past torch's dispatcher and is in this process: it is not recorded."""
+    """Something in this process that communicates without torch's dispatcher, unrecorded."""
 
     kind: ClassVar[str] = "blind"
     name: str = _doc("what it is called")
@@ -188,7 +188,7 @@ class Blind(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Fault(Record):
-    """The tracer itself failed; the first time it did so in this way."""
+    """The tracer itself failed; only the first failure of each kind is recorded."""
 
     kind: ClassVar[str] = "fault"
     doing: str = _doc("what the tracer was doing, as in `recording all_reduce`")
@@ -201,13 +201,13 @@ class Fault(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Imported(Record):
-    """What another tool wrote, and this file was made from."""
+    """The trace of another tool that this file was made from."""
 
     kind: ClassVar[str] = "imported"
-    tool: str = _doc("whose trace it is, such as `PyTorch Flight Recorder`")
+    tool: str = _doc("the tool that wrote the trace, such as `PyTorch Flight Recorder`")
     version: str = _doc("version of its format", default="")
     file: str = _doc("name of the file it was", default="")
-    open: str = _doc("what such a trace does not tell", default="")
+    open: str = _doc("what such a trace lacks", default="")
     lost: bool | None = _opt("true where it holds the latest calls only, and not the first")
     written: bool | None = _opt(
         "true where it is known when the file was written, by its own time or by its calls"
@@ -216,7 +216,7 @@ class Imported(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Group(Record):
-    """A process group: asked for before its creation starts, ready after it, destroyed."""
+    """A process group: requested before its creation, ready after it, or destroyed."""
 
     kind: ClassVar[str] = "group"
     phase: str = _doc("`asked`, `ready` or `destroyed`")
@@ -236,7 +236,7 @@ class Group(Record):
     site: str | None = _opt("`path:line` that asked for it")
     via: str | None = _opt("`path:line` of the library between, if any")
     stack: int | None = _opt(
-        "number of the `stack` record that tells who asked for it; not of the default group"
+        "number of the `stack` record with the code that requested it; absent for the default group"
     )
     device_id: str | None = _opt("the device it was bound to when it was asked for, as `cuda:0`")
     start_seq: int | None = _opt("the backend's sequence number where tracing began late")
@@ -286,7 +286,7 @@ class Call(Record):
     site: str | None = _opt("`path:line` of the innermost frame of the user's own code")
     via: str | None = _opt("`path:line` of the library frame between, if any")
     thread: str | None = _opt("thread name, if not the main one; `native-...`: none of Python's")
-    stack: int | None = _opt("number of the `stack` record that tells who called whom")
+    stack: int | None = _opt("number of the `stack` record with its callers")
     iteration: int | None = _opt(
         "ordinal of the step of the job it belongs to, from 1: of the latest DDP forward, or of "
         "what the latest `unit` record says; absent: none is known yet"
@@ -300,7 +300,7 @@ class Call(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Stack(Record):
-    """The user's functions on the stack above calls; written before the first call with it."""
+    """The user's functions on the call stack; written before the first call with that stack."""
 
     kind: ClassVar[str] = "stack"
     stack: int = _doc("its number in this process, from 1; a later one with it is the same")
@@ -320,7 +320,7 @@ class Stack(Record):
 
 @dataclass(slots=True, kw_only=True)
 class SourceFile(Record):
-    """A file of the user's code that frames of a stack lie in, as this process has read it.
+    """A file of the user's code with frames of a stack, as this process has read it.
 
     Its text is ``sources/<sha256>.py`` beside the rank file, once for all ranks of a run that have
     it, unless ``sources=lines`` leaves it out.
@@ -334,7 +334,7 @@ class SourceFile(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Source(Record):
-    """A line of the user's code that calls were made from, where its file's text is not recorded.
+    """A line of the user's code that makes calls, if the text of its file is not recorded.
 
     With ``sources=lines`` it is the line alone. Older tracers wrote the statements around it, too.
     """
@@ -373,7 +373,7 @@ class Done(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Answer(Record):
-    """Whose message a receive from any source took; absent where the backend does not tell."""
+    """The sender of a message that a receive from any source got; absent if it is not known."""
 
     kind: ClassVar[str] = "answer"
     group: str = _doc("group of the receive")
@@ -387,12 +387,12 @@ DDP_FORWARD: Final = "ddp.forward"
 STEP: Final = "collectrace.step"
 OPTIMIZER_STEP: Final = "optimizer.step"
 UNITS: Final = (DDP_FORWARD, STEP, OPTIMIZER_STEP)
-"""What a step of the job is counted by; where there are several, the first of these."""
+"""What counts as a step of the job; if there are several, the first of these."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Unit(Record):
-    """What ``iteration`` counts from here on, where that is not DDP's forwards or is so again."""
+    """What ``iteration`` counts from here on, if that changes; at first DDP's forwards."""
 
     kind: ClassVar[str] = "unit"
     of: str = _doc(
@@ -464,7 +464,7 @@ class NoSync(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Unwaited(Record):
-    """The Work of an asynchronous call was let go, and nobody had waited for it."""
+    """The Work of an asynchronous call was freed, and nobody had waited for it."""
 
     kind: ClassVar[str] = "unwaited"
     group: str = _doc("group of the call")
@@ -479,19 +479,19 @@ class Unwaited(Record):
 
 
 HANDLED: Final = "handled"
-"""What raised, where no function of torch's did: see :class:`Raised`."""
+"""The source of an exception that no function of torch raised: see :class:`Raised`."""
 
 THREAD: Final = "thread"
-"""What raised, where a thread ended of it that had issued calls."""
+"""The source of an exception that ended a thread with calls."""
 OTHER_THREAD: Final = "other thread"
-"""What raised, where a thread ended of it that had issued no call: see :class:`Raised`."""
+"""The source of an exception that ended a thread without calls: see :class:`Raised`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Raised(Record):
     """An exception that left a function of torch's, or during which the user's code made a call.
 
-    Where calls follow, the program caught it, or is about to end of it.
+    If calls follow, the program caught it, or is about to end because of it.
     """
 
     kind: ClassVar[str] = "raised"
@@ -541,7 +541,7 @@ ASKED: Final = "asked"
 
 @dataclass(slots=True, kw_only=True)
 class Values(Record):
-    """What the variables of a thread's functions held, read from outside: no code of theirs ran.
+    """Values of the variables of a thread's functions, read without running any of their code.
 
     The values are those of this moment, which is later than the call or the condition before it.
     """
@@ -560,7 +560,7 @@ class Values(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Checkpoint(Record):
-    """Where every stream stands, so that a reader can jump into the middle of a file."""
+    """The position of every stream, so that a reader can start in the middle of a file."""
 
     kind: ClassVar[str] = "checkpoint"
     streams: list[list[Any]] = _doc(
@@ -579,7 +579,7 @@ class Checkpoint(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Exit(Record):
-    """The end, as far as the process could tell it."""
+    """The end of the process, as far as it could record it."""
 
     kind: ClassVar[str] = "exit"
     reason: str = _doc("`finished`, `exception`, `signal` or `disabled`")
@@ -607,12 +607,12 @@ class Exit(Record):
 
     @property
     def is_interrupt(self) -> bool:
-        """Whether SIGINT ended the rank: from Ctrl-C or a launcher, no failure of its own."""
+        """Return whether SIGINT ended the rank: Ctrl-C or a launcher, not its own failure."""
         return self.error == KeyboardInterrupt.__name__
 
     @property
     def is_regular(self) -> bool:
-        """Whether the program came to its end, and its exit code says that all went well."""
+        """Return whether the program finished with a successful exit code."""
         return self.reason == "finished" and not self.code
 
 
@@ -627,7 +627,7 @@ KINDS: Final[dict[str, type[Record]]] = {
 
 
 def backend_for(backend: str, device: str) -> str:
-    """The backend that serves a device type.
+    """Return the backend that serves a device type.
 
     ``backend`` is what a group record says: ``gloo``, or per device ``cpu:gloo,cuda:nccl``.
     """
@@ -666,16 +666,16 @@ torch/csrc/distributed/c10d, torch 2.15. The older ProcessGroupNCCL.cpp asks all
 """
 
 _PARTS: Final = frozenset({"in_", "functions", "waits", "children"})
-"""Fields that hold objects of a class of their own."""
+"""Fields that hold objects of another class."""
 
 
 def json_name(name: str) -> str:
-    """The name of a field in a line: keywords of Python carry an underscore here only."""
+    """Return the name of a field in a line: keywords of Python have an underscore here only."""
     return name.rstrip("_")
 
 
 def to_dict(record: Record | Activity | FrameValues | KernelWait) -> dict[str, Any]:
-    """A record as a JSON object, ``kind`` first, absent fields left out."""
+    """Return a record as a JSON object, ``kind`` first, without absent fields."""
     out: dict[str, Any] = {}
     if isinstance(record, Record):
         out["kind"] = record.kind
@@ -690,14 +690,14 @@ def to_dict(record: Record | Activity | FrameValues | KernelWait) -> dict[str, A
 
 
 def encode(record: Record) -> bytes:
-    """One line of a rank file, its newline included."""
+    """Return one line of a rank file, with its newline."""
     line = to_dict(record)
     if isinstance(record, Group):
         line |= _members_of(record)
     try:
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # A name of a file that is not UTF-8: its odd bytes become "?".
+        # The name of a file is not UTF-8: its invalid bytes become "?".
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
         return text.encode(errors="replace") + b"\n"
 
@@ -712,10 +712,10 @@ def _members_of(group: Group) -> dict[str, Any]:
 
 
 def decode(line: bytes) -> Record | None:
-    """The record in a line; None for a kind this version does not know.
+    """Return the record in a line; None: a kind that this version does not know.
 
     Raises:
-        DamagedRecord: the line is no record: torn, not JSON, a field missing or of a wrong type.
+        DamagedRecord: the line is torn or not JSON, or a field is missing or has a wrong type.
 
     """
     try:
@@ -726,7 +726,7 @@ def decode(line: bytes) -> Record | None:
 
 
 def from_dict(data: Any) -> Record | None:
-    """Like :func:`decode`, of a line that has been parsed."""
+    """Return the record in a parsed line, as :func:`decode` does."""
     if not isinstance(data, dict):
         raise DamagedRecord("not an object")
     kind = data.get("kind")
@@ -737,7 +737,7 @@ def from_dict(data: Any) -> Record | None:
 
 
 _LARGEST: Final = 1e15
-"""No number of seconds is as large: what is computed from one stays finite."""
+"""Limit of numbers of seconds, so that results computed from them stay finite."""
 
 
 def _build(cls: type[Any], data: dict[str, Any]) -> Any:
@@ -748,7 +748,7 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
             if required:
                 raise DamagedRecord(f"{cls.__name__.lower()} without {key}")
             continue
-        # bool is an int to isinstance, and no number here.
+        # isinstance takes bool for int, but it is not a number here.
         if not isinstance(value, accepted) or (value.__class__ is bool and bool not in accepted):
             raise DamagedRecord(f"{key} is {type(value).__name__}")
         if value.__class__ is float and not abs(value) < _LARGEST:
@@ -773,7 +773,7 @@ def _of_ranges(ranges: list[Any]) -> Members:
 def _parts(cls: type[Any]) -> Callable[[list[Any]], list[Any]]:
     def build(value: list[Any]) -> list[Any]:
         if not all(isinstance(item, dict) for item in value):
-            raise DamagedRecord(f"a list of {cls.__name__} holds something that is no object")
+            raise DamagedRecord(f"a list of {cls.__name__} holds something that is not an object")
         return [_build(cls, item) for item in value]
 
     return build
@@ -784,11 +784,11 @@ def _values(value: dict[str, Any]) -> dict[str, Any]:
         if item.__class__ in _NUMBERS:
             continue
         if item.__class__ is not dict or item.get("type").__class__ is not str:
-            raise DamagedRecord("a value is no number and has no type")
+            raise DamagedRecord("a value is not a number and has no type")
         shape = item.get("shape", [])
         is_plain = all(item[k].__class__ in (*_NUMBERS, str) for k in item if k != "shape")
         if not is_plain or shape.__class__ is not list:
-            raise DamagedRecord("a value is made of something else than numbers and texts")
+            raise DamagedRecord("a value has parts that are neither numbers nor text")
         _ranks(shape)
     return value
 
@@ -826,14 +826,14 @@ def _string_map(value: dict[str, Any]) -> dict[str, Any]:
 def _stacks(value: dict[str, Any]) -> dict[str, Any]:
     for stack in value.values():
         if stack.__class__ is not list:
-            raise DamagedRecord("a stack is no list")
+            raise DamagedRecord("a stack is not a list")
         _strings(stack)
     return value
 
 
 def _rows(value: list[Any]) -> list[Any]:
     if not all(item.__class__ is list for item in value):
-        raise DamagedRecord("a row is no list")
+        raise DamagedRecord("a row is not a list")
     return value
 
 
@@ -855,11 +855,11 @@ _DEEP: Final[dict[str, Any]] = {
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip
-"""Fields whose insides are looked at too: a line may come from anywhere."""
+"""Fields with checked contents, because a line may come from anywhere."""
 
 
 def runtime_types(hint: Any) -> tuple[type, ...]:
-    """The classes a JSON value may have for an annotation; None is left out."""
+    """Return the classes that a JSON value may have for an annotation, without None."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         return tuple(t for arm in typing.get_args(hint) for t in runtime_types(arm))
     if hint is type(None):
@@ -871,7 +871,7 @@ def runtime_types(hint: Any) -> tuple[type, ...]:
 
 
 def is_required(f: Field[Any]) -> bool:
-    """Whether a line without this field is damaged."""
+    """Return whether a line without this field is damaged."""
     return f.default is MISSING and f.default_factory is MISSING
 
 

@@ -1,12 +1,12 @@
-"""Who issued a collective, and which roles may meet at one place of a stream.
+"""The roles of calls: who issued a collective, and which roles may match each other.
 
 A collective that a framework issues has a role: DDP's forward, its reducer, a join hook. Two
 ranks inside ``join()`` issue the same bytes for different reasons, one because it still trains
 and one because it shadows those that do, so roles are compared by their *pairing class*.
 
-Which function of which framework a role stands for is told by the tracer's tables
-(``tracer/patches/targets.py`` and ``tracer/patches/frameworks.py``). Parts that legally meet the
-script's own calls, as any barrier may meet any other, pair as the script's own do.
+The tracer's tables say which function of which framework has a role (``tracer/patches/targets.py``
+and ``tracer/patches/frameworks.py``). Parts that legally meet the script's own calls, as any
+barrier may meet any other, pair as the script's own do.
 
 Sources: ``torch/distributed/algorithms/join.py`` and ``torch/nn/parallel/distributed.py``.
 """
@@ -22,7 +22,7 @@ UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role, what it pairs with, and how it is told.
+    """A role: what it pairs with, and its words.
 
     Some rows are families: a framework's part as a whole, whose name begins the names of its parts.
     No record bears the role of a family: a call that is inside it, and inside none of its parts,
@@ -33,7 +33,7 @@ class Role:
     pairs: str
     """The pairing class: what must agree between the ranks."""
     issuer: str
-    """What a headline calls whoever issued it."""
+    """The issuer, as headlines name it."""
     short: str
     """A few words for a table cell."""
     words: str
@@ -65,12 +65,12 @@ class Role:
 
     @property
     def is_family(self) -> bool:
-        """Whether it stands for a framework's part as a whole."""
+        """Return whether it covers a framework's part as a whole."""
         return self.precision == 1 and not self.is_library
 
     @property
     def weight(self) -> int:
-        """Where parts of frameworks nest, the one that weighs most names the role."""
+        """Return the weight: of nested parts of frameworks, the largest weight names the role."""
         return 0 if self.is_library else self.precision
 
 
@@ -96,7 +96,7 @@ def _part(
     name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False,
     if_op: tuple[tuple[str, str], ...] = (), asked: bool = False,
 ) -> Role:  # fmt: skip
-    """A part of torch's own frameworks. ``doing``: the clause after the issuer."""
+    """Return the row of a part of torch's frameworks. ``doing``: the clause after the issuer."""
     words = f"{issuer} {doing}" if doing else f"{issuer}'s {short.partition(' ')[2]}"
     return Role(
         name, pairs or name, issuer, short, words,
@@ -108,7 +108,7 @@ def _library(
     name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False,
     asked: bool = False,
 ) -> Role:  # fmt: skip
-    """A part of a package that stands between torch and the script; likewise."""
+    """Return the row of a part of a package between torch and the script."""
     words = f"{issuer} {doing}" if doing else f"{issuer}'s {short.partition(' ')[2]}"
     return Role(
         name, pairs or name, issuer, short, words, 1,
@@ -322,10 +322,10 @@ ROLES: Final[dict[str, Role]] = {role.name: role for role in _TABLE}
 
 
 def of(role: str) -> Role:
-    """The row of a role.
+    """Return the row of a role.
 
-    One that has no row, of a newer tracer, pairs with itself and is told by its name; who issued
-    it, and whether it shadows, is as in its family.
+    A role without a row, of a newer tracer, pairs with itself and keeps its name. Its issuer, and
+    whether it shadows, are those of its family.
     """
     known = ROLES.get(role)
     if known is not None:
@@ -339,7 +339,7 @@ def of(role: str) -> Role:
 
 
 def pairing_class(role: str, model: int = 0, part: str | None = None) -> str:
-    """The class that must agree between ranks for calls in this role.
+    """Return the class that must agree between ranks for calls in this role.
 
     ``model`` is the ordinal of the DDP module (or ZeRO optimizer) on its group, from 0: two
     models on one group must not be taken for each other. Calls of a user's own have none. ``part``
@@ -351,28 +351,28 @@ def pairing_class(role: str, model: int = 0, part: str | None = None) -> str:
 
 
 def is_shadow(role: str) -> bool:
-    """Whether a rank issues this role only after it ran out of inputs inside ``join()``."""
+    """Return whether ranks issue this role only after running out of inputs inside ``join()``."""
     return of(role).shadows
 
 
 def shadows_framework(role: str) -> bool:
-    """Whether this is a shadow that answers a framework's collectives, and no others.
+    """Return whether this is a shadow that only answers a framework's collectives.
 
-    Not one of a join hook of the script's own, which is there to meet the script's own calls.
+    False for the script's own join hooks, which answer the script's own calls.
     """
     return is_shadow(role) and of(role).pairs != USER
 
 
 def is_apart_from_ddp(role: str) -> bool:
-    """Whether it is known that neither DDP issues it nor ``join()`` in its place."""
+    """Return whether it is known that neither DDP nor ``join()`` issues it."""
     return role != UNKNOWN and role.partition(".")[0] not in ("ddp", "join")
 
 
 def short(role: str) -> str:
-    """A few words for a table cell; the role itself where nothing shorter is known."""
+    """Return a few words for a table cell, or the role itself."""
     return of(role).short
 
 
 def words(role: str) -> str:
-    """A clause for a sentence; the role itself where nothing better is known."""
+    """Return a clause for a sentence, or the role itself."""
     return of(role).words

@@ -1,4 +1,4 @@
-"""What must agree between the ranks of a group, per op, and the digests that compare it.
+"""Signatures, which must agree between the ranks of a group, and their digests.
 
 Two calls that meet in a backend must agree in what the backend takes for granted: the op, the
 dtype, how many elements, how they are reduced, who is the root. Everything else (the shape, who
@@ -28,7 +28,7 @@ from collectrace.roles import UNKNOWN, USER, pairing_class
 
 PRIME: Final = (1 << 61) - 1
 BASE: Final = 1_500_450_271_926_437_093
-"""Any residue that is not small: a small base would leave short histories unmixed."""
+"""The base of the hash: not small, because a small one would not mix short histories."""
 
 EMPTY: Final = 0
 """The digest of no history."""
@@ -37,21 +37,21 @@ _INVERSE: Final = pow(BASE, -1, PRIME)
 """Undoes a step of a digest."""
 
 Attribute = Literal["op", "dtype", "count", "reduce_op", "root", "role"]
-"""What can differ between two calls at one place, in the order in which it is told."""
+"""What can differ between two calls at one position, in order of priority."""
 
 
 def stable_hash(text: str) -> int:
-    """A residue mod PRIME that is the same on every rank, machine and Python."""
+    """Return a residue mod PRIME that is the same on every rank, machine and Python."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % PRIME
 
 
 def extend(digest: int, step: int) -> int:
-    """The digest after one more signature, whose hash is ``step``."""
+    """Return the digest after one more signature with the hash ``step``."""
     return (digest * BASE + step) % PRIME
 
 
 def retract(digest: int, step: int) -> int:
-    """The digest before its last signature, whose hash is ``step``."""
+    """Return the digest before its last signature with the hash ``step``."""
     return (digest - step) * _INVERSE % PRIME
 
 
@@ -61,17 +61,17 @@ def _power(length: int) -> int:
 
 
 def skip(digest: int, length: int) -> int:
-    """The digest after ``length`` more signatures whose hashes are 0."""
+    """Return the digest after ``length`` more signatures with the hash 0."""
     return digest * _power(length) % PRIME
 
 
 def stretch(before: int, after: int, length: int) -> int:
-    """The digest of the ``length`` calls between two digests of one stream."""
+    """Return the digest of the ``length`` calls between two digests of one stream."""
     return (after - before * _power(length)) % PRIME
 
 
 def numel(shape: Shape | None) -> list[int]:
-    """Element counts, one per tensor."""
+    """Return element counts, one per tensor."""
     if shape is None:
         return []
     if shape and isinstance(shape[0], list):
@@ -80,7 +80,7 @@ def numel(shape: Shape | None) -> list[int]:
 
 
 def counts(call: Call) -> list[int]:
-    """The element counts that must agree between ranks; empty where none must."""
+    """Return the element counts that must agree between ranks; empty: none must."""
     counted = ops.of(call.op).counted
     if counted == "nothing":
         return []
@@ -100,14 +100,14 @@ def _plain(call: Call) -> tuple[str, str, tuple[int, ...], str, int | None]:
 
 
 def _wire(call: Call, backend: str) -> tuple[str, str, tuple[int, ...], str, int | None]:
-    # NCCL has no barrier: an all_reduce of one float32 is issued, and so that is what it can meet.
+    # NCCL has no barrier: it issues an all_reduce of one float32, which can match another one.
     if call.op == "barrier" and backend in NCCL:
         return "all_reduce", "float32", (1,), "SUM", None
     return _plain(call)
 
 
 def wire_text(call: Call, backend: str) -> str:
-    """What is fatal on the wire if it differs, as one string.
+    """Return what is fatal on the wire if it differs, as one string.
 
     ``backend`` is the one that serves the call's device, such as ``gloo``.
     """
@@ -115,8 +115,8 @@ def wire_text(call: Call, backend: str) -> str:
 
 
 def program_text(call: Call) -> str:
-    """The wire's string plus the meaning: a barrier stays a barrier, and roles are told apart."""
-    # Of a gradient bucket it is not always known.
+    """Return the wire's string plus the meaning: barriers and roles differ in it."""
+    # It is not always known of a gradient bucket.
     model = 0 if roles.of(call.role).in_backward else (call.model or 1) - 1
     return "|".join(map(str, (*_plain(call), pairing_class(call.role, model, call.part))))
 
@@ -134,18 +134,18 @@ def other_counts(call: Call) -> list[int]:
 
 
 def fits_itself(call: Call, size: int) -> bool:
-    """Whether what goes in and what comes out agree, in a group of ``size`` ranks."""
+    """Return whether inputs and outputs fit in a group of ``size`` ranks."""
     mine, others = counts(call), other_counts(call)
     return not mine or not others or [n * size for n in mine] == others
 
 
 def channel_text(call: Call) -> str:
-    """What a send and its recv must agree in."""
+    """Return what a send and its recv must agree in, as one string."""
     return f"{_dtype(call)}|{numel(call.shape)}"
 
 
 def difference(a: Call, b: Call, backend: str) -> Attribute | None:
-    """The first attribute in which two calls at one place disagree; None where they pair.
+    """Return the first attribute in which two calls at one position differ; None: they match.
 
     A void call pairs with anything, and so does a role that is unknown: what is not known is no
     evidence. ``role`` means that the bytes agree and the meaning does not.
@@ -153,7 +153,7 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
     if a.void or b.void:
         return None
     if _wire(a, backend) != _wire(b, backend):
-        # Told in the user's terms: a barrier that meets a large all_reduce differs in op.
+        # In the user's terms: a barrier that meets a large all_reduce differs in op.
         names: tuple[Attribute, ...] = ("op", "dtype", "count", "reduce_op", "root")
         for name, mine, theirs in zip(names, _plain(a), _plain(b), strict=True):
             if mine != theirs:
@@ -166,36 +166,36 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
 
 
 def is_user(call: Call) -> bool:
-    """Whether the user's own code issued it, as far as is known."""
+    """Return whether the user's own code issued it, as far as is known."""
     return call.role in (USER, UNKNOWN)
 
 
 def is_asked(call: Call) -> bool:
-    """Whether the user's own line asks for it by name: by itself, or through a framework."""
+    """Return whether the user's own line requests it by name, directly or through a framework."""
     return is_asked_by(call.role)
 
 
 def is_asked_by(role: str) -> bool:
-    """The same, by the role of a call."""
+    """Return whether a line requests calls of this role by name, see :func:`is_asked`."""
     return role in (USER, UNKNOWN) or roles.of(role).is_asked
 
 
 def stands_at_its_line(call: Call) -> bool:
-    """Whether what stands around its line decided whether it was issued.
+    """Return whether the code around its line decides if it is issued.
 
-    Not so for what DDP, ``join()`` and ZeRO issue: a parameter, or another rank, may decide it.
+    False for calls of DDP, ``join()`` and ZeRO: a parameter, or another rank, may decide them.
     """
     return is_asked(call) or not call.role.startswith(("ddp.", "join.", "zero."))
 
 
 @lru_cache(maxsize=65536)
 def pair_weight(source: int, destination: int) -> int:
-    """The weight of an ordered pair of group ranks in :func:`pair_step`."""
+    """Return the weight of an ordered pair of group ranks in :func:`pair_step`."""
     return stable_hash(f"pair|{source}|{destination}")
 
 
 def pair_step(rank: int, sent: Sequence[int], expected: Sequence[int]) -> int:
-    """One rank's share of an all_to_all.
+    """Return one rank's share of an all_to_all.
 
     Summed over the group it is zero exactly when every pair fits (up to a collision of hashes).
     ``rank`` is the group rank; ``sent[j]`` elements go to group rank j, ``expected[j]`` are

@@ -1,4 +1,4 @@
-"""Reads source files of the user's program, whose names come from code objects or from logs.
+"""Read source files of the user's program, with names from code objects or logs.
 
 Such a name may be anything: code can be compiled under the name of a device or of a pipe.
 """
@@ -25,7 +25,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def read(path: str, most: int = MOST_BYTES, within: float = _MOST_SECONDS) -> bytes | None:
-    """Return what a regular file holds.
+    """Return the content of a regular file.
 
     None: there is no such file, it is not a regular one, it holds more than ``most`` bytes, or
     ``within`` seconds were not enough.
@@ -49,7 +49,7 @@ def read(path: str, most: int = MOST_BYTES, within: float = _MOST_SECONDS) -> by
 
 
 def _read(fd: int, most: int, until: float) -> bytes | None:
-    # Not by the size that the file claims: files of the kernel's say 0, others grow.
+    # The size of the file does not count: files of the kernel claim 0, others grow.
     parts: list[bytes] = []
     size = 0
     while part := os.read(fd, min(_CHUNK, most - size + 1)):
@@ -61,7 +61,7 @@ def _read(fd: int, most: int, until: float) -> bytes | None:
 
 
 _SLOW: Final = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape"})
-"""Encodings of no program, whose time may grow with the square of the length."""
+"""Encodings that no program uses, and that may take quadratic time."""
 
 
 def decode(data: bytes) -> str | None:

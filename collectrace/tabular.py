@@ -27,7 +27,7 @@ _COLOURS: Final = {
 
 
 class Answer(Protocol):
-    """What is told of an alignment; ``findings.Alignment`` has it, which builds on this module."""
+    """The protocol of an alignment, which ``findings.Alignment`` implements."""
 
     @property
     def status(self) -> str: ...  # noqa: D102 - as there
@@ -46,7 +46,7 @@ class Answer(Protocol):
 
 
 class Tabular:
-    """What an alignment is in a notebook."""
+    """The methods of an alignment for notebooks."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class Tabular:
         return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self: Answer) -> str:
-        """What a notebook shows: the verdict, the findings, the ranks."""
+        """Return what a notebook shows: the verdict, the findings, the ranks."""
         colour = _COLOURS.get(self.outcome, "inherit")
         found = [
             {"severity": row["severity"], "kind": row["kind"], "call": row["seq"],

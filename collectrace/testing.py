@@ -1,4 +1,4 @@
-"""For a project's own test suite: that its ranks issue the same collectives, before a cluster does.
+"""Test that the ranks of a program issue the same collectives.
 
     from collectrace.testing import assert_aligned, assert_ranks_align
 
@@ -42,7 +42,7 @@ _WIDTH: Final = 100
 _HOST: Final = "127.0.0.1"
 
 _GRACE: Final = 3.0
-"""Seconds that ranks have to end by themselves after an error: what they raise tells more."""
+"""Seconds that ranks have to end by themselves after an error, so that they can raise."""
 
 _STALLED: Final = 4
 """A call stalls after this part of the limit, so that a rank's stack is recorded before its end."""
@@ -54,7 +54,7 @@ _Error = tuple[Kind, int | None, tuple[int, ...]]
 
 
 def assert_aligned(log_dir: Path | str, **options: Any) -> Alignment:
-    """Fails unless every rank of the latest run issued the same collectives.
+    """Fail unless every rank of the latest run issued the same collectives.
 
     Args:
         log_dir: as for ``python -m collectrace.align``.
@@ -155,7 +155,7 @@ def _run(
     __tracebackhide__ = _HIDDEN
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # documented
 
-    # Here and not in rank 0: the port is known before a rank starts, and outlives all of them.
+    # Not in rank 0, so that the port is known before the ranks start, and outlives them.
     store = TCPStore(_HOST, 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("spawn")
     stall_after = min(Config.from_environment().stall_after, timeout / _STALLED)
@@ -174,15 +174,15 @@ def _run(
         return ranks.ended()
     except (pickle.PicklingError, AttributeError, TypeError) as problem:
         raise CollectraceError(
-            f"the function and its args cannot be given to other processes: {problem}; define the "
-            "function with def at the top level of a module, and give it plain values"
+            f"the function or its args cannot be sent to other processes: {problem}. Define the "
+            "function with def at the top level of a module, and pass plain values."
         ) from None
     finally:
         ranks.kill()
 
 
 class _Ranks:
-    """The processes; to a follower, its reason to look no further."""
+    """The processes of the ranks; also the stop flag of the follower."""
 
     def __init__(self, processes: Sequence[BaseProcess], deadline: float) -> None:
         self._processes = processes
@@ -273,7 +273,7 @@ def _rank(
     options: dict[str, Any],
     args: tuple[Any, ...],
 ) -> None:
-    """One rank, in a process of its own."""
+    """Run one rank, in its own process."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size))
     import torch.distributed as dist
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # documented

@@ -1,3 +1,3 @@
-"""Which collectrace this is; the build reads it from here."""
+"""The version of collectrace; the build reads it from here."""
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""What is asked of logs beside the verdict: the runs of a folder, a rank's calls, two schedules.
+"""The types of other queries of logs: the runs of a folder, a rank's calls, two schedules.
 
-Answered by ``align.browsing``, shown by ``report``. The JSON of each command has these fields.
+``align.browsing`` makes them, ``report`` shows them. The JSON of each command has these fields.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RunRow:
     """Its command line."""
 
     hosts: tuple[str, ...] = ()
-    """The machines that files are here of."""
+    """The machines with files here."""
 
     world_size: int = 0
     """Ranks in the job; 0: no file says."""
@@ -44,7 +44,7 @@ class RunRow:
     """``aligned``, ``diverged``, ``hung``, ``crashed``, ``unknown``; ``unreadable``."""
 
     headline: str = ""
-    """Of the first finding that is no mere information; of an unreadable run, why it is one."""
+    """Headline of the first error or warning; or why the run is unreadable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class CallsOfRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where two schedules differ first, on ranks that differ in the same."""
+    """The first difference of two schedules, on ranks with the same difference."""
 
     ranks: tuple[int, ...]
     """Which they are, in both runs."""
@@ -161,7 +161,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDiff:
-    """Two runs of one program, held against each other rank by rank."""
+    """The comparison of two runs of one program, rank by rank."""
 
     a: Side
     """The first run."""
@@ -174,7 +174,7 @@ class ScheduleDiff:
 
     left_out: tuple[int, ...] = ()
     """Ranks whose log lacks calls in one of them (rotated, damaged, begun late): their order would
-    tell of differences that are none."""
+    show false differences."""
 
     schedule: tuple[Place, ...] = ()
     """Where another kind of call comes: op, issuer, group or reduce op. Most ranks first."""
@@ -190,7 +190,7 @@ class ScheduleDiff:
 
     @property
     def is_same(self) -> bool:
-        """Whether every rank issued the same calls in both."""
+        """Return whether every rank issued the same calls in both."""
         return not (self.schedule or self.tensors or self.ended)
 
 

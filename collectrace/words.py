@@ -1,7 +1,6 @@
-"""Calls, ranks, numbers and lists as parts of sentences, the same in every finding and report.
+"""Put calls, ranks, numbers and lists into words, the same in every finding and report.
 
-Strings of a log go into findings as they are, only shortened: what prints them makes them safe
-for where they are printed.
+Strings of a log go into findings shortened only. The code that prints them makes them safe.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _SENTENCE: Final = 100
 _ADDRESS: Final = re.compile(r"( object)? at 0x[0-9a-f]+(?=>)")
 """Of an object's ``repr``."""
 
-# Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
+# The place of an error in gloo's sources: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
 _CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
 
 
@@ -70,17 +69,17 @@ def ranks(members: Iterable[int]) -> str:
 
 
 def verb(members: Sized, singular: str, plural: str) -> str:
-    """The form of a verb that fits how many there are."""
+    """Return the form of a verb that fits the number."""
     return singular if len(members) == 1 else plural
 
 
 def upper(text: str) -> str:
-    """With a capital first letter, the rest as it is."""
+    """Return a text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def lower(text: str) -> str:
-    """With a small first letter, the rest as it is."""
+    """Return a text with a small first letter."""
     return text[:1].lower() + text[1:]
 
 
@@ -103,7 +102,7 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def compared(evidence: Evidence) -> str:
-    """What agrees: ``1 collective and 162 messages``; empty where nothing was compared."""
+    """Return what agrees: ``1 collective and 162 messages``; empty: nothing was compared."""
     parts = [counted(evidence.agreed, "collective")] if evidence.agreed else []
     parts += [counted(evidence.messages, "message")] if evidence.messages else []
     return listed(parts)
@@ -125,7 +124,7 @@ def milliseconds(ns: float) -> str:
 
 
 def brief(text: str, limit: int = _LONGEST_TEXT) -> str:
-    """One line, not too long."""
+    """Return a text on one line, shortened."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
@@ -149,7 +148,7 @@ _HASHED: Final = re.compile(r"[0-9a-f]{40}")
 
 
 def group(info: GroupInfo) -> str:
-    """``the default group``, ``group tp``: what the user calls it, else its name."""
+    """Return ``the default group``, ``group tp``: the user's name for it, or torch's."""
     if info.description == "default_pg":
         return DEFAULT_GROUP
     # torch describes a group that was given no description as "undefined".
@@ -161,7 +160,7 @@ def group(info: GroupInfo) -> str:
 
 
 def named_group(name: str) -> str:
-    """A group of which only the name is known. torch counts them from 0, the default group.
+    """Return words for a group with only a known name. torch counts groups; 0 is the default group.
 
     Of a hash of its members its beginning is enough to tell it from others.
     """
@@ -175,7 +174,7 @@ def site(place: str) -> str:
 
 
 def names_site(text: str, place: str) -> bool:
-    """Whether a text names a line, as :func:`site` has it."""
+    """Return whether a text names a line in the form of :func:`site`."""
     return re.search(rf"(?<![\w.-]){re.escape(site(place))}(?!\d)", text) is not None
 
 
@@ -229,7 +228,7 @@ def _shape(value: Shape | None) -> str:
 
 
 def op(call: Call) -> str:
-    """A call whole: ``all_reduce(float32[1], SUM)``, ``send(int64[4], to rank 1)``."""
+    """Return a call: ``all_reduce(float32[1], SUM)``, ``send(int64[4], to rank 1)``."""
     if call.void:
         return f"{call.op} (not described)"
     parts = [tensors(call), call.reduce_op or ""]
@@ -278,13 +277,13 @@ def shapes(value: Shape | None) -> str:
 
 
 def peer(call: Call) -> str:
-    """The other side of a message: ``to rank 1``, ``from any rank``."""
+    """Return the peer of a message: ``to rank 1``, ``from any rank``."""
     other = "any rank" if call.peer is None or call.peer < 0 else f"rank {call.peer}"
     return f"{'from' if call.op == 'recv' else 'to'} {other}"
 
 
 def other_end(call: Call) -> str:
-    """The call that takes part in another: ``the send of rank 1``; of collectives those of all."""
+    """Return the matching call: ``the send of rank 1``; of a collective the calls of all ranks."""
     if call.peer is None:
         return f"the {call.op} of all others"
     op, who = "send" if call.op == "recv" else "recv", f"rank {call.peer}"
@@ -292,12 +291,12 @@ def other_end(call: Call) -> str:
 
 
 def root(call: Call) -> str:
-    """What torch calls the root of this op: ``src``, ``dst``."""
+    """Return torch's name of the root argument: ``src``, ``dst``."""
     return ops.of(call.op).root or "root"
 
 
 def issuer(call: Call) -> str:
-    """Who issued it: the framework's part in words, or ``the user's call``."""
+    """Return the issuer: the framework's part in words, or ``the user's call``."""
     if is_user(call):
         return roles.words(roles.USER)
     return roles.words(call.role) + (of_model(call) if call.model and call.model > 1 else "")
@@ -309,7 +308,7 @@ def of_model(call: Call) -> str:
 
 
 def call(c: Call, place: str | None = None) -> str:
-    """A call whole, where it was made, and by which framework's part if not by the user.
+    """Return a call with its arguments, its line, and its issuer if that is not the user.
 
     ``place``: where, if more is to be told of it than its line, as :func:`at` gives it.
     """
@@ -320,7 +319,7 @@ def call(c: Call, place: str | None = None) -> str:
 
 
 def name(c: Call) -> str:
-    """What a headline calls it: the user's own call by its function, else who issued it."""
+    """Return its name in a headline: the user's function, or the issuer."""
     if not is_user(c):
         row = roles.of(c.role)
         if not stands_at_its_line(c):

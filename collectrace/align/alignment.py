@@ -302,7 +302,7 @@ def groups_named(groups: Mapping[str, GroupInfo], wanted: str) -> set[str]:
             else f"{g.name} ({g.description})" if g.description else g.name
             for g in groups.values()
         )  # fmt: skip
-        raise CollectraceError(f"no group {wanted!r} in this run; there are {known or 'none'}")
+        raise CollectraceError(f"no group {wanted!r} in this run. Its groups: {known or 'none'}.")
     return names
 
 

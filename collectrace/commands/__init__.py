@@ -1,6 +1,7 @@
-"""The verbs of the command line, one file each; with :mod:`collectrace.cli` where wings meet.
+"""The commands of the command line, one file each.
 
-Each imports what it needs when it is executed: ``--help`` and a mistyped path answer at once.
+Each imports what it needs when it is executed, so that ``--help`` and a mistyped path answer at
+once.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from collectrace.commands import (
 
 
 class Command(Protocol):
-    """What the module of a verb holds."""
+    """What the module of a command holds."""
 
     __doc__: str | None
-    """What ``--help`` says: what it does, an empty line, then what stands behind the options."""
+    """The text of ``--help``: what the command does, an empty line, the text after the options."""
 
     HELP: str
-    """What it does, in a few words."""
+    """What the command does, in a few words."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare its arguments."""
@@ -40,15 +41,14 @@ class Command(Protocol):
     def execute(
         self, arguments: Namespace, stdout: TextIO, stderr: TextIO
     ) -> int | Callable[[], int]:
-        """Do it.
+        """Run the command.
 
         Returns:
-            An exit status; or what is left to do, which then has the process for itself and
-            gives one.
+            An exit status; or a function that the caller runs last, and that returns one.
 
         Raises:
-            CollectraceError: what a person can mend.
-            OSError: what could not be read.
+            CollectraceError: a problem that the user can solve.
+            OSError: a file could not be read.
 
         """
 

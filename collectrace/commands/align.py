@@ -50,7 +50,7 @@ HELP: Final = "report where the ranks diverge"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """What to read, how much of it, and an option for each report that has one."""
+    """Declare what to read, how much of it, and an option for each report that has one."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("path", **common.PATH)
     where.add_argument(
@@ -76,8 +76,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="watch a job that runs: show what every rank does, and the report as soon as an "
-        "error is proven, the job ends, or you press Ctrl-C",
+        help="watch a job that runs: show what every rank does. Print the report when an error is "
+        "proven, the job ends, or you press Ctrl-C",
     )
     parser.add_argument(
         "--interval",
@@ -128,11 +128,11 @@ def _seconds(text: str) -> float:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
-    """Align, or follow until there is something to tell; write the reports; the exit status."""
+    """Align, or follow until there is something to report; write the reports, return the status."""
     asked = _asked(arguments)
     if arguments.store is None:
         arguments.path = common.path(arguments.path)
-    # Standard output that one report was given to is for that report, and for nothing else.
+    # If one report goes to standard output, nothing else does.
     taken = output.STDOUT in (*asked.values(), arguments.perfetto)
     if arguments.follow:
         alignment = _follow(arguments, stderr if taken else stdout, stderr)
@@ -149,11 +149,11 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
 
 
 def _asked(arguments: Namespace) -> dict[Report, str]:
-    """The reports that options ask for, and where each is to go: a file, or ``-``.
+    """Return the reports that the options request, and the file of each, or ``-``.
 
     Raises:
-        CollectraceError: it cannot go there. Found out before anything is read, for a report
-            that came without its file would come with the wrong exit status.
+        CollectraceError: it cannot be written there. This is checked before anything is read, so
+        that a missing file does not change the exit status.
 
     """
     asked: dict[Report, str] = {}
@@ -163,18 +163,24 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
             output.check(f"--{report.option}", name)
             if report.lacks is not None:
                 raise CollectraceError(
-                    f"--{report.option} needs {report.lacks}, which is not installed: "
-                    f"pip install 'collectrace[{report.option}]'"
+                    f"--{report.option} needs {report.lacks}, which is not installed. "
+                    f"Run: pip install 'collectrace[{report.option}]'"
                 )
             if name in asked.values():
-                raise CollectraceError(f"--{report.option} {name}: another report goes there")
+                raise CollectraceError(
+                    f"--{report.option} {name}: another report goes there. Name another file."
+                )
             asked[report] = name
     if arguments.perfetto is not None:
         if arguments.store is not None:
-            raise CollectraceError("--perfetto reads files, and does not go with --store")
+            raise CollectraceError(
+                "--perfetto cannot read from --store. Give the log folder instead."
+            )
         output.check("--perfetto", arguments.perfetto)
         if arguments.perfetto in asked.values():
-            raise CollectraceError(f"--perfetto {arguments.perfetto}: another report goes there")
+            raise CollectraceError(
+                f"--perfetto {arguments.perfetto}: another report goes there. Name another file."
+            )
     return asked
 
 
@@ -212,7 +218,7 @@ def _timeline(arguments: Namespace, alignment: Alignment, stdout: TextIO) -> Non
 def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
     for option in "interval", "prometheus":
         if getattr(arguments, option) is not None:
-            raise CollectraceError(f"--{option} goes with --follow")
+            raise CollectraceError(f"--{option} needs --follow. Add it, or leave --{option} out.")
     from collectrace.align import align
 
     with (
@@ -233,7 +239,7 @@ def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
 
 @contextlib.contextmanager
 def _place(arguments: Namespace) -> Iterator[str | Folder]:
-    """Where the rank files are: a path, or the ranks themselves."""
+    """Return the source of the rank files: a path, or the URL of the job's store."""
     if arguments.store is None:
         yield arguments.path
         return
@@ -244,14 +250,14 @@ def _place(arguments: Namespace) -> Iterator[str | Folder]:
 
 
 def _url(arguments: Namespace) -> str:
-    """Of the job that ``--store`` names."""
+    """Return the URL of the store that ``--store`` names."""
     run = f"/{arguments.run}" if arguments.run is not None else ""
     return f"{exchange.SCHEME}{arguments.store}{run}"
 
 
 @contextlib.contextmanager
 def _progress(stderr: TextIO) -> Iterator[Callable[[int, int], None] | None]:
-    """What the aligner tells how far it is: a bar, on a terminal only."""
+    """Yield a progress bar for the aligner, on a terminal only."""
     if not stderr.isatty():
         yield None
         return
@@ -271,7 +277,7 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     if arguments.dask is not None or arguments.jobs > 1:
         raise CollectraceError("--jobs and --dask do not go with --follow, which reads what is new")
     if arguments.group is not None:
-        raise CollectraceError("--group does not go with --follow, which watches all groups")
+        raise CollectraceError("--follow watches all groups. Leave --group out.")
     if arguments.prometheus is not None:
         output.check_file("--prometheus", arguments.prometheus)
     from collectrace.align.follow import INTERVAL, Follower
@@ -298,8 +304,8 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     if follower.gone is not None:
         output.complain(
             stderr,
-            f"{arguments.store} tells no more: {follower.gone}; this is what was known when its "
-            "ranks answered last",
+            f"{arguments.store} stopped answering: {follower.gone.removesuffix('.')}. "
+            "The report shows what its ranks answered last.",
         )
     if report is None:
         raise KeyboardInterrupt
@@ -308,10 +314,10 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
 
 
 class _CtrlC:
-    """What a signal's handler may set while this very thread waits for it.
+    """A flag that a signal handler can set while the same thread waits for it.
 
-    With a ``threading.Event`` it would wait for ever where the signal finds the thread on its way
-    into or out of ``wait()``, with the event's lock; a ``SimpleQueue`` is made for such use.
+    A ``threading.Event`` would block forever if the signal comes while the thread holds the event's
+    lock, on its way into or out of ``wait()``. A ``SimpleQueue`` is made for such use.
     """
 
     def __init__(self) -> None:
@@ -331,7 +337,7 @@ class _CtrlC:
 
 @contextlib.contextmanager
 def _stopped_by_ctrl_c() -> Iterator[_CtrlC]:
-    """Set by Ctrl-C, which then does not interrupt what is being read; a second one does."""
+    """Yield a flag that the first Ctrl-C sets, without an interrupt; a second one interrupts."""
     stop = _CtrlC()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -22,7 +22,7 @@ PATH: Final[Mapping[str, Any]] = {
     "nargs": "?",
     "help": f"{PATH_HELP} (default: {_LOG_DIR}, or {Config().log_dir}/)",
 }
-"""How the argument ``path`` is declared: which logs are read."""
+"""The declaration of the argument ``path``: which logs to read."""
 
 
 def add_run(parser: ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_run(parser: ArgumentParser) -> None:
 
 
 def path(given: str | None) -> str:
-    """Return the logs that a command reads: those given, else the log folder of the tracer.
+    """Return the logs to read: those given, or the log folder of the tracer.
 
     Raises:
         CollectraceError: none were given, and the log folder does not exist.
@@ -48,12 +48,12 @@ def path(given: str | None) -> str:
 
 
 def add_json(parser: ArgumentParser) -> None:
-    """Declare the option for programs."""
+    """Declare the option ``--json``."""
     parser.add_argument("--json", metavar="FILE", help="write JSON to a file, or with - to stdout")
 
 
 def deliver(json: str | None, stdout: TextIO, value: Any, show: Callable[[TextIO], object]) -> None:
-    """Write what was asked: JSON to its file, and to standard output whatever is not taken by it.
+    """Write JSON to its file, and the text for people unless JSON goes to standard output.
 
     Raises:
         CollectraceError: it could not be written.
@@ -68,7 +68,7 @@ def deliver(json: str | None, stdout: TextIO, value: Any, show: Callable[[TextIO
 
 
 def check_json(json: str | None) -> None:
-    """Find out early that it cannot be written.
+    """Check early that the file of ``--json`` can be written.
 
     Raises:
         CollectraceError: it cannot.
@@ -79,12 +79,12 @@ def check_json(json: str | None) -> None:
 
 
 def from_zero(text: str) -> int:
-    """A number from 0 up."""
+    """Return a number from 0 up."""
     return _number(text, 0)
 
 
 def from_one(text: str) -> int:
-    """A number from 1 up."""
+    """Return a number from 1 up."""
     return _number(text, 1)
 
 

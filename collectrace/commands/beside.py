@@ -1,6 +1,6 @@
-"""What the processes have in common that a traced rank starts beside its job.
+"""Common parts of the processes that a traced rank starts beside its job.
 
-They take little of the machine, end in any case, and print nothing by accident.
+They use little of the machine, always end, and print nothing by accident.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collectrace.findings import Alignment
 
 WIDTH: Final = 100
-"""Columns of the report: nobody knows where standard error goes."""
+"""Columns of the report, because standard error may not be a terminal."""
 
 _LONGEST_HEAD: Final = 30_000
 """Characters that are printed."""
 
 _LONGEST: Final = 55
-"""Seconds after which it ends itself."""
+"""Seconds after which such a process ends itself."""
 
 _MOST_MEMORY: Final = 4 << 30
-"""Bytes of address space that it may take."""
+"""Limit of its address space, bytes."""
 
 
 def be_modest() -> int:
-    """Limit this process, and return a descriptor of what was standard error.
+    """Limit this process, and return a descriptor of the original standard error.
 
     Raises:
         OSError: there is no standard error.
@@ -53,7 +53,7 @@ def be_modest() -> int:
 
 
 def head(alignment: Alignment, findings: Sequence[int], width: int = WIDTH) -> str:
-    """Return the head of a report: the findings of these indices."""
+    """Return the head of a report: the findings with these indices."""
     from rich.console import Console
 
     from collectrace.report import terminal
@@ -64,7 +64,7 @@ def head(alignment: Alignment, findings: Sequence[int], width: int = WIDTH) -> s
 
 
 def show(text: str, screen: int) -> None:
-    """Write to a descriptor; in one piece, as far as it goes: ranks write to the same terminal."""
+    """Write to a descriptor in few pieces, because other ranks write to the same terminal."""
     data = text.encode(errors="replace")
     with contextlib.suppress(OSError):  # nobody reads it any more
         while data:

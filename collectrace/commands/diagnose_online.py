@@ -1,11 +1,10 @@
-"""The process that a rank starts to find out what is wrong with its job, while it runs.
+"""The process that a rank starts to diagnose its running job through the store.
 
     HOST PORT ANNOUNCED TURN FOLDER TOLD
 
-It reads the ranks' files through the job's store, writes the report into the folder, as text and in
-every other way there is, prints the head of the report on standard error, but for errors that TOLD
-lists, and tells every rank in one line each what it has found. It says nothing else, whatever
-happens: it stands beside a job that has trouble enough.
+It reads the ranks' files through the job's store and writes the report into the folder, in every
+format. It prints the head of the report on standard error, except errors that TOLD lists, and sends
+every rank one line for each error. It prints nothing else, whatever happens.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _ATTEMPTS: Final = 3
 _LONGEST_HEADLINE: Final = 600
 
 _MOST_ERRORS: Final = 10
-"""Errors that all ranks are told of; the report names the others, too."""
+"""Errors that are sent to all ranks; the report has the others, too."""
 
 
 def main(argv: Sequence[str]) -> None:
-    """Diagnose, tell, and close the turn."""
+    """Diagnose, send the verdict, and close the turn."""
     host, port, run, number, folder, told = argv
     screen = beside.be_modest()
     announced = exchange.decode(Announced, run.encode())
@@ -70,9 +69,11 @@ def _tell(alignment: Alignment, folder: Path, turn: int, known: Set[str], screen
     errors = _errors(alignment)
     if not errors:
         return
-    # The files first: whoever hears of them may look for them at once.
+    # Write the files first: readers of the line may open them at once.
     written = _write(alignment, folder, turn)
-    news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
+    news = [
+        n for n in errors if exchange.headline_hash(_headline(alignment.findings[n])) not in known
+    ]
     if news:
         beside.show(_head(alignment, news, written), screen)
 
@@ -104,21 +105,21 @@ def _verdict(alignment: Alignment, turn: Turn) -> Verdict:
 
 
 def _errors(alignment: Alignment) -> list[int]:
-    """The root causes, those that are proven first; else those who do not answer while others wait.
+    """Return the root causes, proven ones first; or the ranks that do not answer while others wait.
 
-    Nothing: there is nothing to be told of while the job runs.
+    Empty: there is nothing to report while the job runs.
     """
     findings = alignment.findings
     return sorted(terminal.urgent(alignment), key=lambda n: not is_proven(findings[n]))
 
 
 def _headline(finding: Finding) -> str:
-    """On one line, of what any terminal shows."""
+    """Return a headline on one line that is safe for a terminal."""
     return clean(finding.headline[:_LONGEST_HEADLINE])
 
 
 def _write(alignment: Alignment, folder: Path, turn: int) -> dict[str, Path]:
-    """Every report that is longer than its head, each whole or not at all; by ending."""
+    """Write every full report, each whole or not at all; return them by file extension."""
     from collectrace.commands import output
     from collectrace.report import REPORTS
 
@@ -128,14 +129,14 @@ def _write(alignment: Alignment, folder: Path, turn: int) -> dict[str, Path]:
             continue
         ending = report.option or "txt"
         file = folder / f"verdict.{turn:04d}.{ending}"
-        with internal.survived():  # a full disk, say: what is found is told all the same
+        with internal.survived():  # such as a full disk: the verdict is sent all the same
             output.write_to(str(file), sys.stdout, partial(report.write, alignment))
             written[ending] = file
     return written
 
 
 _WHOLE: Final = {"txt": "the whole report", "html": "as a page, with pictures"}
-"""The files that a person may want to open, by ending, and what is said of them."""
+"""The files for people, by file extension, and the words that point to them."""
 
 
 def _head(alignment: Alignment, findings: Sequence[int], written: Mapping[str, Path]) -> str:

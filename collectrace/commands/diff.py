@@ -25,14 +25,14 @@ HELP: Final = "compare two runs of one program"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which two."""
+    """Declare the two runs."""
     parser.add_argument("a", metavar="RUN_A", help=common.PATH_HELP)
     parser.add_argument("b", metavar="RUN_B", help="the other run; of a log folder the latest")
     common.add_json(parser)
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Compare them."""
+    """Compare the two runs and print the differences."""
     common.check_json(arguments.json)
     from collectrace.align.browsing.schedules import difference
     from collectrace.report import schedule_table

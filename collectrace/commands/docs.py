@@ -52,11 +52,11 @@ CHAPTERS: Final = {name: about for part in SECTIONS.values() for name, about in 
 """What each chapter is about, in the order of the list."""
 
 _WIDEST: Final = 100
-"""Columns that prose takes, however wide the terminal."""
+"""Most columns of prose, however wide the terminal."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare which chapter."""
+    """Declare the chapter."""
     parser.add_argument(
         "chapter", nargs="?", metavar="CHAPTER", help="such as hangs (default: list the chapters)"
     )
@@ -82,7 +82,7 @@ def read(chapter: str) -> str:
 
     """
     if chapter not in CHAPTERS:
-        raise CollectraceError(f"no chapter {chapter!r}; the chapters are {', '.join(CHAPTERS)}")
+        raise CollectraceError(f"no chapter {chapter!r}. The chapters: {', '.join(CHAPTERS)}.")
     return (files("collectrace") / "docs" / f"{chapter}.md").read_text(encoding="utf-8")
 
 

@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 HELP: Final = "list what can be learned about a job now"
 
 NOTHING: Final = 3
-"""Exit status where nothing can be learned."""
+"""Exit status if nothing can be learned."""
 
 _PAGE: Final = 1 << 16
 _MOST_FOLDERS: Final = 8
 _LONGEST_PID: Final = 10
 _DEPTH: Final = 4
-"""Folders below the given one that are looked into, as ``align`` does."""
+"""How deep below the given folder logs are searched, as ``align`` does."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Where to look."""
+    """Declare where to look."""
     parser.add_argument(
         "where",
         metavar="FOLDER|PID",
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Look, and tell."""
+    """Examine the job and print what was found."""
     if arguments.json is not None:
         output.check("--json", arguments.json)
     checkup = _examine(arguments.where)
@@ -84,7 +84,7 @@ def _examine(where: str | None) -> Checkup:
     try:
         found = processes.find(pid)
     except ProcessLookupError:
-        raise CollectraceError(f"there is no process {pid}; leave it out to see all") from None
+        raise CollectraceError(f"there is no process {pid}. Leave it out to see all.") from None
     others: list[Job] = []
     if given is not None:
         found = processes.writing_to(found, given)
@@ -95,7 +95,7 @@ def _examine(where: str | None) -> Checkup:
     runs = [run for folder in folders if (run := _run(folder)) is not None]
     written = {str(file.parent) for one in found.processes for file in one.rank_files}
     environment = dict(os.environ)
-    ras = [_lying_there(path) for path in saved]
+    ras = [_found_report(path) for path in saved]
     if given is None or found.processes:
         ras.append(_ras(found, environment))
     return checkup.examine(
@@ -117,10 +117,10 @@ def _examine(where: str | None) -> Checkup:
 
 
 def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
-    """The folder that is meant, the reports of RAS in it or the one, and the process.
+    """Return the folder that the argument names, RAS reports (in it, or itself), and the process.
 
     Raises:
-        CollectraceError: it is none of them.
+        CollectraceError: it is not a folder, file or process.
 
     """
     from pathlib import Path
@@ -130,18 +130,18 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
     path = Path(text)
     if text.isascii() and text.isdigit() and not path.exists():
         if len(text) > _LONGEST_PID:
-            raise CollectraceError(f"there is no process {text}")
+            raise CollectraceError(f"there is no process {text}. Leave it out to see all.")
         return None, [], int(text)
     if path.is_dir():
         saved = [*path.glob("*.ras.txt"), *path.glob("*.ras.json")]
         return path, sorted(saved, key=lambda file: file.stat().st_mtime)[-1:], None
     if path.is_file():
         return None, [path], None
-    raise CollectraceError(f"{text}: no such folder, file or process")
+    raise CollectraceError(f"{text}: no such folder, file or process. Leave it out to see all.")
 
 
 def _folders(found: Found) -> list[Path]:
-    """Where the processes write rank files, or would have; here, too."""
+    """Return the folders in which the processes write rank files, or would; and the one here."""
     from pathlib import Path
 
     from collectrace.config import PREFIX, Config
@@ -149,7 +149,7 @@ def _folders(found: Found) -> list[Path]:
     usual = Config().log_dir
     folders = []
     for one in found.processes:
-        # The run's folder, or that of a host in it: what is above it holds other runs as well.
+        # The run's folder, or that of a host in it: folders above it hold other runs as well.
         folders += [file.parent for file in one.rank_files]
         if one.folder is not None:
             folders.append(one.folder / one.environment.get(f"{PREFIX}LOG_DIR", usual))
@@ -158,7 +158,7 @@ def _folders(found: Found) -> list[Path]:
 
 
 def _run(folder: Path) -> RunFiles | None:
-    """The latest run in a folder; None: there is none that can be read."""
+    """Return the latest readable run in a folder, if any."""
     from collectrace.align.reading import process_files, runs
     from collectrace.align.reading.source import open_folder
     from collectrace.doctor.known import RunFiles
@@ -187,7 +187,7 @@ def _run(folder: Path) -> RunFiles | None:
 
 
 def _holds_logs(folder: Path, depth: int) -> bool:
-    """Whether rank files lie in a folder or below it: what else it holds is not to be opened."""
+    """Return whether a folder holds rank files, in it or below, without opening other files."""
     below = []
     try:
         inside = list(folder.iterdir())
@@ -202,7 +202,7 @@ def _holds_logs(folder: Path, depth: int) -> bool:
 
 
 def _saved(path: Path) -> Ras:
-    """A report of RAS in a file.
+    """Return the RAS report in a file.
 
     Raises:
         CollectraceError: it is none.
@@ -220,8 +220,8 @@ def _saved(path: Path) -> Ras:
         raise CollectraceError(f"{path} {problem}") from None
 
 
-def _lying_there(path: Path) -> Ras:
-    """A report of RAS that was not asked for by name; a bad one is said to be one."""
+def _found_report(path: Path) -> Ras:
+    """Return a RAS report found in a folder; if it is unreadable, with the problem."""
     from collectrace.doctor.known import Ras
 
     try:
@@ -231,7 +231,7 @@ def _lying_there(path: Path) -> Ras:
 
 
 def _ras(found: Found, environment: Mapping[str, str]) -> Ras:
-    """What RAS answers where the processes, or this shell, say that it listens."""
+    """Query RAS at the address in the environment of the processes or of this shell."""
     from collectrace.doctor import checkup, known
     from collectrace.ras import live
 
@@ -245,7 +245,7 @@ def _ras(found: Found, environment: Mapping[str, str]) -> Ras:
 
 
 def as_dict(checkup: Checkup) -> dict[str, object]:
-    """The whole answer in plain values."""
+    """Return the whole answer as plain values."""
     from collectrace.doctor.checkup import FORMAT
 
     return {

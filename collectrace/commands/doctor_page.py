@@ -1,4 +1,4 @@
-"""The doctor's screen: a line for each source and what to type under it; next time at the end."""
+"""Print the doctor's answer: each source with its command, then what to set next time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collectrace.report import text
 from collectrace.report.layout import Page
 
 _LABEL: Final = 17
-"""Where what is said begins: behind the longest name of a source."""
+"""Column of the text: after the longest name of a source."""
 
 _PROMPT: Final = "$ "
 
 
 def write(checkup: Checkup, out: TextIO) -> None:
-    """Write it; a terminal's width and colours are followed, elsewhere it is plain."""
+    """Write the answer; with colours and fitted to the width if it goes to a terminal."""
     page = Page(Console(file=out))
     page.prose(Text(text.clean(checkup.headline), "bold"), hang=2)
     for note in checkup.notes:
@@ -45,5 +45,5 @@ def _row(page: Page, row: Row) -> None:
             page.line(label + line)
             label = Text(" " * _LABEL)
     if row.command is not None:
-        # On a line of its own, whole: it is there to be copied.
+        # On one line of its own, so that it can be copied.
         page.line(Text(" " * _LABEL) + Text(_PROMPT, "dim") + Text(text.clean(row.command), "cyan"))

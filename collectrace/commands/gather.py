@@ -32,7 +32,7 @@ HELP: Final = "copy the logs of many machines to one folder"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """From where, to where, and how."""
+    """Declare from where, to where, and how."""
     parser.add_argument("sources", metavar="HOST:DIR", nargs="+", help="a host and its log folder")
     parser.add_argument(
         "-o", "--output", metavar="DIR", required=True, help="the folder to copy them to"
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Fetch from each, then say what is there of the newest run and which ranks it lacks."""
+    """Copy the logs of each host, then print which ranks of the newest run are missing."""
     from collectrace import gather
     from collectrace.report import text
 
@@ -53,10 +53,12 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     names = [source.name for source in sources]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise CollectraceError(f"two folders of {twice}: gather them one after the other, each -o")
+        raise CollectraceError(
+            f"two folders of {twice}. Gather one after the other, each with its own -o."
+        )
     to = Path(arguments.output)
     if to.exists() and not to.is_dir():
-        raise CollectraceError(f"-o {to}: that is a file; name a folder")
+        raise CollectraceError(f"-o {to}: that is a file. Name a folder.")
     file_modes.make_folder(to)
     found = []
     with output.surviving_reader(stdout):
@@ -64,7 +66,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
             one = gather.gather(source, to, via)
             found.append(one)
             name = text.clean(source.host or source.folder)
-            print(f"{name}: {text.clean(_told(one))}", file=stdout, flush=True)
+            print(f"{name}: {text.clean(_summary(one))}", file=stdout, flush=True)
     failed = gather.failures(found)
     if not any(one.files for one in found):
         raise CollectraceError(f"nothing was gathered: {failed[0].problem}")
@@ -74,7 +76,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     return 1 if failed else 0
 
 
-def _told(one: Gathered) -> str:
+def _summary(one: Gathered) -> str:
     came = f"{words.counted(one.files, 'file')}, {one.bytes / 1e6:.1f} MB"
     if not one.problem:
         return came
@@ -82,7 +84,7 @@ def _told(one: Gathered) -> str:
 
 
 def _completeness(to: Path, failed: list[str]) -> list[str]:
-    """Whether the newest run is whole now; of one that is not, which ranks and hosts lack."""
+    """Return lines about the newest run: complete, or which ranks and hosts are missing."""
     from collectrace.align.browsing.run_list import presence
     from collectrace.report import text
 

@@ -24,7 +24,7 @@ HELP = "convert traces of other tools to rank files"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The folder, and where the rank files go."""
+    """Declare the folder, and where the rank files go."""
     parser.add_argument(
         "path", metavar="DUMPS",
         help="folder of Flight Recorder dumps (nccl_trace_rank_0, ..., or JSON), or one of them",
@@ -39,24 +39,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _run_id(text: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,100}", text) or set(text) == {"."}:
-        raise ArgumentTypeError(f"{text!r} can be no folder's name")
+        raise ArgumentTypeError(f"{text!r} cannot be the name of a folder")
     return text
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - all is said on standard output
-    """Write the files, and say what they are and what was left out."""
+    """Write the rank files, and print what they are and what was left out."""
     from collectrace.align.reading.source import open_folder
 
     folder = open_folder(arguments.path)
     if folder.tool is None:
         raise CollectraceError(
-            f"{arguments.path} holds rank files already, or nothing that is known; give a folder "
-            "of Flight Recorder dumps"
+            f"{arguments.path} holds nothing to import. Give a folder of Flight Recorder dumps; "
+            "rank files need no import."
         )
     run = arguments.run or re.sub(r"[^\w.-]+", "-", folder.name).strip(".-") or "imported"
     target = Path(arguments.output) / run
     if target.exists() and any(target.iterdir()):
-        raise CollectraceError(f"{target} is there already; give another --run")
+        raise CollectraceError(f"{target} exists already. Give another --run.")
     file_modes.make_folder(target)
     for blob in folder.files:
         path = target / blob.name

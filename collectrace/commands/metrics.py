@@ -1,4 +1,4 @@
-"""The file of ``align --follow --prometheus``, written anew at each look."""
+"""The file of ``align --follow --prometheus``, rewritten at each look."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Writes metrics to a file, or nowhere where ``name`` is None.
+    """Writes metrics to a file; to none if ``name`` is None.
 
-    A look that cannot be written is told once and costs nothing else: who watches a job is not to
-    lose it over a full disk. ``output`` gives the file its name when it is whole, so that no
-    scrape reads half of it.
+    The first failure is printed, and the others are ignored: a full disk must not end the live
+    view. ``output`` renames the file into place when it is whole, so that no scrape reads half of
+    it.
     """
 
     def __init__(self, name: str | None, stderr: TextIO) -> None:
@@ -26,7 +26,7 @@ class Metrics:
         self._has_failed = False
 
     def write(self, alignment: Alignment | None, positions: Sequence[StreamPosition]) -> None:
-        """What is known now; None: there is nothing to read yet, and the file stays as it is."""
+        """Write the current metrics; None: there is nothing to read yet, and the file is kept."""
         if self._name is None or alignment is None:
             return
         from collectrace.report import prometheus

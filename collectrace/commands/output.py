@@ -1,4 +1,4 @@
-"""Where a command writes: standard output, or a file that is either whole or as it was before."""
+"""The output of commands: standard output, or files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -16,69 +16,69 @@ from collectrace.errors import CollectraceError
 from collectrace.printable import clean
 
 STDOUT: Final = "-"
-"""In place of a file's name: standard output."""
+"""The name of a file that means standard output."""
 
 
 def complain(stderr: TextIO, problem: object) -> None:
     """Write one line about a problem, on standard error.
 
-    What a problem says may come from a log, a file's name or an argument. Nobody may be there to
-    read it, which changes nothing: the exit status tells.
+    Its text may come from a log, a file's name or an argument, so it is cleaned. If standard error
+    is closed, nothing happens: the exit status shows the problem.
     """
     say(stderr, f"collectrace: {problem}")
 
 
 def say(stderr: TextIO, line: str) -> None:
-    """Write a line on standard error, such as any terminal can be given."""
+    """Write a line on standard error, cleaned for any terminal."""
     with contextlib.suppress(OSError):
         print(" ".join(clean(line).split()), file=stderr, flush=True)
 
 
 def lossy(stream: TextIO) -> None:
-    """Let a stream show ``?`` for what its encoding lacks, as that of an ASCII terminal does."""
+    """Make a stream print ``?`` for characters that its encoding lacks."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
 
 
 def check(option: str, name: str) -> None:
-    """Find out early that a file cannot be written, before the work that is to end in it.
+    """Check that a file can be written, before the work begins.
 
     Args:
         option: the option that names the file, for the message.
         name: the file, or ``-``.
 
     Raises:
-        CollectraceError: it is a folder, or lies in none that can be written to.
+        CollectraceError: it is a folder, or its folder is not writable.
 
     """
     if name == STDOUT or _is_device(Path(name)):
         return
     path = _through_link(Path(name))
     if path.is_dir():
-        raise CollectraceError(f"{option} {name}: that is a folder; name a file in it")
+        raise CollectraceError(f"{option} {name}: that is a folder. Name a file in it.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise CollectraceError(
-            f"{option} {name}: {path.parent} is no folder that can be written to"
+            f"{option} {name}: {path.parent} is not a writable folder. Name another file."
         )
 
 
 def check_file(option: str, name: str) -> None:
-    """As :func:`check`, of an option that takes a file only.
+    """Check as :func:`check` does, for an option that takes a file only.
 
     Raises:
         CollectraceError: it cannot be written, or is standard output.
 
     """
     if name == STDOUT:
-        raise CollectraceError(f"{option} {name}: name a file; it is written again and again")
+        raise CollectraceError(f"{option} {name}: it is written again and again. Name a file.")
     check(option, name)
 
 
 def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> None:
-    """Open what ``name`` says, have ``write`` write to it, and close it; ``*.gz`` is packed.
+    """Open the file ``name``, call ``write`` with it, and close it; ``*.gz`` is packed.
 
-    A file gets its name only once it is whole; until then, and if anything fails, what had that
-    name before stays. A reader that has seen enough (``| head``) is no failure.
+    The file is written under another name and renamed when it is whole; if anything fails, an older
+    file is kept. A reader that leaves early (``| head``) is not a failure.
 
     Args:
         name: a file, or ``-`` for ``stdout``.
@@ -130,7 +130,7 @@ def _plain(raw: BinaryIO) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _packed(raw: BinaryIO) -> Iterator[TextIO]:
-    """As gzip packs it, without a time in it: the same text gives the same file."""
+    """Yield a gzip stream without a timestamp, so that the same text gives the same file."""
     with (
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
         io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8") as out,
@@ -155,21 +155,21 @@ def opened(path: Path) -> int:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is a pipe or a device, such as ``/dev/stderr``: written to, never replaced."""
+    """Return whether it is a pipe or a device, such as ``/dev/stderr``: never replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _through_link(path: Path) -> Path:
-    """What a symbolic link points to; the link itself is to stay."""
+    """Return the target of a symbolic link, so that the link itself stays."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextlib.contextmanager
 def surviving_reader(stream: TextIO) -> Iterator[None]:
-    """For writing to a stream whose reader may leave early, which is no failure.
+    """Allow the reader of a stream to leave early; flush the stream at the end.
 
-    Flushes at the end. Once anything failed, the stream leads nowhere: Python flushes standard
-    output again when it exits, and would complain then.
+    After a failure the stream discards everything: Python flushes standard output again at exit,
+    and would print an error.
 
     Raises:
         OSError: any other failure to write, such as a full disk.

@@ -32,7 +32,7 @@ _MOST_NAMED: Final = 4
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The logs, the copy, and what it keeps."""
+    """Declare the logs, the copy, and what it keeps."""
     parser.add_argument(
         "path", metavar="LOGS", help="log_dir, a run's folder, an archive; or a folder of dumps"
     )
@@ -54,15 +54,15 @@ def _parts(text: str) -> tuple[str, ...]:
 
     parts = tuple(part.strip() for part in text.split(",") if part.strip())
     if unknown := [part for part in parts if part not in PARTS]:
-        raise ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+        raise ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
     return parts
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - all is said on standard output
-    """Write the copy, and say where it is.
+    """Write the copy, and print its place.
 
     Raises:
-        CollectraceError: it cannot be written, or would lie among the logs.
+        CollectraceError: it cannot be written, or is inside the log folder.
 
     """
     from collectrace.align.reading.source import open_folder
@@ -72,9 +72,11 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     map_file = Path(arguments.map) if arguments.map is not None else None
     for path in filter(None, (to, map_file)):
         if path.resolve().is_relative_to(Path(arguments.path).resolve()):
-            raise CollectraceError(f"{path} lies among the logs; name another place")
+            raise CollectraceError(f"{path} is inside the log folder. Name another place.")
     if map_file is not None and map_file.resolve().is_relative_to(to.resolve()):
-        raise CollectraceError(f"--map {map_file}: that is given away with the copy")
+        raise CollectraceError(
+            f"--map {map_file}: it would be shared with the copy. Name a file elsewhere."
+        )
     found = open_folder(arguments.path)
     done = redacted.redact(
         found.files, to, arguments.keep, drop_source=arguments.no_source, map_file=map_file

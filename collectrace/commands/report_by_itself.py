@@ -1,12 +1,12 @@
-"""The process that a rank starts to find out what is wrong with its job, from the run's folder.
+"""The process that a rank starts to diagnose its job from the files in the run's folder.
 
     FOLDER NUMBER RANK PARENT GRACE PATIENCE
 
-It reads the files of all ranks as ``align`` does, and prints the head of the report on standard
-error, if there is an error that no look before was told of. In the folder it leaves the mark of the
-look with this NUMBER, see ``collectrace.log_folder``. RANK is the rank that has started it, PARENT
-that rank's process. GRACE: seconds in which other ranks may still write what they wait in.
-PATIENCE: seconds that a rank may be busy while others wait for it.
+It reads the files of all ranks as ``align`` does. If there is an error that no earlier look has
+printed, it prints the head of the report on standard error. It leaves the mark of look NUMBER in
+the folder, see ``collectrace.log_folder``. RANK started it, by the process PARENT. GRACE: seconds
+that other ranks have to write what they wait in. PATIENCE: seconds that a rank may be busy while
+others wait for it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 _ATTEMPTS: Final = 3
 
 _PULSE: Final = 1.0
-"""Seconds between two signs of life."""
+"""Seconds between two updates of the mark that shows this look is alive."""
 
 _AFTER_PARENT: Final = 5
-"""Seconds that it goes on once the process that has started it is gone."""
+"""Seconds for which it continues after its parent process has ended."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _live(look: Path, parent: int) -> None:
-    """Show other ranks that this look is on, as long as the parent is there."""
+    """Show other ranks that this look is running, as long as the parent lives."""
     while os.getppid() == parent:
         with contextlib.suppress(OSError):
             os.utime(look)
@@ -77,7 +77,7 @@ def _live(look: Path, parent: int) -> None:
 
 
 def _errors(alignment: Alignment, patience: float) -> list[int]:
-    """Return the indices of the errors that nothing else led to, and that no slow work explains."""
+    """Return the indices of the root errors that slow work does not explain."""
     return [
         n
         for n in terminal.root_errors(alignment)
@@ -98,13 +98,13 @@ def _may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> boo
 
 
 def _key(finding: Finding) -> str:
-    """Return what makes a finding the same in a later look: its words may have other numbers."""
+    """Return what identifies a finding in later looks, in which its numbers may differ."""
     group = finding.group.name if finding.group is not None else None
     return json.dumps([finding.kind, group, finding.seq, finding.suspects])
 
 
 def _known(folder: Path) -> set[str]:
-    """Return the keys of what a person was told by the looks before."""
+    """Return the keys of the errors that earlier looks printed."""
     keys = set[str]()
     for file in folder.glob(f"verdict.*.{TOLD}"):
         with contextlib.suppress(OSError):
@@ -124,6 +124,8 @@ def _leave(mark: Path, keys: Sequence[str], read_at: float) -> None:
     """Leave a mark in the folder: when the files were read, and the keys of all errors."""
     with contextlib.suppress(OSError):
         mark.touch(file_modes.of_files())
-        with contextlib.suppress(OSError):  # the disk is full: that the look is over is known
+        with contextlib.suppress(
+            OSError
+        ):  # if the disk is full, the end of this look is known anyway
             mark.write_text("".join(f"{key}\n" for key in keys))
         os.utime(mark, (read_at, read_at))

@@ -47,11 +47,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     rest = parser.add_argument(
         "arguments", metavar="ARGUMENT", nargs=REMAINDER, help="arguments of the script"
     )
-    rest.required = False  # else argparse lists it as missing, beside the script
+    rest.required = False  # otherwise argparse lists it as missing, beside the script
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[], int]:  # noqa: ARG001 - the script has the process's own streams
-    """Switch tracing on; the script is left to run, for what it raises is its own affair."""
+    """Switch tracing on, and return the function that runs the script."""
     import collectrace
     from collectrace import launch
 
@@ -59,7 +59,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
     config = Config.from_environment(**{name: getattr(arguments, name) for name in OPTIONS})
-    # For what the script starts by itself; and so for this process.
+    # For children of the script, and for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})
     collectrace.enable()
     return script.run

@@ -16,13 +16,13 @@ HELP: Final = "list the runs in a log folder"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which folder."""
+    """Declare the folder."""
     parser.add_argument("path", **common.PATH)
     common.add_json(parser)
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Align each and list it; on a screen each appears as soon as it is read."""
+    """Align and list each run; a terminal shows each as soon as it is read."""
     common.check_json(arguments.json)
     from collectrace.align.browsing.run_list import list_runs
     from collectrace.report import run_table

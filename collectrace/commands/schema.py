@@ -15,7 +15,7 @@ HELP: Final = "print the format of the rank files, or of the findings"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which format, and for whom."""
+    """Declare the format, and for whom to print it."""
     parser.add_argument(
         "--findings", action="store_true", help="the findings' JSON, instead of the rank files"
     )
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Print it."""
+    """Print the format."""
     from collectrace import schema
 
     form = schema.FINDINGS if arguments.findings else schema.RANK_FILE

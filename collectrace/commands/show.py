@@ -20,7 +20,7 @@ HELP: Final = "show the calls of one rank"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which rank, and which of its calls."""
+    """Declare the rank, and which of its calls to show."""
     parser.add_argument("path", **common.PATH)
     common.add_run(parser)
     parser.add_argument(
@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Read the run, show the rank."""
+    """Read the run and show the calls of the rank."""
     common.check_json(arguments.json)
     from collectrace.align.browsing.calls import calls_of
     from collectrace.report import call_table

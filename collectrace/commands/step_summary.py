@@ -1,4 +1,4 @@
-"""The page of a GitHub Actions job gets the report by itself, as Markdown.
+"""Add the report, as Markdown, to the page of a GitHub Actions job.
 
 The runner shows what a step appends to the file named by ``GITHUB_STEP_SUMMARY``, up to 1 MiB:
 https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "GITHUB_STEP_SUMMARY"
 _MOST: Final = 1 << 19
-"""Bytes of one report: the step may have more to say, and beyond the limit nothing is shown."""
+"""Limit of one report, bytes: the step may write more, and GitHub shows nothing beyond 1 MiB."""
 
 
 def add(alignment: Alignment, environment: Mapping[str, str], stderr: TextIO) -> None:
-    """Append the report where the environment asks for it; a failure is told, and changes nothing.
+    """Append the report if the environment names a file; print a failure and go on.
 
     Args:
-        alignment: what was found.
-        environment: that of the process.
-        stderr: where a failure is told.
+        alignment: the answer.
+        environment: of this process.
+        stderr: for a failure.
 
     """
     name = environment.get(VARIABLE)

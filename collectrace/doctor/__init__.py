@@ -1,7 +1,7 @@
-"""What can be learned of a job from where it runs, or ran, and what to set for the next time.
+"""Find what can be learned about a job where it runs or ran, and what to set for the next run.
 
-Reads files and ``/proc``, and asks NCCL RAS, which is there to be asked: no process is attached to,
-stopped or written to. Never imports torch.
+Reads files and ``/proc``, and queries NCCL RAS. Attaches to no process, stops none and writes to
+none. Never imports torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The doctor's whole answer: who runs here, what can be learned now, and what to set next time."""
+"""The doctor's whole answer: the processes here, what can be learned now, what to set next time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from collectrace.doctor.known import (
 from collectrace.doctor.processes import Process, job
 from collectrace.doctor.sources import SOURCES
 from collectrace.ras import live
-from collectrace.ras.verdict import OPEN, verdict
+from collectrace.ras.verdict import LACKS, verdict
 
 FORMAT: Final = 1
 """Version of what ``--json`` prints."""
@@ -39,7 +39,7 @@ _STOPPED: Final = {
 
 
 def ask_ras(where: live.Address, *, again_after: float = 1.0) -> Ras:
-    """Ask once, and once more where ranks differ: a count that moves is no hang."""
+    """Query RAS once, and again if ranks differ, because counts that move are not a hang."""
     try:
         report = live.ask(where)
     except live.NoAnswer as problem:
@@ -53,7 +53,7 @@ def ask_ras(where: live.Address, *, again_after: float = 1.0) -> Ras:
 
 
 def examine(known: Surroundings) -> Checkup:
-    """All of it, in words."""
+    """Return the whole answer, in words."""
     rows = [row for source in SOURCES for row in [source(known)] if row is not None]
     ready_first = sorted(rows, key=lambda row: not row.is_ready)
     report = next((ras.later or ras.report for ras in known.ras if ras.report is not None), None)
@@ -65,13 +65,13 @@ def examine(known: Surroundings) -> Checkup:
 
 
 def of_report(saved: Ras) -> Checkup:
-    """A saved report of RAS, and nothing else."""
+    """Return the answer for a saved report of RAS alone."""
     report = saved.report
     assert report is not None
     of = f" of {words.counted(report.nodes, 'node')}" if report.nodes is not None else ""
     version = f"NCCL {report.version}" if report.version else "NCCL"
     headline = f"{saved.where}: a report of {version} RAS{of}"
-    row = Row("NCCL RAS", True, (*verdict(report), f"It does not tell {OPEN}."))
+    row = Row("NCCL RAS", True, (*verdict(report), f"It does not show {LACKS}."))
     return Checkup(headline, (), (row,), (), ras=report)
 
 
@@ -81,12 +81,12 @@ def of_report(saved: Ras) -> Checkup:
 def _headline(known: Surroundings) -> str:
     processes, hidden = known.processes, known.found.hidden
     if not known.found.proc_is_there:
-        return "this machine does not tell of its processes: there is no /proc"
+        return "this machine does not show its processes: there is no /proc"
     if not processes and hidden and known.pid is not None:
         user = hidden[0].user
-        return f"process {known.pid} is {user}'s: permission denied to look into it; ask as {user}"
+        return f"process {known.pid} is {user}'s: permission denied. Run doctor as {user}."
     if not processes and known.pid is not None:
-        return f"process {known.pid} is no training process, and has started none"
+        return f"process {known.pid} is not a training process, and has started none"
     if not processes and known.folder is not None:
         return f"{known.folder}: no running process writes into it"
     if not processes:
@@ -100,12 +100,12 @@ def _headline(known: Surroundings) -> str:
     many = f"{len(together)} jobs, " if len(together) > 1 else ""
     versions = sorted({one.torch_version for one in processes if one.torch_version})
     torch = f", torch {words.listed(versions)}" if versions else ""
-    alone = "; doctor PID tells of one job alone" if many else ""
+    alone = "; doctor PID reports on one job" if many else ""
     return f"{many}{_who(processes)}, for {age(known, began(processes))}{torch}{alone}"
 
 
 def _who(processes: tuple[Process, ...]) -> str:
-    """Return ``2 ranks of train.py, pids 11,12``, and whose they are if not one's own."""
+    """Return ``2 ranks of train.py, pids 11,12``, with the user if it is another one."""
     scripts = list(dict.fromkeys(one.script for one in processes if one.script))
     what = f" of {words.listed(scripts[:2])}" if scripts else ""
     users = sorted({one.user for one in processes} - jobs.own_users())
@@ -115,7 +115,7 @@ def _who(processes: tuple[Process, ...]) -> str:
 
 
 def _others(known: Surroundings) -> list[str]:
-    """Return a line for each other job, with what to type."""
+    """Return a line for each other job, with the command for it."""
     told = [
         "; ".join(
             part
@@ -156,7 +156,7 @@ def _notes(known: Surroundings) -> tuple[str, ...]:
 
 
 def _missing(processes: tuple[Process, ...]) -> list[int]:
-    """Local ranks that torchrun started here, by the others' word, and that are not there."""
+    """Return the local ranks that should run here, by the environment of the others, and do not."""
     sizes = {one.environment.get("LOCAL_WORLD_SIZE") for one in processes}
     ports = {one.environment.get("MASTER_PORT") for one in processes}
     here = {one.environment.get("LOCAL_RANK") for one in processes}
@@ -170,11 +170,11 @@ def _missing(processes: tuple[Process, ...]) -> list[int]:
 
 
 def _next_time(known: Surroundings) -> tuple[str, ...]:
-    """What to type before the job is started again."""
+    """Return the commands to run before the job is started again."""
     processes = known.processes
     lines: list[str] = []
     if not processes and known.runs:
-        return ()  # what ran here recorded itself
+        return ()  # the job recorded itself
     if not processes or not all(one.rank_files for one in processes):
         bare = [one for one in processes if one.torch and not _is_installed_beside(one)]
         if bare:
@@ -193,7 +193,7 @@ def _next_time(known: Surroundings) -> tuple[str, ...]:
 
 
 def _is_installed_beside(one: Process) -> bool:
-    """Whether collectrace is installed where the job's torch is, and has its entry point there."""
+    """Return whether collectrace, with its entry point, is installed beside the job's torch."""
     if one.torch is None:
         return False
     for told in one.torch.parent.glob("collectrace-*.dist-info/entry_points.txt"):
@@ -204,6 +204,6 @@ def _is_installed_beside(one: Process) -> bool:
 
 
 def _package() -> str:
-    """What pip is to be given: the folder of this project, else its name."""
+    """Return the argument for pip: the folder of this project, or its name."""
     folder = Path(__file__).parents[2]
     return str(folder) if (folder / "pyproject.toml").is_file() else "collectrace"

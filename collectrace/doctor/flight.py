@@ -1,4 +1,4 @@
-"""PyTorch's Flight Recorder: its variables, and the dumps that lie where it writes them.
+"""PyTorch's Flight Recorder: its variables, and its dumps on this machine.
 
 What was read, and where: torch 2.13, ``FlightRecorder.hpp``, ``FlightRecorder.cpp`` (``getWriter``)
 and ``ProcessGroupNCCL.hpp``; torch 2.3 to 2.6 where they differ.
@@ -15,8 +15,8 @@ variable                            older name, still understood  when it is not
 ``TORCH_NCCL_DEBUG_INFO_PIPE_FILE``                               no pipe
 =================================== ============================= ===============================
 
-The rank follows the name of the file. A dump is written by NCCL's watchdog, after a timeout or by
-way of the pipe; gloo records (from 2.9 on) and never writes one by itself.
+The rank follows the name of the file. NCCL's watchdog writes a dump after a timeout, or on a
+request through the pipe. gloo records (from 2.9 on), but never writes one by itself.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ON_TIMEOUT: Final = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 PIPE: Final = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
 NEW_NAMES: Final = (2, 13)
-"""The torch of which it was read that it knows the newer names; the older ones are known to all."""
+"""The torch whose sources have the newer names; all versions know the older ones."""
 
 _ON_BY_DEFAULT: Final = (2, 13)
 _OFF_BY_DEFAULT: Final = (2, 6)
-"""Up to this one; between the two nothing is said of what was not read."""
+"""The last torch that is off by default; nothing is claimed about versions between the two."""
 
 _OLD_DEFAULT: Final = "/tmp/nccl_trace_rank_"
 _NEW_DEFAULT: Final = "torch/comm_lib_trace_rank_"
@@ -50,17 +50,17 @@ _MOST: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """Dumps of one name but for the rank."""
+    """Dumps with one name, except for the rank."""
 
     prefix: str
-    """``/tmp/nccl_trace_rank_``."""
+    """Their name without the rank, such as ``/tmp/nccl_trace_rank_``."""
     ranks: tuple[int, ...]
     newest: float
-    """When the last of them was written, seconds since 1970."""
+    """When the newest was written, seconds since 1970."""
 
 
 def prefixes(processes: Iterable[Process], environment: Mapping[str, str]) -> list[str]:
-    """Where torch writes dumps: as the processes were told, as this shell is, and by default."""
+    """Return the prefixes of dumps: of the processes, of this shell, and the defaults."""
     found = []
     for one in processes:
         inside = one.folder or Path()
@@ -77,11 +77,11 @@ def _default(environment: Mapping[str, str]) -> str:
 
 
 def dumps(where: Iterable[str], folder: Path | None = None) -> list[Dumps]:
-    """What lies there, the newest first.
+    """Return the dumps that exist, newest first.
 
     Args:
         where: prefixes of files.
-        folder: one in which files of the usual names count, too.
+        folder: a folder in which files with the usual names count, too.
 
     """
     names: dict[str, dict[int, float]] = {}
@@ -117,7 +117,7 @@ def _add(names: dict[str, dict[int, float]], prefix: str, path: Path, rank: int)
 
 
 def pipes(processes: Iterable[Process]) -> list[Path]:
-    """Pipes that wait to be written to, which has a rank dump and go on (``DumpPipe``)."""
+    """Return the pipes that make a rank dump when written to (``DumpPipe``)."""
     found = []
     for one in processes:
         prefix = one.environment.get(PIPE)
@@ -129,7 +129,7 @@ def pipes(processes: Iterable[Process]) -> list[Path]:
 
 
 def is_recording(one: Process) -> bool | None:
-    """Whether a process keeps entries, by its variables and its torch; None: that is not known."""
+    """Return whether a process records, by its variables and its torch; None: not known."""
     for name in SIZES:
         text = one.environment.get(name)
         if text is not None:
@@ -141,13 +141,13 @@ def is_recording(one: Process) -> bool | None:
 
 
 def version_of(text: str) -> tuple[int, int] | None:
-    """``(2, 13)`` of ``2.13.0+cpu``."""
+    """Return ``(2, 13)`` for ``2.13.0+cpu``."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})", text)
     return (int(found[1]), int(found[2])) if found is not None else None
 
 
 def exports(version: tuple[int, int] | None) -> list[str]:
-    """Lines for a shell, for next time, in the names that this torch knows."""
+    """Return shell commands for the next run, with the names that this torch knows."""
     is_new = version is not None and version >= NEW_NAMES
     size, prefix = SIZES[not is_new], PREFIXES[not is_new]
     return [

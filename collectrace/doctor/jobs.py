@@ -1,4 +1,4 @@
-"""Which processes belong to one job, and which job a person most likely means.
+"""Group processes into jobs, and choose the job that a person most likely means.
 
 Several may run on a machine. One's own comes before another user's. Among those, one in which a
 rank makes no progress comes before one that goes on.
@@ -20,7 +20,7 @@ from collectrace.errors import DamagedRecord
 from collectrace.records import Alive, Call, Exit, Header, Record, Stall, decode
 
 LONG: Final = 30.0
-"""Seconds without progress from which on a job may hang."""
+"""Seconds without progress after which a job may hang."""
 
 _TAIL: Final = 1 << 18
 """Bytes at the end of a rank file that are read."""
@@ -35,11 +35,11 @@ class Job:
 
     processes: tuple[Process, ...]
     held: float = 0.0
-    """Seconds for which one of its ranks has made no progress; 0: all do, or it is not known."""
+    """Seconds without progress of its slowest rank; 0: all make progress, or not known."""
 
 
 def jobs(found: Iterable[Process]) -> list[Job]:
-    """Return the jobs, the one first that is most likely meant."""
+    """Return the jobs; the one that is most likely meant comes first."""
     by_key: dict[tuple[object, ...], list[Process]] = {}
     for one in found:
         by_key.setdefault((one.user, _key(one)), []).append(one)
@@ -48,13 +48,13 @@ def jobs(found: Iterable[Process]) -> list[Job]:
 
 
 def own_users() -> frozenset[str]:
-    """Return the names of the person who asks: with sudo, that of who called it as well."""
+    """Return the user names of the caller; with sudo, also the one who called it."""
     name = processes.user(os.geteuid())
     return frozenset({name, os.environ.get("SUDO_USER") or name})
 
 
 def held(one: Process) -> float:
-    """Return the seconds for which a rank has made no progress, by the end of its file."""
+    """Return the seconds since a rank's last progress, by the end of its file."""
     found = (_held(file) for file in one.rank_files)
     return max(found, default=0.0)
 

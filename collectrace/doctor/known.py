@@ -1,4 +1,4 @@
-"""What is known of a job's surroundings, before anything is made of it; and what is made of it."""
+"""The types of the doctor: what it looked at, and what it answers."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ class RunFiles:
     """Rank files of one run."""
 
     folder: str
-    """As ``align`` is to be given it."""
+    """The path to give to ``align``."""
     run: str
     ranks: tuple[int, ...]
     world_size: int
-    """By their headers; 0: none could be read."""
+    """Ranks of the job by their headers; 0: none could be read."""
     written: float
-    """When the last of them was, seconds since 1970."""
+    """When the newest was written, seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ras:
-    """What asking NCCL RAS came to."""
+    """The result of a query to NCCL RAS."""
 
     where: str
     """Its address, or the file of a saved report."""
     report: Report | None = None
     later: Report | None = None
-    """A second look, where the first saw counts that differ."""
+    """The report of a second query, if counts differed in the first."""
     problem: str = ""
     """Why there is no report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """All that was looked at."""
+    """Everything that the doctor looked at."""
 
     found: Found
     folder: str | None = None
-    """The one that was asked about."""
+    """The folder that was given; None: none was."""
     pid: int | None = None
-    """The process that was asked about."""
+    """The process that was given; None: none was."""
     runs: tuple[RunFiles, ...] = ()
-    """The latest of each folder that was looked into."""
+    """The latest run of each folder that was searched."""
     held: float = 0.0
-    """As ``Job.held``, of the processes."""
+    """Seconds without progress, as in ``Job.held``."""
     others: tuple[Job, ...] = ()
     """Other jobs that run here."""
     looked_into: tuple[str, ...] = ()
-    """Folders in which rank files were looked for."""
+    """Folders that were searched for rank files."""
     dumps: tuple[flight.Dumps, ...] = ()
     ras: tuple[Ras, ...] = ()
     py_spy: str | None = None
@@ -67,21 +67,21 @@ class Surroundings:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """Those of jobs."""
+        """The processes of jobs."""
         return self.found.processes
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One source."""
+    """One source of information."""
 
     name: str
     is_ready: bool
     """Whether something can be learned from it now."""
     says: tuple[str, ...]
-    """What is there; of RAS, what it tells."""
+    """What is there; for RAS, what it reports."""
     command: str | None = None
-    """What to type now."""
+    """The command for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class Checkup:
 
     headline: str
     notes: tuple[str, ...]
-    """On the processes themselves: one is stopped, one is missing."""
+    """Remarks about the processes: one is stopped, one is missing."""
     rows: tuple[Row, ...]
     next_time: tuple[str, ...]
     """Lines for the shell that starts the job."""
     processes: tuple[Process, ...] = ()
     others: tuple[Process, ...] = ()
-    """Of other jobs that run here."""
+    """Lines about other jobs that run here."""
     ras: Report | None = None
 
     @property
@@ -109,7 +109,7 @@ class Checkup:
 
 
 def is_switched_on(one: Process) -> bool:
-    """Whether the variable asks for tracing in it."""
+    """Return whether the variable switches tracing on in a process."""
     try:
         return config.is_switched_on(one.environment)
     except CollectraceError:
@@ -117,7 +117,7 @@ def is_switched_on(one: Process) -> bool:
 
 
 def began(processes: tuple[Process, ...]) -> float:
-    """When the first of them did, seconds since 1970."""
+    """Return when the first process began, seconds since 1970."""
     return min((one.started for one in processes), default=0.0)
 
 
@@ -126,7 +126,7 @@ _DAY: Final = 24 * _HOUR
 
 
 def age(known: Surroundings, when: float) -> str:
-    """How long ago something was: ``75 s``, ``20 min``, ``5 h``, ``12 days``."""
+    """Return an age in words: ``75 s``, ``20 min``, ``5 h``, ``12 days``."""
     seconds = max(0.0, known.now - when)
     if seconds >= 2 * _DAY:
         return f"{seconds / _DAY:.0f} days"
@@ -134,12 +134,12 @@ def age(known: Surroundings, when: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """As a shell takes it."""
+    """Return a text quoted for a shell."""
     return shlex.quote(text)
 
 
 def short(text: str) -> str:
-    """A path as seen from here, where that is shorter."""
+    """Return a path relative to the working directory, if that is shorter."""
     try:
         inside = str(Path(text).relative_to(Path.cwd()))
     except (ValueError, OSError):

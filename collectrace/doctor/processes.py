@@ -1,12 +1,12 @@
-"""Which training processes run on this machine, by what ``/proc`` says of them. Nothing is touched.
+"""Find the training processes on this machine by ``/proc``, without touching them.
 
-A process is one of a job if it is a python that has torch loaded (``/proc/PID/maps``), or that was
-started with ``RANK`` and ``WORLD_SIZE`` (``/proc/PID/environ``). What is left out: launchers, which
-are there for the ranks they started; what a rank itself started, such as DataLoader workers; and,
-where there are ranks, whatever else has torch loaded and was not started by ``multiprocessing``.
+A process belongs to a job if it is a python that has torch loaded (``/proc/PID/maps``), or was
+started with ``RANK`` and ``WORLD_SIZE`` (``/proc/PID/environ``). Left out are launchers, processes
+that a rank started, such as DataLoader workers, and, if there are ranks, other processes with torch
+that ``multiprocessing`` did not start.
 
-The environment is that with which a process was started: what its script set later is not in it.
-"Ranks" are known by it, or by the rank file that a process holds open.
+The environment is that of the process's start: what its script sets later is not in it. A rank is
+known by it, or by the rank file that the process holds open.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PROC: Final = Path("/proc")
 
 _PYTHON: Final = re.compile(r"python[\d.]*|pypy[\d.]*")
 _TORCH_THREAD: Final = "pt_main_thread"
-"""What torch names the main thread of a process once it is imported."""
+"""The name that torch gives to the main thread when it is imported."""
 
 _KEPT: Final = re.compile(
     r"RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|HOME|XDG_CACHE_HOME"
     r"|COLLECTRACE(_.*)?|TORCH_(FR|NCCL|DISTRIBUTED)_.*|NCCL_RAS_.*"
 )
-"""Variables that are looked at; no other is kept, for environments hold secrets."""
+"""The variables that are kept; no others, because environments hold secrets."""
 
 _RANK_FILE: Final = re.compile(r"rank(\d{1,9})(\.\d{1,9})?\.jsonl")
 _GPU: Final = re.compile(r"/dev/(nvidia|kfd|dxg)")
@@ -61,7 +61,7 @@ class Process:
     """Seconds since 1970."""
     arguments: tuple[str, ...]
     is_readable: bool
-    """False: another user's, of which only the command line is known."""
+    """False: it is another user's, and only the command line is known."""
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     """Its working directory."""
@@ -70,12 +70,12 @@ class Process:
     torch_version: str = ""
     has_torch: bool = False
     nccl: str | None = None
-    """Version of the NCCL it has loaded; empty: not known; None: it has loaded none. Wheels of
-    torch for CUDA load it with torch, whether it is used or not."""
+    """Version of the NCCL it has loaded; empty: not known; None: none is loaded. torch's CUDA
+    wheels load it always, used or not."""
     has_gpu: bool = False
     """Whether it has opened a GPU: without one there is no communicator of NCCL."""
     rank_files: tuple[Path, ...] = ()
-    """Rank files that it holds open, and so writes."""
+    """Rank files that it holds open for writing."""
 
     @property
     def may_use_nccl(self) -> bool:
@@ -84,7 +84,7 @@ class Process:
 
     @property
     def rank(self) -> int | None:
-        """Its rank in the job, as far as it is known from outside."""
+        """Its rank in the job; None: not known from outside."""
         rank = _number(self.environment.get("RANK"))
         if rank is None and self.rank_files:
             found = _RANK_FILE.fullmatch(self.rank_files[0].name)
@@ -98,27 +98,27 @@ class Process:
 
     @property
     def script(self) -> str:
-        """What it runs: ``train.py``, ``-m package.train``."""
+        """The script or module that it runs: ``train.py``, ``-m package.train``."""
         return script(self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What runs here."""
+    """The processes on this machine."""
 
     processes: tuple[Process, ...]
-    """Of jobs, by rank, and by number."""
+    """Those of jobs, sorted by rank and process id."""
     hidden: tuple[Process, ...] = ()
-    """Python processes of other users, which may be part of one."""
+    """The number of Python processes of other users, which may belong to a job."""
     proc_is_there: bool = True
 
 
 def find(pid: int | None = None, proc: Path = PROC) -> Found:
-    """The processes of jobs.
+    """Find the processes of jobs.
 
     Args:
         pid: look only at the job of this process, be it a rank or its launcher.
-        proc: where the kernel tells of processes.
+        proc: the folder ``/proc``.
 
     Raises:
         ProcessLookupError: there is no process of that number.
@@ -140,14 +140,14 @@ def find(pid: int | None = None, proc: Path = PROC) -> Found:
 
 
 def writing_to(found: Found, folder: Path) -> Found:
-    """Those that write rank files into a folder, or below it."""
+    """Return the processes that write rank files into a folder, or below it."""
     whole = folder.resolve()
     kept = [one for one in found.processes if any(whole in file.parents for file in one.rank_files)]
     return Found(tuple(kept), (), found.proc_is_there)
 
 
 def script(arguments: Iterable[str]) -> str:
-    """The script of a command line of python, without its folder; empty where there is none."""
+    """Return the script of a python command line, without its folder; empty: it has none."""
     rest = iter(arguments)
     next(rest, None)
     for argument in rest:
@@ -164,7 +164,7 @@ def script(arguments: Iterable[str]) -> str:
 
 
 def _look(folder: Path) -> Process | None:
-    """A process if it is a python; None also for one that has just ended."""
+    """Return a process if it is a python that still runs."""
     try:
         arguments = tuple(_read(folder / "cmdline").split("\0")[:-1])
         name, parent, state, ticks = _stat(_read(folder / "stat"))
@@ -209,7 +209,7 @@ def _read(file: Path) -> str:
 
 
 def _stat(text: str) -> tuple[str, int, str, int]:
-    """Name, parent, state, and when it began in ticks since the machine did (``man proc``)."""
+    """Return name, parent, state, and start in ticks since boot (``man proc``)."""
     head, _, rest = text.rpartition(")")
     parts = rest.split()
     return head.partition("(")[2], int(parts[1]), parts[0], int(parts[19])
@@ -232,7 +232,7 @@ def _is_python(folder: Path, arguments: tuple[str, ...], name: str) -> bool:
 
 
 def user(uid: int) -> str:
-    """Return the name of a user; the number of one that has none."""
+    """Return the name of a user, or the number if there is no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -251,7 +251,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _opened(folder: Path) -> list[Path]:
-    """The files, devices and so on that a process has open."""
+    """Return the files and devices that a process has open."""
     found = []
     for link in folder.iterdir():
         try:
@@ -270,7 +270,7 @@ def _torch_version(torch: Path) -> str:
 
 
 def _nccl(maps: str) -> str | None:
-    """The version of the NCCL that is mapped: by the file's name, else by what pip knows of it.
+    """Return the version of the mapped NCCL, by its file name or by pip's metadata.
 
     In wheels of torch it is ``nvidia/nccl/lib/libnccl.so.2``, of the package ``nvidia-nccl-cu12``.
     """
@@ -290,7 +290,7 @@ def _nccl(maps: str) -> str | None:
 
 
 def _ranks(seen: list[Process]) -> list[Process]:
-    """Those that are ranks of jobs, not their launchers and not what they started."""
+    """Return the ranks of jobs, without launchers and helpers."""
     by_pid = {one.pid: one for one in seen}
     of_jobs = [
         one
@@ -319,13 +319,13 @@ def is_spawned(one: Process) -> bool:
 
 
 def _is_helper(one: Process, kept: Mapping[int, Process]) -> bool:
-    """Whether a rank started it: it has that rank's variables, and its file open if any."""
+    """Return whether a rank started the process: it has that rank's variables and open files."""
     above = kept.get(one.parent)
     return above is not None and one.rank in (None, above.rank)
 
 
 def _of_job(seen: list[Process], pid: int) -> list[Process]:
-    """The process, what it started, and those started as it was."""
+    """Return the process, its descendants, and those started like it."""
     below = {pid}
     for _ in range(8):  # launcher, agent, rank, worker: no job is deeper
         below |= {one.pid for one in seen if one.parent in below}
@@ -334,7 +334,7 @@ def _of_job(seen: list[Process], pid: int) -> list[Process]:
 
 
 def job(one: Process) -> tuple[str | None, ...] | None:
-    """What the ranks of one job have in common."""
+    """Return the key that the ranks of one job have in common."""
     if not _says_rank(one):
         return None
     names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")

@@ -1,7 +1,7 @@
-"""The sources that can tell something of a job: what is there of each, and what to type.
+"""The sources of information about a job: what there is of each, and the command for it.
 
-:data:`SOURCES` lists them, those that tell most first. A source is a function of what is known,
-which gives its row; None where there is nothing to say of it.
+:data:`SOURCES` lists them, the most informative first. A source is a function of the surroundings
+that returns its row; None: there is nothing to report.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEBUG_SERVER: Final = (
     "Python stacks of every rank"
 )
 _MOST_PIDS: Final = 16
-"""Processes that one command line names."""
+"""Most processes that one command names."""
 
 
 def _rank_files(known: Surroundings) -> Row:
@@ -77,7 +77,7 @@ def _flight(known: Surroundings) -> Row:
         says = f"dumps of {words.ranks(newest.ranks)}, {newest.prefix}N, written {written}"
         if newest.newest < began(known.processes):
             return Row(name, False, (f"{says}: before this job began",))
-        one = f"{newest.prefix}{newest.ranks[0]}"  # stands for all beside it
+        one = f"{newest.prefix}{newest.ranks[0]}"  # represents all beside it
         return Row(
             name, True, (f"{says}: the latest calls of each rank",),
             f"python -m collectrace align {quoted(one)}",
@@ -134,10 +134,10 @@ def _ras(known: Surroundings) -> Row | None:
 
 
 def _ras_command(where: str) -> str | None:
-    """What keeps the whole report, with what every machine has (NVIDIA's user guide, "RAS")."""
+    """Return a command that saves the whole report (NVIDIA's user guide, "RAS")."""
     host, colon, port = where.rpartition(":")
     if not colon or not port.isdigit():
-        return None  # a saved report: all it says is said
+        return None  # a saved report: it holds nothing more
     return f"echo verbose status | nc {host.strip('[]')} {port} | tee job.ras.txt"
 
 

@@ -1,4 +1,4 @@
-"""What else can look into a process: py-spy, and torch's own debug server. Only looked for."""
+"""Look for other tools that can inspect a process: py-spy, and torch's debug server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from collectrace.doctor.processes import PROC, Process
 
 DEBUG_SERVER: Final = 25999
-"""Port of the page that ``start_debug_server`` serves on rank 0's host, unless told otherwise
+"""Default port of the page that ``start_debug_server`` serves on rank 0's host
 (torch 2.13, ``torch/distributed/debug/__init__.py``)."""
 
 _LISTENS: Final = "0A"
@@ -22,15 +22,15 @@ _SYS_PTRACE: Final = 1 << 19
 
 
 def py_spy() -> str | None:
-    """Path of py-spy; None: it is not installed."""
+    """Return the path of py-spy; None: it is not installed."""
     return shutil.which("py-spy")
 
 
 def ptrace(one: Process, proc: Path = PROC) -> str | None:
-    """Why another process may not look into this one; None: nothing speaks against it.
+    """Return why another process may not inspect this one; None: nothing forbids it.
 
     The kernel's rules: ``man 2 ptrace``, "Ptrace access mode checking", and Yama's
-    (``Documentation/admin-guide/LSM/Yama.rst``). What a container forbids is not seen from here.
+    (``Documentation/admin-guide/LSM/Yama.rst``). Limits of a container cannot be seen from here.
     """
     if _has_capability(proc):
         return None
@@ -57,7 +57,7 @@ def _has_capability(proc: Path) -> bool:
 
 
 def listens(port: int, proc: Path = PROC) -> bool:
-    """Whether somebody on this machine listens on a TCP port, by ``/proc/net``."""
+    """Return whether a process on this machine listens on a TCP port, by ``/proc/net``."""
     for name in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / name).read_text().splitlines()[1:]

@@ -1,1 +1,1 @@
-"""Traces that other tools wrote, read into rank files: from there all is as with our own."""
+"""Readers that convert traces of other tools to rank files."""

@@ -1,6 +1,6 @@
-"""A folder of another tool's files as rank files, one after the other.
+"""Convert a folder of another tool's files to rank files, one after the other.
 
-Nothing is kept of a file but the lines that it became: hundreds of ranks take the memory of a few.
+Only the converted lines of a file are kept, so hundreds of ranks need the memory of a few.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from collectrace.foreign.trace import Origin, Trace
 from collectrace.log_folder import Blob
 
 EARLIER: Final = "earlier"
-"""The folder, and so the run, of dumps that an earlier attempt left."""
+"""The folder, and so the run, of dumps of an earlier attempt."""
 
 _STACKS: Final = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+", re.MULTILINE)
 
-_MOST_TOLD: Final = 3
+_MOST_LISTED: Final = 3
 
 _MOST_WORKERS: Final = 4
-"""Processes that read dumps: what each holds in memory counts."""
+"""Most processes that read dumps; each needs memory."""
 
 _RANKS_PER_WORKER: Final = 16
-"""Below it a process costs more than it saves."""
+"""Ranks per process; with fewer, a process costs more than it saves."""
 
 Take = Callable[[str, bytes], None]
-"""Given the name of a segment of a rank file and its bytes, rank by rank."""
+"""A function that takes the name and the bytes of a segment, rank by rank."""
 
 
 class Found(Blob, Protocol):
@@ -50,12 +50,12 @@ class Found(Blob, Protocol):
 
     @property
     def written(self) -> int | None:
-        """When it was last written to, ns since 1970; None: that is not known."""
+        """When it was last written, ns since 1970; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that is recognised, or bears the name of one that should be."""
+    """A file that is recognised by its content or its name."""
 
     file: Found
     format: Format
@@ -64,19 +64,19 @@ class Candidate:
 
 @dataclass(slots=True)
 class Converted:
-    """What became of a folder."""
+    """The result of converting a folder."""
 
     tool: str
     ranks: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     idle: list[int] = field(default_factory=list)
-    """Ranks that have nothing pending."""
+    """Ranks without a pending call."""
     earlier: list[int] = field(default_factory=list)
-    """Ranks whose dump an earlier attempt of the job left: those of the others began later."""
+    """Ranks with a dump of an earlier attempt of the job: the other dumps began later."""
 
 
 def candidates(files: Iterable[Found]) -> list[Candidate]:
-    """The files of other tools, by what they begin with or are called."""
+    """Return the files of other tools, recognised by their first bytes or names."""
     found = []
     for file in files:
         base = PurePosixPath(file.name).name
@@ -90,7 +90,7 @@ def candidates(files: Iterable[Found]) -> list[Candidate]:
 
 
 def rank_of_stacks(file: Found) -> int | None:
-    """The rank whose stacks, as faulthandler dumps them, a text holds; None: it is none."""
+    """Return the rank of a file with faulthandler's stacks; None: it is not such a file."""
     base = PurePosixPath(file.name).name
     if not base.endswith((".txt", ".log")) or not file.size:
         return None
@@ -99,7 +99,7 @@ def rank_of_stacks(file: Found) -> int | None:
 
 
 def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
-    """Read every file and hand on the rank files that they become.
+    """Read every file, and pass the resulting rank files to ``take``.
 
     Raises:
         LogError: not one of them can be read.
@@ -122,28 +122,28 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
         more = (
             f" (and {words.counted(len(problems) - 1, 'more file')})" if len(problems) > 1 else ""
         )
-        raise LogError(f"{label}: {problems[0]}{more}; nothing of it was run")
+        raise LogError(f"{label}: {problems[0]}{more}. No code in it was run.")
     found.ranks = sorted(spans)
     latest = max(began for began, _ in spans.values())
     found.earlier = [rank for rank in found.ranks if spans[rank][1] < latest]
     if found.earlier:
         found.notes.append(
-            f"{words.ranks(found.earlier)}: what is there was left by an earlier attempt, before "
-            f"the others began, and is a run of its own (--run {EARLIER})"
+            f"{words.ranks(found.earlier)}: an earlier attempt left their dumps, before the others "
+            f"began. They are a separate run (--run {EARLIER})"
         )
-    found.notes += [f"left out: {problem}" for problem in problems[:_MOST_TOLD]]
-    if len(problems) > _MOST_TOLD:
+    found.notes += [f"left out: {problem}" for problem in problems[:_MOST_LISTED]]
+    if len(problems) > _MOST_LISTED:
         found.notes.append(
-            f"left out as well: {words.counted(len(problems) - _MOST_TOLD, 'more file')}"
+            f"left out as well: {words.counted(len(problems) - _MOST_LISTED, 'more file')}"
         )
     return found
 
 
 def read_one(file: Blob, rank: int) -> Trace:
-    """The trace of one rank that lies beside its own file.
+    """Return the trace of one rank from a dump beside its rank file.
 
     Raises:
-        NotReadable: it is none.
+        NotReadable: it is not a dump.
 
     """
     format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.FORMATS[0]
@@ -152,7 +152,7 @@ def read_one(file: Blob, rank: int) -> Trace:
 
 @dataclass(slots=True)
 class _Made:
-    """What became of the files of one rank."""
+    """The result of converting the files of one rank."""
 
     rank: int
     problems: list[str] = field(default_factory=list)
@@ -165,15 +165,15 @@ class _Made:
 
 
 def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_Made]:
-    """Rank by rank, in order; of many ranks, by processes side by side where that is safe."""
+    """Yield the ranks in order; many ranks are converted in parallel processes if that is safe."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS, len(by_rank) // _RANKS_PER_WORKER)
-    # A fork takes along what other threads hold locked.
+    # A fork copies locks that other threads hold.
     if workers < 2 or threading.active_count() > 1:
         yield from map(partial(_make, world), by_rank.items())
         return
     fork = multiprocessing.get_context("fork")
     try:
-        # What they make is in no circles: looking for some took a tenth of their time.
+        # They make no reference cycles, and the search for them took a tenth of the time.
         with (
             tempfile.TemporaryDirectory(prefix="collectrace-") as aside,
             ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool,
@@ -183,13 +183,15 @@ def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_M
                 made.segments = [(n, _taken(file)) for n, file in files]
                 yield made
     except BrokenProcessPool:
-        raise LogError("a process that read dumps was killed; is there enough memory?") from None
+        raise LogError(
+            "a process that read dumps was killed. Free some memory, or give fewer."
+        ) from None
 
 
 def _make_aside(
     aside: Path, world: int, those: tuple[int, Sequence[Candidate]]
 ) -> tuple[_Made, list[tuple[int, Path]]]:
-    """The same in another process: segments are handed over as files, not through its pipe."""
+    """Convert in another process, which passes segments as files, not through its pipe."""
     made = _make(world, those)
     files = [(n, aside / f"{made.rank}.{n}") for n, _ in made.segments]
     for (_, data), (_, file) in zip(made.segments, files, strict=True):
@@ -237,7 +239,7 @@ def _read(file: Blob, format_: Format, rank: int, world: int, written: int | Non
     if not file.size:
         raise NotReadable("is empty")
     if file.size > MOST_BYTES:
-        raise NotReadable(f"has {file.size >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+        raise NotReadable(f"has {file.size >> 20} MiB; at most {MOST_BYTES >> 20} are read")
     data = file.read(0, file.size)
     known = formats.of(data[: formats.HEAD])
     if known is None and data[:1] != b"\x80":
@@ -246,7 +248,7 @@ def _read(file: Blob, format_: Format, rank: int, world: int, written: int | Non
 
 
 def _what(data: bytes, tool: str) -> str:
-    """What a file is that is called a dump and is none."""
+    """Describe a file that is named like a dump but is not one."""
     start = data[:60].split(b"\n", 1)[0].decode("utf-8", "replace")
     shown = "".join(c for c in start if c.isprintable()).strip()
-    return f"is no {tool} dump: it begins with {shown[:40]!r}"
+    return f"is not a {tool} dump: it begins with {shown[:40]!r}"

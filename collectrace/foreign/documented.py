@@ -1,8 +1,8 @@
-"""Formats of other tools that no reader turns into rank files: what they are, and why not.
+"""Formats of other tools that cannot be converted to rank files, and why not.
 
-One row each, recognised as those that are read. Of NCCL RAS ``collectrace doctor`` makes what can
-be made; of the others nothing is made yet. Where heads look alike order matters: JSON of RAS and
-JSON of a Flight Recorder both name ``nccl_version``, so these rows are to be asked first.
+One row each, recognised like the formats that are read. ``collectrace doctor`` reads NCCL RAS;
+nothing reads the others yet. Check these rows first: JSON of RAS and of a Flight Recorder both name
+``nccl_version``.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ HEAD: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """One row: that of a format which is read, without who reads it."""
+    """One row, like that of a format that is read, but without a reader."""
 
     name: str
     tool: str
-    """What a message calls it."""
+    """Its name in messages."""
     is_one: Callable[[bytes], bool]
     """Whether a file is one, by its first 4096 bytes."""
     is_named: re.Pattern[str]
     """Names that only such files have."""
-    tells: str
-    open: str
-    """What it leaves open, for which it becomes no rank file."""
+    adds: str
+    lacks: str
+    """What it lacks, so that it cannot become a rank file."""
     source: str
-    """Where its fields are to be read, and of which version they were."""
+    """The source of its fields, and the version that was read."""
     instead: str = ""
     """What to do with such a file."""
 
     @property
     def advice(self) -> str:
-        """What is said to who wants it aligned."""
-        return self.instead or f"no rank file can be made of it, for it does not tell {self.open}"
+        """Return a sentence for a person who wants it aligned."""
+        return self.instead or f"collectrace cannot align it, because it lacks {self.lacks}."
 
 
 _INSPECTOR: Final = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"id"\s*:\s*"0x')
@@ -53,10 +53,10 @@ DOCUMENTED: Final = (
         tool="NCCL RAS",
         is_one=ras.is_one,
         is_named=re.compile(r".*\.ras\.(?:txt|json)"),
-        tells=verdict.TELLS,
-        open=verdict.OPEN,
+        adds=verdict.ADDS,
+        lacks=verdict.LACKS,
         source="NVIDIA/nccl v2.30.7-1, src/ras/client_support.cc",
-        instead="ask python -m collectrace doctor about it",
+        instead="Give it to: python -m collectrace doctor",
     ),
     Documented(
         name="nccl-inspector",
@@ -64,8 +64,8 @@ DOCUMENTED: Final = (
         is_one=lambda head: _INSPECTOR.match(head) is not None and b'"rec_mechanism"' in head,
         # inspector.cc: "<host>-pid<pid>.log"
         is_named=re.compile(r".+-pid\d{1,10}\.log"),
-        tells="of each completed collective its size in bytes, duration and bandwidth",
-        open="what did not complete, dtypes, reduce ops, roots and lines",
+        adds="of each completed collective its size in bytes, duration and bandwidth",
+        lacks="what did not complete, dtypes, reduce ops, roots and lines",
         source="NVIDIA/nccl v2.30.7-1, plugins/profiler/inspector/inspector_json.cc, format v4.0",
     ),
     Documented(
@@ -73,14 +73,14 @@ DOCUMENTED: Final = (
         tool="torchcomms' collective log",
         is_one=lambda head: _CLOG.match(head) is not None,
         is_named=re.compile(r".+\.clog"),
-        tells="every collective in the order of its issue, with counts and dtype; asked for, when "
+        adds="every collective in the order of its issue, with counts and dtype; asked for, when "
         "it began, ended and was waited for",
-        open="lines, and which ranks of the job a communicator has",
+        lacks="lines, and which ranks of the job a communicator has",
         source="meta-pytorch/torchcomms, comms/torchcomms/hooks/clog/ClogHook.cpp, version 1",
     ),
 )
 
 
 def of(head: bytes) -> Documented | None:
-    """The row of a file, by its first bytes; None: it is none of these."""
+    """Return the row of a file, by its first bytes; None: no row fits."""
     return next((one for one in DOCUMENTED if one.is_one(head)), None)

@@ -1,7 +1,7 @@
-"""What goes wrong with a file of another tool."""
+"""The exception for unreadable files of other tools."""
 
 from __future__ import annotations
 
 
 class NotReadable(ValueError):
-    """Why one file cannot be read, as what follows its name: ``is cut short``."""
+    """A file cannot be read; the message continues its name: ``is cut short``."""

@@ -1,8 +1,8 @@
-"""The entries of a Flight Recorder dump as calls: op, sizes, dtypes, peers, and who stands where.
+"""Convert the entries of a Flight Recorder dump to calls: op, sizes, dtypes and peers.
 
-A ring's entry is what the backend was asked for, under the backend's own names: there
-``_all_gather_base`` is ``all_gather_single``, and what a user coalesced is several entries with one
-sequence number, and here one call.
+An entry is a request to the backend, under the backend's names: there ``_all_gather_base`` is
+``all_gather_single``. Coalesced calls are several entries with one sequence number, and one call
+here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collectrace.records import Call, Shape
 from collectrace.roles import UNKNOWN
 
 COALESCED: Final = "coalesced"
-"""The last entry of a coalesced group, or what its name ends with."""
+"""The name of the last entry of a coalesced group, or its ending."""
 
 _OPS: Final = {
     "_broadcast_oop": "broadcast",
@@ -62,15 +62,15 @@ _LONGEST_OP: Final = 60
 
 
 def device(backend: str) -> str:
-    """The device type of a backend's tensors."""
+    """Return the device type of a backend's tensors."""
     return _DEVICES.get(backend, "device")
 
 
 def split(profiling_name: Any) -> tuple[str, str, str]:
-    """``nccl:send 0->1`` as backend, name and what stands behind it.
+    """Split ``nccl:send 0->1`` into backend, name and the rest.
 
     Raises:
-        NotReadable: it is no such name.
+        NotReadable: it is not such a name.
 
     """
     if not isinstance(profiling_name, str) or len(profiling_name) > 200:
@@ -85,10 +85,10 @@ def split(profiling_name: Any) -> tuple[str, str, str]:
 def call(
     entry: Mapping[str, Any], group: str, config: GroupConfig | None, place: Place
 ) -> Call | None:
-    """One entry as a call without number and digests; None: it is a batch's end, or has no peer.
+    """Return an entry as a call without number and digests; None: a batch's end, or no peer.
 
     Raises:
-        NotReadable: what it says is not what an entry says.
+        NotReadable: it is not a valid entry.
 
     """
     backend, name, ends = split(entry.get("profiling_name"))
@@ -115,7 +115,7 @@ def call(
 def bundle(
     entries: Sequence[Mapping[str, Any]], group: str, config: GroupConfig | None, place: Place
 ) -> Call | None:
-    """Entries that have one sequence number: a coalesced group, as one call."""
+    """Return a coalesced group, entries with one sequence number, as one call."""
     last = split(entries[-1].get("profiling_name"))[1]
     parts = [
         part
@@ -143,7 +143,7 @@ def bundle(
 
 
 def is_message(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry is point to point, or ends a batch of such."""
+    """Return whether an entry is point-to-point, or ends a batch of such calls."""
     if entry.get("is_p2p") is True:
         return True
     name = entry.get("profiling_name")
@@ -151,7 +151,7 @@ def is_message(entry: Mapping[str, Any]) -> bool:
 
 
 def is_end(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry only ends a coalesced group, which is what torch names it after."""
+    """Return whether an entry only ends a coalesced group; torch names it after the group."""
     name = split(entry.get("profiling_name"))[1]
     return name == COALESCED or name in _LISTS
 
@@ -167,7 +167,7 @@ def _message(found: Call, ends: str, config: GroupConfig | None) -> Call | None:
             return None
         peer = config.ranks[peer]
     elif found.group != "0":
-        return None  # which rank of the job that is, nothing says
+        return None  # the entry does not name its rank in the job
     found.peer, found.tag = peer, None
     if found.op == "recv":
         found.shape = found.out_shape if found.out_shape is not None else found.shape
@@ -191,12 +191,12 @@ def _sizes(value: Any) -> list[list[int]]:
     if value is None:
         return []
     if value.__class__ is not list or len(value) > _MOST_TENSORS:
-        raise NotReadable("an entry whose sizes are no list")
+        raise NotReadable("an entry with sizes that are not a list")
     for one in value:
         if one.__class__ is not list or len(one) > _MOST_DIMENSIONS:
-            raise NotReadable("an entry whose sizes are no lists of numbers")
+            raise NotReadable("an entry with sizes that are not lists of numbers")
         if not all(n.__class__ is int and abs(n) < 1 << 62 for n in one):
-            raise NotReadable("an entry whose sizes are no numbers")
+            raise NotReadable("an entry with sizes that are not numbers")
     return value
 
 

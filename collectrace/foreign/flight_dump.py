@@ -1,4 +1,4 @@
-"""A Flight Recorder dump as typed parts: what torch wrote, checked, and nothing added.
+"""Parse a Flight Recorder dump into typed, checked parts.
 
 The format is that of torch's ``torch/csrc/distributed/c10d/FlightRecorder.hpp`` and
 ``FlightRecorderDetail.hpp``, before torch 2.7 ``TraceUtils.h``. Its versions, read from sources of
@@ -15,7 +15,7 @@ dump    torch          what came
 2.10    2.9 to 2.15    ``comm_lib_version`` for that of NCCL; gloo and other backends record, too
 ======= ============== ============================================================================
 
-So a version is not looked at; what a dump has is. Numbers may be text: the analyser's own tests
+So the content of a dump decides, not its version. Numbers may be text: the analyser's own tests
 write them so. JSON holds 0 where no time is known, and no frames.
 """
 
@@ -45,7 +45,7 @@ class GroupConfig:
 
 
 class GroupStatus(NamedTuple):
-    """How far a group has come, by its own count; -1: nothing so far, or not known."""
+    """The progress of a group, by its own count; -1: nothing so far, or not known."""
 
     enqueued: int
     started: int
@@ -58,37 +58,37 @@ class FlightDump:
 
     version: str
     library: str
-    """Version of the communication library; empty: not told."""
+    """Version of the communication library; empty: not known."""
     groups: Mapping[str, GroupConfig] = field(default_factory=dict)
-    """By name; none of gloo's, of which torch 2.13 tells none."""
+    """Groups by name; torch 2.13 lists none of gloo's."""
     status: Mapping[str, GroupStatus] = field(default_factory=dict)
     """By ``pg_id``."""
     rows: Sequence[Row] = ()
-    """The entries as they are: each is checked as it is read."""
+    """The raw entries; each is checked when it is read."""
 
 
 def parse(data: Any, rows: Sequence[Row] | None = None) -> FlightDump:
-    """What a dump says beside its entries; ``rows``: these, where they have been read.
+    """Parse everything except the entries; ``rows``: the entries, if they have been read.
 
     Raises:
-        NotReadable: it is none, or a part is not what it should be.
+        NotReadable: it is not a dump, or a part is invalid.
 
     """
     if not isinstance(data, dict):
-        raise NotReadable(f"holds {_article(data)} where a Flight Recorder dump has a dict")
+        raise NotReadable(f"holds {_article(data)}; a Flight Recorder dump holds a dict")
     if rows is not None:
         data = {**data, "entries": []}
     known = {"entries", "pg_config", "pg_status", "version"} & data.keys()
     if "entries" not in known and len(known) < 2:
-        raise NotReadable("is no Flight Recorder dump: it has no entries, pg_config or version")
+        raise NotReadable("is not a Flight Recorder dump: it has no entries, pg_config or version")
     entries = data.get("entries", [])
     if not isinstance(entries, list):
-        raise NotReadable(f"has {_article(entries)} for its entries, where a dump has a list")
+        raise NotReadable(f"has {_article(entries)} for its entries; a dump has a list")
     if len(entries) > _MOST_ENTRIES:
         raise NotReadable(f"has more than {_MOST_ENTRIES:,} entries")
     if not all(entry.__class__ is dict for entry in entries):
         odd = next(entry for entry in entries if entry.__class__ is not dict)
-        raise NotReadable(f"has {_article(odd)} among its entries, where a dump has dicts")
+        raise NotReadable(f"has {_article(odd)} among its entries; a dump has dicts")
     return FlightDump(
         version=_text(data.get("version")),
         library=_text(data.get("comm_lib_version")) or _text(data.get("nccl_version")),
@@ -108,7 +108,7 @@ def _text(value: Any) -> str:
 
 
 def number(value: Any) -> int | None:
-    """A whole number, also where it is written as text; None: it is none."""
+    """Return a whole number, given as a number or text; None: it is not one."""
     if value.__class__ is int:
         return value if abs(value) < 1 << 62 else None
     if value.__class__ is str and _NUMBER.fullmatch(value):
@@ -120,7 +120,7 @@ def _groups(config: Any) -> Iterator[GroupConfig]:
     if config is None:
         return
     if not isinstance(config, dict):
-        raise NotReadable(f"has {_article(config)} for its pg_config, where a dump has a dict")
+        raise NotReadable(f"has {_article(config)} for its pg_config; a dump has a dict")
     for key, value in config.items():
         if isinstance(value, dict):
             name = value.get("name", key)

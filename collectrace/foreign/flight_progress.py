@@ -1,4 +1,4 @@
-"""How far the streams and channels of a ring have come, and what its rank was in at the end."""
+"""Find the progress of a ring's streams and channels, and what its rank was in at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collectrace.records import Activity, Call
 
 @dataclass(slots=True)
 class Progress:
-    """How far a stream or channel has come, by the states of its calls in order."""
+    """The progress of a stream or channel, by the states of its calls in order."""
 
     done: int = 0
     """Every call up to this number has completed, of those in the ring."""
@@ -21,7 +21,7 @@ class Progress:
 
 
 def is_done(row: Row, call: Call, seq: int, status: GroupStatus | None) -> bool:
-    """Whether a call has completed, as far as the host has noticed."""
+    """Return whether a call has completed, as far as the host has noticed."""
     if (number(row.completed) or 0) > 0 or row.entry.get("state") == "completed":
         return True
     # gloo counts a call before it retires it, in another thread: a dump may be made between.
@@ -32,7 +32,7 @@ def is_done(row: Row, call: Call, seq: int, status: GroupStatus | None) -> bool:
 
 
 def activity(t: int, seq: int, row: Row, call: Call) -> Activity:
-    """A call that has not completed: what its device is in; of gloo what the host waits for."""
+    """Return the activity of a pending call: of its device, or with gloo of the waiting host."""
     on_cpu = call.device == "cpu"
     return Activity(
         thread=MAIN if on_cpu else call.device, what="call" if on_cpu else "device", since=t,

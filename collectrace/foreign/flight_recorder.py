@@ -1,10 +1,10 @@
-"""PyTorch Flight Recorder: one rank's ring of calls becomes that rank's file.
+"""Convert one rank's Flight Recorder ring to its rank file.
 
-What a ring knows and a tracer cannot: whether a device has begun with a call, and when it had
-done it. What it does not know is left out: which reduce op, which root, the tags of messages (NCCL
-has none), heartbeats, how the process ended, and when the dump was made. That last one decides how
-long ranks have waited. Calls that torch's watchdog had not noticed show it, else the file's own
-time if it is within reason. If nothing shows it, the aligner takes the dump for that of a hang.
+A ring knows what a tracer cannot: whether a device has begun a call, and when it completed it. It
+lacks, and the file leaves out: which reduce op, which root, the tags of messages (NCCL has none),
+heartbeats, how the process ended, and when the dump was made. That last one decides how long ranks
+have waited. Calls that torch's watchdog had not noticed show it, else the file's own time if it is
+within reason. If nothing shows it, the aligner takes the dump for that of a hang.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from collectrace.records import (
 
 TOOL: Final = "PyTorch Flight Recorder"
 
-OPEN: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
-"""What a dump does not tell, for the report."""
+LACKS: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
+"""What a dump lacks, for the report."""
 
 _MOST_FORMS: Final = 50_000
 _MOST_SEQ: Final = 1 << 60
 
 
 def read_pickle(data: bytes, origin: Origin) -> Trace:
-    """A dump as torch writes it to files.
+    """Read a dump as torch writes it to files.
 
     Raises:
         NotReadable: it is none.
@@ -60,7 +60,7 @@ def read_pickle(data: bytes, origin: Origin) -> Trace:
 
 
 def read_json(data: bytes, origin: Origin) -> Trace:
-    """A dump as ``_dump_fr_trace_json`` and torch's HTTP server give it: without stacks.
+    """Read a dump as ``_dump_fr_trace_json`` and torch's HTTP server give it: without stacks.
 
     Raises:
         NotReadable: it is none.
@@ -69,12 +69,12 @@ def read_json(data: bytes, origin: Origin) -> Trace:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as problem:
-        raise NotReadable(f"is cut short, or no JSON ({problem})") from None
+        raise NotReadable(f"is cut short, or not JSON ({problem})") from None
     return read(parse(found), origin)
 
 
 def read(dump: FlightDump, origin: Origin) -> Trace:
-    """A dump as a rank file.
+    """Convert a dump to a rank file.
 
     Raises:
         NotReadable: no entry of it can be read.
@@ -85,7 +85,7 @@ def read(dump: FlightDump, origin: Origin) -> Trace:
 
 @dataclass(slots=True)
 class _Known:
-    """A form of call of this dump, to be issued again and again."""
+    """A form of call of this dump, prepared for many uses."""
 
     form: Form
     call: Call
@@ -132,7 +132,7 @@ class _Writer:
         else:
             self._calls()
         if rows and sum(self._odd.values()) == len(rows):
-            raise NotReadable(f"has no entry that can be read: {next(iter(self._odd))}")
+            raise NotReadable(f"has no readable entry: {next(iter(self._odd))}")
         self._ending()
         return Trace(
             self.file, self.base, self.latest, self._until(), is_whole, self.dump.version,
@@ -163,7 +163,7 @@ class _Writer:
                 tool=TOOL,
                 version=self.dump.version,
                 file=self.origin.file,
-                open=OPEN,
+                open=LACKS,
                 lost=None if is_whole else True,
                 written=self._made is not None or None,
             )
@@ -172,7 +172,7 @@ class _Writer:
         if not any(group.description == "default_pg" for group in groups.values()):
             default = next((g for g, d in self._ring.described.items() if d == "default_pg"), None)
             if default is not None:
-                # By what it is, the group of all ranks: of the ranks that left a dump.
+                # It is the group of all ranks, here of those that left a dump.
                 groups[default] = GroupConfig(
                     default, "default_pg", tuple(range(self.origin.world_size))
                 )
@@ -307,7 +307,7 @@ class _Writer:
         if known.is_message:
             self.file.call(known.form, t)
         elif seq is None or not known.form.counter.seq < seq < _MOST_SEQ:
-            self._odd["an entry without a number of its own"] += 1
+            self._odd["an entry without a number"] += 1
             return
         else:
             self.file.call(known.form, t, None, seq)
@@ -355,7 +355,7 @@ class _Writer:
         for t, _, row, call in fronts.values():
             timeout = number(row.entry.get("timeout_ms")) or 0
             if row.entry.get("retired") is True and call.device != "cpu":
-                # It was given up, and so had waited for as long as it was allowed to.
+                # It timed out, so it had waited for its whole timeout.
                 self.latest = max(self.latest, self.base + t + timeout * 1_000_000)
         end = max(self.latest, dumped) - self.base + 1
         for (group, device, peer, op), progress in self._progress.items():
@@ -366,7 +366,7 @@ class _Writer:
         inside = [activity(*front) for front in fronts.values()]
         on_cpu = sorted((a for a in inside if a.thread == MAIN), key=lambda a: a.since)
         if inside:
-            # Of a rank that has nothing pending it is not known what it does.
+            # It is not known what a rank without a pending call does.
             self.file.add(Alive(t=end, in_=[*on_cpu[:1], *(a for a in inside if a.thread != MAIN)]))
         self.latest = max(self.latest, dumped)
 

@@ -1,4 +1,4 @@
-"""What a ring's numbers say before any call is written: streams, coalesced groups, what it lost."""
+"""Find streams, coalesced groups and losses by the sequence numbers of a ring."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ring:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the ring holds every call since the process began, or since it was reset."""
+        """Return whether the ring holds every call since the process began or it was reset."""
         if not self.rows:
             return True
         first = self.rows[0]
@@ -75,7 +75,7 @@ class Ring:
         return {key: those for key, those in found.items() if len(those) > 1}, firsts
 
     def stream(self, entry: Entry) -> str | None:
-        """The group of a collective; None: it is none."""
+        """Return the group of a collective; None: the entry is not one."""
         try:
             name = group_name(entry)
             self.backends.setdefault(name, flight_calls.split(entry.get("profiling_name"))[0])
@@ -87,7 +87,7 @@ class Ring:
         return None if flight_calls.is_message(entry) else name
 
     def cut(self) -> set[Numbered]:
-        """A coalesced group that the ring may hold only the rest of: its first, if it is one."""
+        """Return the coalesced group at the start of the ring, which may be incomplete."""
         row = self.rows[0]
         name, seq = self.stream(row.entry), number(row.seq)
         if name is None or seq is None:
@@ -97,7 +97,7 @@ class Ring:
 
 
 def group_name(entry: Entry) -> str:
-    """The name of an entry's group.
+    """Return the name of an entry's group.
 
     Raises:
         NotReadable: it has none.

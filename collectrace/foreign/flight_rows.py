@@ -1,4 +1,4 @@
-"""A dump's calls, each as what it shares with others and its own numbers.
+"""Read a dump's calls fast: each as the part that it shares with others, and its own numbers.
 
 A large job leaves half a million calls, and what one costs counts. torch's pickler writes the calls
 of a loop alike byte for byte, but for a few numbers: a call is cut at these, and what lies between
@@ -62,7 +62,7 @@ _MOST_TRIED: Final = 8
 
 
 def of_entries(entries: Iterable[Entry]) -> list[Row]:
-    """Entries as they are."""
+    """Return rows of entries that have been parsed."""
     return [
         Row(
             entry, get("collective_seq_id", get("seq_id")), get("time_created_ns"),
@@ -74,10 +74,10 @@ def of_entries(entries: Iterable[Entry]) -> list[Row]:
 
 
 def read(data: bytes) -> tuple[dict[str, Any], list[Row]] | None:
-    """A pickle of a dump: all but its entries, and these; None: it is not as torch writes it.
+    """Read a pickled dump: its other parts, and its entries; None: torch did not write it so.
 
     Raises:
-        NotReadable: it holds what no plain data holds.
+        NotReadable: it holds more than plain data.
 
     """
     check_size(data)
@@ -89,7 +89,7 @@ def read(data: bytes) -> tuple[dict[str, Any], list[Row]] | None:
         machine = Machine(data[:at] + b"u.")
         head = machine.run()
         rows, end = _Entries(data, machine.memo).rows(opened.end())
-        # What follows the entries are further keys of the dump, and its end.
+        # Further keys of the dump, and its end, follow the entries.
         rest = Machine(b"\x80\x02}(" + data[end + 1 :], machine.memo).run()
     except (IndexError, KeyError):
         return None
@@ -145,7 +145,7 @@ class _Entries:
                 entry = shape.known.get(shape.between(cut))
                 if entry is not None:
                     seq, created, completed = shape.numbers(cut)
-                    # What torch writes, nearly always; and who has completed had started.
+                    # Nearly always torch writes it so; a completed call has started.
                     row = entry, seq, created, None, completed
                     append(new(Row, row))
                     at = end

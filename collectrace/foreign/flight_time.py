@@ -1,4 +1,4 @@
-"""When a Flight Recorder dump was made, which no field of it says."""
+"""Find when a Flight Recorder dump was made, which no field records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collectrace.foreign.flight_dump import GroupStatus, number
 from collectrace.foreign.flight_rows import Row
 
 GRACE: Final = 120_000_000_000
-"""ns after a timeout: the watchdog is late, and dumps take their time."""
+"""ns that are allowed after a timeout, for the watchdog and the dump."""
 
 _LATEST: Final = 2.0
 """Timeouts after a call that its dump may have been written; more, and the file is a copy."""

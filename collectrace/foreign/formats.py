@@ -1,4 +1,4 @@
-"""Every foreign format, one row each: how it is recognised, who reads it, what it tells."""
+"""The foreign formats, one row each: how to recognise it, its reader, what it adds and lacks."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Format:
 
     name: str
     tool: str
-    """What the report calls it."""
+    """Its name in the report."""
     is_one: Callable[[bytes], bool]
     """Whether a file is one, by its first :data:`HEAD` bytes."""
     is_named: re.Pattern[str]
-    """Names that only such files have: what bears one and is none is told of."""
+    """Names that only such files have; a file with one and other content is reported."""
     read: Callable[[bytes, Origin], Trace]
     """Raises NotReadable."""
-    tells: str
-    """What it tells that a rank file does not."""
-    open: str
-    """What it leaves open."""
+    adds: str
+    """What it has that a rank file lacks."""
+    lacks: str
+    """What it lacks."""
 
 
 _FLIGHT_NAME: Final = re.compile(
@@ -53,16 +53,16 @@ def _is_flight_json(head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and any(key in head for key in _JSON_KEYS)
 
 
-_TELLS: Final = "what the device has started and completed, and when; the timeout of every call"
+_ADDS: Final = "what the device has started and completed, and when; the timeout of every call"
 
 FORMATS: Final = (
     Format(
         "flight-recorder", flight_recorder.TOOL, _is_flight_pickle, _FLIGHT_NAME,
-        flight_recorder.read_pickle, _TELLS, flight_recorder.OPEN,
+        flight_recorder.read_pickle, _ADDS, flight_recorder.LACKS,
     ),
     Format(
         "flight-recorder-json", flight_recorder.TOOL, _is_flight_json, _FLIGHT_NAME,
-        flight_recorder.read_json, _TELLS, f"{flight_recorder.OPEN}; and the lines of the calls",
+        flight_recorder.read_json, _ADDS, f"{flight_recorder.LACKS}; and the lines of the calls",
     ),
 )  # fmt: skip
 
@@ -70,19 +70,19 @@ _RANK: Final = re.compile(r"rank[_.-]?(\d{1,9})(?!.*rank[_.-]?\d)|(\d{1,9})(?:\.
 
 
 def of(head: bytes) -> Format | None:
-    """The format of a file, by its first bytes; None: of none that is read."""
+    """Return the format of a file, by its first bytes; None: no format fits."""
     if documented.of(head) is not None:
         return None
     return next((one for one in FORMATS if one.is_one(head)), None)
 
 
 def named(name: str) -> Format | None:
-    """The format that a file should have, by its name."""
+    """Return the format that a file should have, by its name."""
     return next((one for one in FORMATS if one.is_named.fullmatch(name)), None)
 
 
 def rank(name: str) -> int | None:
-    """The rank that a file is of, by its name: ``nccl_trace_rank_3``, ``dump7.json``."""
+    """Return the rank of a file, by its name: ``nccl_trace_rank_3``, ``dump7.json``."""
     found = _RANK.search(name)
     if found is None:
         return None

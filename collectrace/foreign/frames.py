@@ -1,4 +1,4 @@
-"""The lines of the user's code in stacks that another tool wrote, by the paths alone.
+"""Find the lines of the user's code in another tool's stacks, by the paths alone.
 
 The rules are those of the tracer's own sites: ``site`` is the innermost frame in the user's own
 code, else the innermost of a library; ``via`` the library's frame between. Here nothing is
@@ -27,7 +27,7 @@ Owner = Literal["torch", "library", "user"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call comes from."""
+    """The origin of a call."""
 
     site: str | None = None
     via: str | None = None
@@ -41,7 +41,7 @@ NOWHERE: Final = Place()
 
 
 def place(frames: Sequence[Any]) -> Place:
-    """The place of a stack, innermost frame first; what is no frame is passed over."""
+    """Return the origin of a call by its stack, innermost frame first; skip invalid frames."""
     user: list[str] = []
     site = via = None
     path: list[str] = []
@@ -62,10 +62,10 @@ def place(frames: Sequence[Any]) -> Place:
             path.append(name[:_LONGEST])
     if site is None:
         return Place(via)
-    return Place(site, via, tuple(user), tuple(_told(path)))
+    return Place(site, via, tuple(user), tuple(_readable_path(path)))
 
 
-def _told(path: Iterable[str]) -> list[str]:
+def _readable_path(path: Iterable[str]) -> list[str]:
     """Outermost first, without what decorators make and without repetition."""
     found: list[str] = []
     for name in path:
@@ -76,7 +76,7 @@ def _told(path: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def owner(path: str) -> Owner:
-    """Whose code a file is, by its path on whatever machine it was."""
+    """Return the owner of a file's code, by its path on any machine."""
     plain = path.replace("\\", "/")
     if not plain or plain.startswith(("<frozen", "<eval_with_key>", "??")) or plain == "<string>":
         return "torch"

@@ -1,14 +1,14 @@
-"""Pickles of plain data, and of nothing else: dicts, lists, tuples, strings, numbers, None.
+"""Load pickles that hold only plain data: dicts, lists, tuples, strings, numbers, None.
 
-A pickle is a program that may call any function. Here every opcode is looked at before the first
-is carried out, and whatever plain data does not need is refused by its name. What then is as simple
-as what torch writes is built by Python's own unpickler, which is forbidden to look up anything;
-what is not, by a small machine below, ten times as slow, which takes nothing on trust. The opcodes
-are those of CPython's ``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
+A pickle is a program that may call any function. Every opcode is checked before the first is
+executed, and those that plain data does not need are refused by name. Python's own unpickler,
+without look-ups, builds pickles as simple as torch writes them. A small machine below, ten times as
+slow, builds the others, and trusts nothing. The opcodes are those of CPython's
+``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
 
-What makes a small file large is refused as well: places of the memo beyond what the file could
-fill (CPython allocates up to the highest), more containers than a dump has for its size, and keys
-that are tuples of tuples, whose hash may take for ever.
+What makes a small file large is refused as well: places of the memo beyond what the file could fill
+(CPython allocates up to the highest), more containers than a dump has for its size, and keys that
+are tuples of tuples, which may take forever to hash.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _GLOBALS: Final = frozenset({"GLOBAL", "INST"})
 
 
 def loads(data: bytes) -> Any:
-    """The plain data in a pickle.
+    """Return the plain data in a pickle.
 
     Raises:
-        NotReadable: there is anything else in it, or it is cut short, or no pickle.
+        NotReadable: it has other content, is cut short, or is not a pickle.
 
     """
     is_simple = _check(data)
@@ -90,21 +90,21 @@ class _Plain(pickle.Unpickler):
     """Builds what needs no name. :func:`_check` has let no opcode pass that would look up one."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise NotReadable(f"asks for {module}.{name}, and plain data needs nothing by name")
+        raise NotReadable(f"refers to {module}.{name}; plain data refers to nothing by name")
 
     def persistent_load(self, pid: Any, /) -> NoReturn:  # noqa: ARG002 - as pickle calls it
-        raise NotReadable("refers to something outside it, which plain data never does")
+        raise NotReadable("refers to something outside of it; plain data does not")
 
 
 def check_size(data: bytes) -> None:
-    """Whether it can be read at all.
+    """Check that a pickle is not too large.
 
     Raises:
-        NotReadable: it is too large, or would get so.
+        NotReadable: it is too large, or its data would be.
 
     """
     if len(data) > MOST_BYTES:
-        raise NotReadable(f"has {len(data) >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+        raise NotReadable(f"has {len(data) >> 20} MiB; at most {MOST_BYTES >> 20} are read")
     containers = data.count(b"]") + data.count(b"}")
     if containers > _FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
         raise NotReadable("holds more containers than data")
@@ -121,7 +121,7 @@ def _check(data: bytes) -> bool:
 
     """
     if data[:1] != b"\x80" or not 2 <= (data[1] if len(data) > 1 else 0) <= 5:
-        raise NotReadable("is no pickle of protocol 2 to 5")
+        raise NotReadable("is not a pickle of protocol 2 to 5")
     check_size(data)
     at, end, is_simple = 2, len(data), True
     match = _pattern(end).match
@@ -163,13 +163,13 @@ def _refusal(data: bytes, at: int) -> str:
     """Why an opcode is not carried out, by its name and by what it asks for."""
     known = next((op for op in pickletools.opcodes if op.code == chr(data[at])), None)
     if known is None:
-        return f"is damaged: byte {at} is no opcode"
+        return f"is damaged: byte {at} is not an opcode"
     if known.name in _GLOBALS:
         asked = b".".join(data[at + 1 : at + 200].split(b"\n")[:2]).decode("ascii", "replace")
         wanted = "".join(c for c in asked if c.isprintable())
-        return f"asks for {wanted} ({known.name}): that is no plain data, and was not run"
+        return f"refers to {wanted} ({known.name}): that is not plain data, and was not run"
     if known.name == "STACK_GLOBAL":
-        return f"asks for {_named_before(data, at)} (STACK_GLOBAL): no plain data, and was not run"
+        return f"refers to {_named_before(data, at)} (STACK_GLOBAL): not plain data, and not run"
     if known.name == "LONG_BINPUT" and len(data) - at > 4:
         return "numbers its parts far beyond its own size (LONG_BINPUT)"
     if known.name in _ALLOWED and len(data) - at <= _LONGEST:
@@ -214,7 +214,7 @@ def _string(length: int, rest: bytes) -> bytes:
 
 
 class Machine:
-    """Carries out opcodes one after the other, and nothing that plain data does not need.
+    """Executes opcodes one after the other, and only those that plain data needs.
 
     Its methods raise NotReadable, or IndexError and KeyError where opcodes are damaged.
     """
@@ -228,12 +228,12 @@ class Machine:
         self._marks: list[int] = []
 
     def run(self) -> Any:
-        """The value that the whole pickle builds."""
+        """Return the value that the whole pickle builds."""
         self._carry_out(_STOP)
         return self._stack.pop()
 
     def one(self, at: int) -> tuple[Any, int]:
-        """The dict that begins at an offset, and where it ends; it is not empty."""
+        """Return the non-empty dict that begins at an offset, and its end."""
         self._at, self._stack, self._marks = at, [], []
         while True:
             self._carry_out(_SETITEMS)
@@ -241,7 +241,7 @@ class Machine:
                 return self._stack[0], self._at
 
     def values(self) -> list[Any]:
-        """What all of the data puts on the stack."""
+        """Return what all of the data puts on the stack."""
         self._at = 0
         while self._at < len(self._data):
             self._carry_out(None)
@@ -274,7 +274,7 @@ class Machine:
             if last is None or code == last:
                 return
             if code == _STOP:
-                raise NotReadable("is damaged: it ends before its end")
+                raise NotReadable("is damaged: its data continue after its end")
 
     def _scalar(self, code: int) -> bool:
         push = self._stack.append
@@ -335,7 +335,7 @@ class Machine:
     def _extend(self, items: list[Any]) -> None:
         into = self._stack[-1]
         if into.__class__ is not list:
-            raise NotReadable("is damaged: it appends to what is no list")
+            raise NotReadable("is damaged: it appends to something that is not a list")
         into.extend(items)
 
     def _number(self, size: int) -> int:
@@ -351,7 +351,7 @@ class Machine:
 
 def _flat(parts: list[Any]) -> tuple[Any, ...]:
     if any(part.__class__ is tuple for part in parts):
-        raise NotReadable("has tuples within tuples, as no dump has")
+        raise NotReadable("has tuples within tuples; a dump has none")
     return tuple(parts)
 
 

@@ -1,4 +1,4 @@
-"""What a reader of a foreign format is given and gives back, whatever the format."""
+"""The input and the output of every reader of a foreign format."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collectrace.chain import RankFile
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a trace comes from."""
+    """The origin of a trace."""
 
     file: str
     """Its name."""
     rank: int
     world_size: int
-    """At least so many ranks there were, by the files that lie there."""
+    """The least number of ranks, by the files that exist."""
     written: int | None = None
     """When the file was written, ns since 1970, as its file system says; None: it does not say."""
 
@@ -30,11 +30,11 @@ class Trace:
     ended: int
     """Of its last sign of anything, the same way."""
     until: int
-    """Until when its process may have stood so: when the dump was made, else when what was pending
-    must have timed out."""
+    """How long its process may have stayed in that state: until the dump was made, or until the
+    pending call must have timed out."""
     is_whole: bool
-    """It begins with the first call of the process."""
+    """Whether it begins with the first call of the process."""
     version: str
     is_idle: bool = False
-    """Nothing is pending: what its threads did then is a question."""
+    """Whether nothing is pending, so that it is not known what its threads did."""
     notes: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""The JSON form of a report: every communicator, every rank, and no judgement.
+"""Read the JSON form of a report: every communicator and every rank, without a judgement.
 
 Source: NVIDIA/nccl v2.28.7-1 to v2.30.7-1, ``src/ras/client_support.cc``: ``rasDumpCommsToJSON``
-and the ``jsonWrite...`` functions. Who differs from whom is worked out here, as
-``rasClientRunComms`` does it for the text.
+and the ``jsonWrite...`` functions. Differences between ranks are computed here, as
+``rasClientRunComms`` does for the text.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _ERRORS: Final = {
 _NOT_A_MEMBER: Final = "NOCOMM"
 
 _UNKNOWN_HOST: Final = "unknown"
-"""What stands for a host that RAS does not know; the pid is -1 then."""
+"""The host that RAS writes if it does not know it; the pid is -1 then."""
 
 Row = Mapping[str, Any]
 
 
 def is_one(head: bytes) -> bool:
-    """Whether a file is such a report, by how it begins (``jsonWriteHeader``)."""
+    """Return whether a file is such a report, by its beginning (``jsonWriteHeader``)."""
     return head.lstrip()[:1] == b"{" and b'"nccl_version"' in head and b'"communicators' in head
 
 
 def read(data: bytes) -> Report:
-    """Read one.
+    """Read a report.
 
     Raises:
         NotReadable: it is cut short, damaged, or something else.
@@ -62,12 +62,12 @@ def read(data: bytes) -> Report:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise NotReadable("is cut short, or no JSON") from None
+        raise NotReadable("is cut short, or not JSON") from None
     try:
         return _report(found)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         what = f"{type(problem).__name__}: {problem}".strip()[:100]
-        raise NotReadable(f"is no NCCL RAS report as NCCL writes it ({what})") from None
+        raise NotReadable(f"is not a NCCL RAS report as NCCL writes it ({what})") from None
 
 
 def _report(found: Row) -> Report:
@@ -89,7 +89,7 @@ def _report(found: Row) -> Report:
 
 
 def _processes(rows: list[Row]) -> Processes:
-    """The processes behind ranks: one may stand for several communicators, and for several GPUs."""
+    """Return the processes of ranks: one may have several communicators and GPUs."""
     gpus: dict[tuple[str, int], set[int]] = {}
     for row in rows:
         gpus.setdefault((str(row["host"]), int(row["pid"])), set()).add(int(row["cuda_dev"]))

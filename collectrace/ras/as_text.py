@@ -1,11 +1,11 @@
-"""The text form of a report: what the program ``ncclras`` prints.
+"""Read the text form of a report: what the program ``ncclras`` prints.
 
 Source: NVIDIA/nccl, ``src/ras/client_support.cc``: ``rasClientRunInit``, ``rasClientRunComms`` and
 ``rasClientBreakDownErrors`` at v2.24.3-1, v2.26.2-1, v2.28.7-1 and v2.30.7-1. Between them came the
 counts per op, the words ``have not launched any operations`` and ``NOCOMM`` for ``UNKNOWN`` (2.26).
 
 The text groups ranks and names only outliers: a quarter of the ranks and at most ten, with VERBOSE
-fewer than half. So who is in a level is often not told, and how many always is.
+fewer than half. So the report has the size of each level, but often not its ranks.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ _PLACE: Final = (
 _OPERATIONS: Final = r"(?:launched up to operation (?P<what>\d{1,20})|not launched any operations)"
 
 _MOST: Final = 1_000_000
-"""Ranks, processes or communicators that a number may tell of."""
+"""Limit of the numbers of ranks, processes and communicators."""
 
 
 def is_one(head: bytes) -> bool:
-    """Whether a file is such a report, by how it begins; excerpts from its summary on, too."""
+    """Return whether a file begins like such a report, or like an excerpt from its summary on."""
     return _BEGINS.search(head) is not None
 
 
 def read(data: bytes) -> Report:
-    """Read one, whole or cut short.
+    """Read a report, complete or cut short.
 
     Raises:
-        NotReadable: it does not come as far as the communicators.
+        NotReadable: it ends before the communicators.
 
     """
     reader = _Reader()
@@ -79,7 +79,7 @@ def read(data: bytes) -> Report:
 
 @dataclass(slots=True)
 class _Open:
-    """A communicator that lines are still being read of."""
+    """A communicator while its lines are read."""
 
     name: str
     group: int
@@ -99,7 +99,7 @@ class _Group:
 
 
 class _Reader:
-    """Takes the lines one after the other."""
+    """Reads the lines one after the other."""
 
     def __init__(self) -> None:
         self._version = ""
@@ -118,7 +118,7 @@ class _Reader:
         self._section = ""
 
     def take(self, line: str) -> None:
-        """One line, of whatever kind."""
+        """Read one line of any kind."""
         bare = line.strip()
         if line.startswith("  ") and self._section:
             self._detail(bare)
@@ -174,7 +174,7 @@ class _Reader:
             self._places[self._about].append(Place(found["host"], int(found["pid"]), found["gpu"]))
 
     def missing(self, found: re.Match[str]) -> None:
-        """How many ranks of a communicator nothing came of."""
+        """The number of ranks of a communicator that sent nothing."""
         if self._of is not None:
             self._level = []
             self._of.silent = (min(int(found["n"]), _MOST), self._level)
@@ -226,14 +226,14 @@ class _Reader:
         return 1, [_member(found)]
 
     def report(self) -> Report:
-        """All of it.
+        """Return the report.
 
         Raises:
-            NotReadable: it does not come as far as the communicators.
+            NotReadable: it ends before the communicators.
 
         """
         if self._seconds is None:
-            raise NotReadable("ends before NCCL RAS came to the communicators")
+            raise NotReadable("ends before the communicators")
         return Report(
             version=self._version,
             communicators=tuple(map(self._communicator, self._open.values())),

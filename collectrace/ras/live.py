@@ -1,4 +1,4 @@
-"""Asking the RAS of a job that runs: one connection, one report, never without an end.
+"""Query the RAS of a running job: one connection, one report, bounded in time.
 
 Source of the conversation: NVIDIA/nccl v2.30.7-1, ``src/ras/client.cc`` (``connectToNCCL``,
 ``setOutputFormat``, ``getNCCLStatus``). Every process of a node listens on the same port
@@ -19,7 +19,7 @@ from collectrace.ras.report import NotReadable, Report
 
 PORT: Final = 28028
 ADDRESS: Final = f"localhost:{PORT}"
-"""Where RAS listens unless ``NCCL_RAS_ADDR`` says something else (``ras_internal.h``)."""
+"""The default address of RAS, without ``NCCL_RAS_ADDR`` (``ras_internal.h``)."""
 
 GREETING: Final = 1.0
 """Seconds for the greeting of a process, as in NVIDIA's client."""
@@ -34,12 +34,12 @@ _ADDRESS: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\s]*)):(?P<port
 
 
 class NoAnswer(Exception):
-    """Why there is no report, as what follows the address: ``refuses the connection``."""
+    """There is no report; the message continues the address: ``refuses the connection``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where RAS listens."""
+    """The address at which RAS listens."""
 
     host: str
     port: int
@@ -49,20 +49,20 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """What ``NCCL_RAS_ADDR`` says: ``localhost:28028``, ``[::1]:28028``.
+    """Parse ``NCCL_RAS_ADDR``: ``localhost:28028``, ``[::1]:28028``.
 
     Raises:
-        ValueError: it is no address.
+        ValueError: it is not an address.
 
     """
     found = _ADDRESS.fullmatch(text.strip())
     if found is None or not 0 < int(found["port"]) < 65536:
-        raise ValueError(f"{text!r} is no HOST:PORT")
+        raise ValueError(f"{text!r} is not HOST:PORT")
     return Address(found["v6"] or found["host"] or "localhost", int(found["port"]))
 
 
 def ask(where: Address, *, greeting: float = GREETING, answer: float = ANSWER) -> Report:
-    """The report of the job whose RAS listens there: JSON where it can, else verbose text.
+    """Return the report of the job from its RAS: as JSON if possible, or verbose text.
 
     Args:
         where: its address.
@@ -70,7 +70,7 @@ def ask(where: Address, *, greeting: float = GREETING, answer: float = ANSWER) -
         answer: seconds for the whole report.
 
     Raises:
-        NoAnswer: nobody listens, it is not RAS, or it did not answer in time.
+        NoAnswer: nothing listens, it is not RAS, or it did not answer in time.
 
     """
     for attempt in range(_ATTEMPTS):
@@ -80,8 +80,8 @@ def ask(where: Address, *, greeting: float = GREETING, answer: float = ANSWER) -
         except _Silent:
             if attempt == _ATTEMPTS - 1:
                 raise NoAnswer(
-                    f"takes connections and says nothing within {greeting:g} s: the process behind "
-                    "it may be stopped"
+                    f"takes connections but does not answer within {greeting:g} s: its process "
+                    "may be stopped"
                 ) from None
     raise AssertionError("not reached")
 
@@ -96,7 +96,7 @@ def _connect(where: Address, seconds: float) -> socket.socket:
     except TimeoutError:
         raise NoAnswer(f"cannot be reached within {seconds:g} s") from None
     except ConnectionRefusedError:
-        raise NoAnswer("refuses the connection: nobody listens there") from None
+        raise NoAnswer("refuses the connection: nothing listens there") from None
     except OSError as problem:
         raise NoAnswer(f"cannot be reached: {problem.strerror or problem}") from None
 
@@ -130,7 +130,7 @@ def _conversation(connection: socket.socket, greeting: float, answer: float) -> 
 
 
 class _Talk:
-    """Lines out and in, each within its time, whatever trickles in."""
+    """Sends and receives lines, each within its time limit."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -141,7 +141,7 @@ class _Talk:
         self._connection.sendall(line.encode("ascii") + b"\n")
 
     def line(self, seconds: float) -> str:
-        """The next line; what there is of it where it does not end."""
+        """Return the next line, or its beginning if the connection ends."""
         until = time.monotonic() + seconds
         while b"\n" not in self._read and len(self._read) < _LONGEST_LINE and self._more(until):
             pass
@@ -150,7 +150,7 @@ class _Talk:
         return line.decode("utf-8", "replace").strip()
 
     def rest(self, seconds: float) -> bytes:
-        """All until the other side closes."""
+        """Return everything until the other side closes."""
         until = time.monotonic() + seconds
         while len(self._read) <= ras.MOST_BYTES and self._more(until):
             pass

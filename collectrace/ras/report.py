@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Final
 
 ANY: Final = ""
-"""In place of an op: all collectives together, as NCCL before 2.26 counts them."""
+"""The op that means all collectives together, as NCCL before 2.26 counts them."""
 
 
 class NotReadable(ValueError):
-    """Why a report cannot be read, as what follows its name: ``is cut short``."""
+    """A report cannot be read; the message continues its name: ``is cut short``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rank runs."""
+    """The place at which a rank runs."""
 
     host: str
     """Address by which NCCL knows the node."""
     pid: int
-    """As its own process namespace counts."""
+    """Process id in its own namespace."""
     gpu: str
     """Its CUDA device, or devices: ``5``, ``0 (NVML 4)``, ``0,1``."""
 
@@ -42,7 +42,7 @@ class Level:
     count: int
     """How many."""
     members: tuple[Member, ...] = ()
-    """Who, in the order of their ranks. The text names them only where they are few."""
+    """The members in the order of their ranks. The text names them only if they are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Difference:
 
     @property
     def front(self) -> int:
-        """Operations of those that launched most."""
+        """Return the operations of the ranks that launched most."""
         return self.levels[0].operations
 
 
@@ -74,7 +74,7 @@ class InStatus(Level):
 
     status: str = ""
     """``INIT``, ``RUNNING``, ``FINALIZE``, ``ABORT``; ``NOCOMM``, before NCCL 2.26 ``UNKNOWN``: the
-    process answers, and is no member any more (or not yet)."""
+    process answers, but is not a member any more (or not yet)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Failed(Level):
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """A communicator that RAS tells of: in JSON each one, in text only those with a remark."""
+    """A communicator in the report: in JSON all of them, in text only those with a remark."""
 
     name: str
     """Its hash, as NCCL's own log prints it: 16 hexadecimal digits."""
@@ -96,16 +96,16 @@ class Communicator:
     """Ranks in all. None: the text did not say."""
     differences: tuple[Difference, ...] = ()
     statuses: tuple[InStatus, ...] = ()
-    """Where they differ; else empty."""
+    """The ranks of each status, if they differ; otherwise empty."""
     failures: tuple[Failed, ...] = ()
     silent: Level | None = None
-    """Ranks of which nothing came, for their processes do not answer. None: there are none."""
+    """Ranks that sent nothing, because their processes do not answer. None: there are none."""
     counts: Mapping[str, int] | None = None
     """Operations per op where no rank differs from another, by JSON."""
 
     @property
     def has_remark(self) -> bool:
-        """Whether there is something to tell of it."""
+        """Return whether there is something to report about it."""
         return bool(self.differences or self.statuses or self.failures or self.silent)
 
 
@@ -119,7 +119,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What RAS told of a job at one moment."""
+    """The report of RAS on a job at one moment."""
 
     version: str
     """Of NCCL."""
@@ -131,21 +131,21 @@ class Report:
     processes: int | None = None
     nodes: int | None = None
     gpus: int | None = None
-    """Of the whole job; None: not told (JSON has no such summary)."""
+    """GPUs of the whole job; None: not known (JSON has no such summary)."""
     dead: Processes = Processes()
-    """Not reached for a minute, and given up."""
+    """Processes that could not be reached for a minute, and count as dead."""
     silent: Processes = Processes()
-    """Did not answer in time, and are not given up (yet)."""
+    """Processes that did not answer in time, and do not count as dead (yet)."""
     timeouts: int = 0
-    """While the report was collected."""
+    """Timeouts while the report was collected."""
     seconds: float | None = None
-    """How long that took."""
+    """Seconds that it took to collect the report."""
     is_whole: bool = True
-    """False: it ends before its end."""
+    """Whether it is complete."""
 
     @property
     def has_remark(self) -> bool:
-        """Whether RAS saw anything that is not as it should be in the end."""
+        """Return whether RAS reports anything unusual."""
         return bool(
             self.dead.count
             or self.silent.count

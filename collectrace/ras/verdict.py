@@ -1,7 +1,7 @@
-"""What a report says, in two or three lines, no stronger than what RAS knows.
+"""Put a report into two or three lines that claim no more than RAS knows.
 
-A rank that launched fewer operations than another is behind, and nothing says that it is wrong: it
-may be slow, or the others may have called what it rightly did not. Counts that differ at one moment
+A rank that launched fewer operations than another is behind, but not necessarily wrong. It may be
+slow, or the others may have made calls that it rightly skipped. Counts that differ at one moment
 are normal while a job runs (NVIDIA's user guide, "RAS"); counts that are the same at a second look
 are worth more.
 """
@@ -21,19 +21,19 @@ from collectrace.ras.report import (
     Report,
 )
 
-OPEN: Final = (
-    "the order of the calls, their lines and who is wrong; messages and all-to-alls it does not "
-    "count"
+LACKS: Final = (
+    "the order of the calls, their lines and the culprit; it does not count messages and "
+    "all-to-alls"
 )
-"""What no report tells."""
+"""What no report shows."""
 
-TELLS: Final = (
+ADDS: Final = (
     "how many collectives each rank of a communicator has launched, and which processes are dead "
     "or do not answer"
 )
 
 _MOST: Final = 2
-"""Communicators, ops of one and processes that are told of; of more, how many there are."""
+"""Most communicators, ops and processes that are listed; the rest are counted."""
 
 _MOST_LEVELS: Final = 3
 
@@ -48,17 +48,17 @@ _STATUS: Final = {
 
 
 def verdict(report: Report, later: Report | None = None) -> list[str]:
-    """Sentences, what weighs most first.
+    """Return sentences, the most important first.
 
     Args:
         report: of a job.
-        later: a second report of the same job, after a second or so; then its facts are told, and
-            whether counts that differ have changed since.
+        later: a second report of the same job, about a second later. Then its facts count, and the
+        sentences say whether counts that differ have changed.
 
     """
     latest = later or report
     told = [
-        *_processes(latest, latest.dead, "taken for dead by RAS: not reached for a minute"),
+        *_processes(latest, latest.dead, "dead to RAS: not reached for a minute"),
         *_processes(latest, latest.silent, "not answering RAS"),
     ]
     is_explained = bool(told)
@@ -90,7 +90,7 @@ def _nothing(report: Report) -> str:
 
 
 def _processes(report: Report, processes: Processes, what: str) -> list[str]:
-    """Such as ``Process 4711 on 10.0.0.1 (GPU 1; rank 5 of 8) is not answering RAS``."""
+    """Yield ``Process 4711 on 10.0.0.1 (GPU 1; rank 5 of 8) is not answering RAS``."""
     if not processes.count:
         return []
     who = [_process(report, place) for place in processes.places[:_MOST]]
@@ -116,7 +116,7 @@ def _process(report: Report, place: Place) -> str:
 
 
 def _standing(one: Communicator, before: Report) -> bool | None:
-    """Whether its counts are those of the report before; None: that one did not tell."""
+    """Return whether its counts are those of the earlier report; None: that one has none."""
     same = [other for other in before.communicators if other.name == one.name]
     if not same or not same[0].differences:
         return None
@@ -173,7 +173,7 @@ def _others(front: Launched) -> str:
 
 
 def _who(level: Level) -> str:
-    """The ranks by number where all are named, and a single one with its process."""
+    """Return the ranks by number if all are named, and a single one with its process."""
     if len(level.members) != level.count:
         return words.counted(level.count, "rank")
     who = words.ranks(member.rank for member in level.members)

@@ -1,1 +1,1 @@
-"""Logs that can be given away: what is the user's in them has another name, everywhere the same."""
+"""Make copies of logs without the user's names: placeholders, the same everywhere."""

@@ -1,9 +1,9 @@
-"""The digests of streams in which the meaning of calls got another name.
+"""Compute the digests of streams after calls got other names.
 
 The ``program`` digest of a call covers the part of a framework that issued it, such as the name of
 a module. If parts are replaced, each digest has to be that of the new names. The chain is linear,
-so the difference to the old one follows from the lines; behind lines that are lost, it is taken
-from a rank that has them.
+so the difference to the old one follows from the lines; after lost lines, it is taken from a rank
+that has them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Stretch:
         self.changes = array("Q", [0])
         """What the new names add to the hash of each call."""
         self.differences = array("Q")
-        """Of each digest to that of the new names."""
+        """The difference of each digest to that of the new names."""
 
     @property
     def last(self) -> int:
@@ -57,7 +57,7 @@ class Programs:
         """Groups and devices of the streams that have calls with other names."""
 
     def add(self, place: Place, seq: int, program: int, step: int, new_step: int) -> None:
-        """Take a call; ``step`` and ``new_step``: what it adds under the old names and the new."""
+        """Add a call; ``step`` and ``new_step``: what it adds under the old names and the new."""
         stretches = self._stretches.setdefault(place, [])
         if not stretches or seq != stretches[-1].last + 1:
             stretches.append(_Stretch(seq, retract(program % PRIME, step)))
@@ -67,7 +67,7 @@ class Programs:
             self._changed.add((place.group, place.device))
 
     def solve(self) -> set[str]:
-        """Work out all differences; return the logs that have any."""
+        """Compute all differences; return the logs that have any."""
         found: list[_Stretch] = []
         logs: set[str] = set()
         of_streams: list[_Stretch] = []

@@ -1,4 +1,4 @@
-"""A folder of logs, written anew with placeholders: whole, or not at all."""
+"""Write a copy of a folder of logs with placeholders: complete, or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from collectrace.redact.names import Names
 PARTS: Final = (
     config.ARGUMENTS, ENVIRONMENT, MESSAGES, config.SOURCE, config.IN_VARIABLES,
 )  # fmt: skip
-"""What can be kept as it is."""
+"""Parts that can be kept unchanged."""
 
 _CHUNK: Final = 4 << 20
 
@@ -37,13 +37,13 @@ _BESIDE: Final = re.compile(r"rank\d{1,9}\.(?:(stacks|ends)\.txt|flight\.json)")
 
 @dataclass
 class Redacted:
-    """What was written."""
+    """The result of a copy."""
 
     files: int = 0
     left_out: list[str] = field(default_factory=list)
-    """Names of files of which nothing was taken over."""
+    """Names of files that were left out."""
     replaced: Mapping[str, str] = field(default_factory=dict)
-    """By placeholder what it stands for."""
+    """The original text of each placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class _Log:
 
     blob: Blob
     path: PurePosixPath
-    """Where it is to lie."""
+    """Its path in the copy."""
     log: str
-    """Which files belong together, and in which order."""
+    """Its log and its order in it."""
     ordinal: int
 
 
@@ -66,20 +66,20 @@ def redact(
 
     Args:
         files: the logs.
-        to: the folder. It is there only when it is whole.
+        to: the folder. It appears only when it is complete.
         keep: words of :data:`PARTS`.
         drop_source: leave the structure of the program's text out, too.
         map_file: where the map from placeholders to what they stand for goes; only its owner can
             read it.
 
     Raises:
-        CollectraceError: there is something in the way, or nothing to redact.
+        CollectraceError: the target exists, or there is nothing to redact.
 
     """
     if to.is_symlink() or (to.exists() and (not to.is_dir() or any(to.iterdir()))):
-        raise CollectraceError(f"{to} is there already; name a new folder")
+        raise CollectraceError(f"{to} exists already. Name a new folder.")
     if map_file is not None and map_file.exists():
-        raise CollectraceError(f"{map_file} is there already; name a new file")
+        raise CollectraceError(f"{map_file} exists already. Name a new file.")
     to.parent.mkdir(parents=True, exist_ok=True)
     part = to.with_name(f".collectrace-{os.urandom(8).hex()}.part")
     part.mkdir()
@@ -107,7 +107,7 @@ def _write_map(path: Path, replaced: Mapping[str, str]) -> None:
 
 
 class _Writing:
-    """One folder that is being written."""
+    """A copy that is being written."""
 
     def __init__(
         self, files: Sequence[Blob], to: Path, keep: Collection[str], *, drop_source: bool
@@ -144,7 +144,7 @@ class _Writing:
             else:
                 beside.append(blob)
         if not logs:
-            raise CollectraceError("there are no rank files to redact; give the log_dir of a run")
+            raise CollectraceError("there are no rank files to redact. Give the log_dir of a run.")
         logs.sort(key=lambda log: (log.log, log.ordinal))
         for log in logs:
             self._create(log.path, self._changed(log))
@@ -158,7 +158,7 @@ class _Writing:
         return self._done
 
     def _log(self, blob: Blob, path: PurePosixPath) -> _Log | None:
-        """What a file of lines becomes; None: it is none."""
+        """Return the copy of a file of lines; None: it is not one."""
         folder = self._folder(path.parent)
         if path.parent.name == PENDING and (found := _PROVISIONAL.fullmatch(path.name)):
             stem, ordinal = f"{self._names.host(found[1])}-{found[2]}", found[3]
@@ -184,7 +184,7 @@ class _Writing:
     def _changed(self, log: _Log) -> Iterator[bytes]:
         for line, end in _lines(log.blob):
             if not end:
-                # Its process was killed while it wrote it, or is writing it.
+                # Its process was killed while writing it, or is still writing.
                 new = self._lines.line(line, log.log)
                 if new is not None:
                     yield new if new != DAMAGED else DAMAGED
@@ -205,7 +205,7 @@ class _Writing:
     def _new_text(self, file: SourceFile, public: bool) -> str:
         """Write the text of a file, or its structure; return the hash of what was written.
 
-        A text that is not there gets a hash of its own, so that it still differs from others.
+        A missing text gets its own hash, so that it still differs from others.
         """
         known = self._hashes.get((file.sha256, public))
         if known is not None:

@@ -1,4 +1,4 @@
-"""The lines of rank files, and what handlers wrote beside them, with placeholders."""
+"""Put placeholders into the lines of rank files, and into what handlers wrote beside them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENVIRONMENT: Final = "environment"
 MESSAGES: Final = "messages"
 
 DAMAGED: Final = b"{"
-"""Stands for a line that cannot be read."""
+"""Replaces a line that cannot be read."""
 
 _OBJECTS: Final[dict[str, type[Any]]] = {
     "in_": Activity, "functions": FrameValues, "waits": KernelWait, "children": KernelWait,
@@ -47,7 +47,7 @@ _TAIL: Final = re.compile(
 )
 _PROGRAM: Final = re.compile(rb'"program":\d{1,19}(?=[,}])')
 _MOST_KNOWN: Final = 20_000
-"""Calls that are equal but for their numbers, remembered."""
+"""Most forms of calls, equal except for their numbers, that are remembered."""
 
 NewText = Callable[[SourceFile, bool], str]
 """Given a file and whether it is public: the hash of its text in the redacted log."""
@@ -75,7 +75,7 @@ class Lines:
     # -- rank files ---------------------------------------------------------------------------
 
     def line(self, line: bytes, log: str) -> bytes | None:
-        """Return a line of a log, both without a newline; None: it is left out."""
+        """Return the new line for a line of a log, both without newline; None: leave it out."""
         head = _HEAD.match(line)
         if head is not None:
             cut = _end_of_body(line)
@@ -110,7 +110,7 @@ class Lines:
     def _know(
         self, call: Call, line: bytes, out: bytes, head: re.Match[bytes] | None, log: str
     ) -> None:
-        """Take the digest of a call, and remember how its line is changed."""
+        """Record the digest of a call, and remember how its line is changed."""
         if call.op in POINT_TO_POINT or call.program is None:
             return
         changed = replace(
@@ -226,7 +226,7 @@ class Lines:
 
 
 def _end_of_body(line: bytes) -> int:
-    """Return where a call's line begins to tell what differs from its like; -1: it does not."""
+    """Return the offset in a call's line from which it differs from similar calls; -1: none."""
     found = line.find(b',"iteration":')
     return found if found >= 0 else line.find(b',"digest":')
 

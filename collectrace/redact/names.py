@@ -1,4 +1,4 @@
-"""Placeholders for what is the user's in a log, and the map that leads back from them.
+"""Placeholders for the user's names in a log, and the map back from them.
 
 A text keeps what says nothing about the user: numbers, punctuation, and the words that
 collectrace's own source uses, which are Python's, torch's and those of the frameworks it knows.
@@ -21,7 +21,7 @@ _PLACEHOLDER: Final = re.compile(r"(?:name|file|host|run|text|package|process|lo
 _NUMBER: Final = re.compile(r"\d{1,4}")
 """Numbers in a text that stay: ranks, lines, sizes. A longer one may be an account's or a port."""
 _LONG_NUMBER: Final = "9000"
-"""What the placeholder of a longer one begins with: another long number."""
+"""The beginning of the placeholder for a longer number: another long number."""
 
 _VERSION: Final = re.compile(r"\d+|cpu|cu\d+|rocm\d*|git\w*|a\d+|b\d+|rc\d+|dev\d*|post\d+")
 """What versions that anybody can have are made of."""
@@ -63,7 +63,7 @@ def terms() -> frozenset[str]:
 
 
 def public_part(path: str) -> str:
-    """Return what of a path leads to code that anybody can have; empty: it is the user's own."""
+    """Return the part of a path that names public code; empty: it is the user's code."""
     if path.startswith("<frozen "):
         return path
     package = _PACKAGES.search(path)
@@ -100,7 +100,7 @@ class Names:
         return {placeholder: text for (_, text), placeholder in self._known.items()}
 
     def word(self, word: str) -> str:
-        """Return a word or number of a program as it is, if it is no name of the user's."""
+        """Return a word or number of a program unchanged, unless it is a name of the user's."""
         if self._keeps_names or word in terms() or _NO_NAME.fullmatch(word):
             return word
         return self.of("name", word)
@@ -110,7 +110,7 @@ class Names:
         return _WORD.sub(lambda found: self.word(found[0]), text)
 
     def path(self, path: str) -> str:
-        """Return a path: of code that anybody can have what is known, else a placeholder."""
+        """Return the known part of a path to public code, or a placeholder."""
         if path.startswith(("<", "pipe:[", "socket:[")):
             return self.names(path)
         if public := public_part(path):

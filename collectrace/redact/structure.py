@@ -1,4 +1,4 @@
-"""The structure of a program's text: the same statements in the same lines, and no name of its own.
+"""Reduce a program's text to its structure: the same statements and lines, without its names.
 
 So a reader can still find the condition that decided between two calls. Comments go, and each text
 becomes a placeholder of as many lines.
@@ -23,7 +23,7 @@ _F_STRINGS: Final = {
 
 
 def of(text: str, names: Names) -> str | None:
-    """Return the structure of a text; None: it is no Python.
+    """Return the structure of a text; None: it is not Python.
 
     A fragment, such as the first line of a block, need not be complete.
     """
@@ -51,7 +51,7 @@ def of(text: str, names: Names) -> str | None:
 
 
 def fragment(text: str, names: Names) -> str:
-    """Return the structure of a part of a program that is not complete; as much as is known."""
+    """Return the structure of an incomplete part of a program, as far as it is known."""
     indent = text[: len(text) - len(text.lstrip())]
     found = of(text.strip(), names)
     if found is None:

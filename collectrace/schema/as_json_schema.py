@@ -27,12 +27,12 @@ _TYPES: Final[dict[type, str]] = {
 
 
 def dumps(form: Format = RANK_FILE) -> str:
-    """The schema as text."""
+    """Return the schema as text."""
     return json.dumps(json_schema(form), indent=2) + "\n"
 
 
 def json_schema(form: Format = RANK_FILE) -> dict[str, Any]:
-    """The schema of a document of this format: a line of a rank file, an object of findings."""
+    """Return the schema of a document: a line of a rank file, or an object of findings."""
     return {
         "$schema": _DIALECT,
         "$id": f"urn:collectrace:{form.name.replace(' ', '-')}:{form.version}",
@@ -66,7 +66,7 @@ def _type(form: Format, hint: Any, *, null: bool = True) -> dict[str, Any]:
 
 
 def _plain_type(form: Format, hint: Any) -> dict[str, Any]:
-    """The schema of an annotation that is no union."""
+    """Return the schema of an annotation that is not a union."""
     if hint is Any:
         return {}
     part = form.name_of(hint)

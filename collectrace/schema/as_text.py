@@ -33,7 +33,7 @@ _TYPES: Final[dict[type, str]] = {
 
 
 def describe(form: Format = RANK_FILE) -> str:
-    """The whole description."""
+    """Return the whole description."""
     title, _, rest = plain(form.about).partition("\n\n")
     parts = [
         f"collectrace {form.name}, format {form.version}\n\n{title}",
@@ -71,7 +71,7 @@ def _glossary(glossary: Glossary) -> str:
 
 
 def _doc(form: Format, item: Item) -> str:
-    """What a field says, and which values it may have, where there are few."""
+    """Return the meaning of a field, and its values if there are few."""
     glossary = form.glossary(item.hint)
     if glossary is not None:
         return f"{item.doc} One of the {glossary.name} below."

@@ -1,4 +1,4 @@
-"""The formats that others rely on, as the dataclasses define them: the one place to add one."""
+"""The table of the public formats, as the dataclasses define them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Item(NamedTuple):
     """Its key."""
 
     doc: str
-    """What it says; empty: its name says it."""
+    """What it means; empty: its name says it."""
 
     hint: Any
     """Its type, as Python annotates it."""
@@ -77,16 +77,16 @@ class Format:
     """Lists of values that are explained one by one."""
 
     def glossary(self, hint: Any) -> Glossary | None:
-        """Where the values of a type are explained; None: they are only listed."""
+        """Return the glossary of a type's values; None: they are only listed."""
         return next((one for one in self.glossaries if one.hint == hint), None)
 
     def name_of(self, cls: type[Any]) -> str | None:
-        """The name of the part that a class is; None: it is no part."""
+        """Return the name of the part that a class defines; None: it is not a part."""
         return next((name for name, part in self.parts.items() if part is cls), None)
 
 
 def items(cls: type[Any]) -> Iterator[Item]:
-    """The fields of an object, in the order in which they are written."""
+    """Return the fields of an object, in the order in which they are written."""
     if issubclass(cls, Record):
         yield Item("kind", "", Literal[cls.kind], True)
     if cls is findings.Alignment:
@@ -105,7 +105,7 @@ def items(cls: type[Any]) -> Iterator[Item]:
 
 
 def _docstrings(cls: type[Any]) -> dict[str, str]:
-    """The string below each field. Python does not keep them: they are read from the source."""
+    """Return the string below each field, read from the source: Python does not keep it."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(node, ast.ClassDef)
     return {
@@ -120,24 +120,24 @@ def _docstrings(cls: type[Any]) -> dict[str, str]:
 
 
 def first_line(cls: type[Any]) -> str:
-    """What an object is."""
+    """Return the first line of a class's docstring."""
     return plain((cls.__doc__ or "").partition("\n")[0])
 
 
 def plain(text: str) -> str:
-    """Without the double backticks of a docstring."""
+    """Return a docstring without its double backticks."""
     return text.replace("``", "`")
 
 
 def arms(hint: Any) -> list[Any]:
-    """The types of a union, None left out; of anything else the type itself."""
+    """Return the types of a union, without None; of anything else the type itself."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     every = typing.get_args(hint) if union else (hint,)
     return [arm for arm in every if arm is not types.NoneType]
 
 
 def may_be_none(hint: Any) -> bool:
-    """Whether None is one of a union's types."""
+    """Return whether None is one of a union's types."""
     return types.NoneType in typing.get_args(hint)
 
 

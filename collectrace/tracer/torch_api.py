@@ -64,7 +64,9 @@ def check() -> None:
     """
     version = torch.__version__
     if not dist.is_available():
-        raise CollectraceError(f"this torch, {version}, was built without torch.distributed")
+        raise CollectraceError(
+            f"torch {version} was built without torch.distributed. Install a build that has it."
+        )
     lacking = next((name for name in _NEEDED if not _has(name)), None)
     if lacking is None and "with_keyset" not in _parameters(torch.library.Library.impl):
         lacking = "torch.library.Library.impl(with_keyset)"
@@ -73,9 +75,11 @@ def check() -> None:
     if _is_older(version):
         oldest = ".".join(map(str, OLDEST))
         this = ".".join(version.split(".")[:2])
-        raise CollectraceError(f"needs torch {oldest} or newer, this is {this} (no {lacking})")
+        raise CollectraceError(
+            f"torch is {this}, and must be {oldest} or newer (no {lacking}). Upgrade torch."
+        )
     raise CollectraceError(
-        f"cannot trace this torch, {version}: it has no {lacking}; look for a newer collectrace"
+        f"cannot trace torch {version}: it has no {lacking}. Install a newer collectrace."
     )
 
 

@@ -215,5 +215,5 @@ def test_another_users_job_is_said_to_be_one(jobs: tuple[Job, Job]) -> None:
     os.waitpid(child, 0)
     assert (found_n, headline) == (
         0,
-        f"process {job.pids[0]} is root's: permission denied to look into it; ask as root",
+        f"process {job.pids[0]} is root's: permission denied. Run doctor as root.",
     )

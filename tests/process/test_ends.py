@@ -52,7 +52,10 @@ def test_a_crash_says_how_to_ask(ranks: Ranks, what: str, said: str | None, code
         assert "collectrace" not in ran.output()
     else:
         folder = log.path.parent
-        assert last == f"collectrace: rank 0 {said}. Why: python -m collectrace.align {folder}"
+        assert (
+            last
+            == f"collectrace: rank 0 {said}. To see why, run: python -m collectrace.align {folder}"
+        )
     (spot,) = align(ran.logs).evidence.blind_spots or ()
     assert (spot.name, spot.ranks, spot.how) == ("deep_ep", (0,), "was loaded")
 

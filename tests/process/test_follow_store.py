@@ -62,7 +62,7 @@ def test_a_job_is_watched_until_it_has_gone(tmp_path: Path) -> None:
             ranks.wait_for(lambda: metrics.read_text() != seen)  # it is looked at again
             end.touch()
             out, err = watcher.communicate(timeout=PATIENCE)
-        gone = f"collectrace: 127.0.0.1:{ranks.port} tells no more: "
+        gone = f"collectrace: 127.0.0.1:{ranks.port} stopped answering: "
         assert [line.startswith(gone) for line in err.splitlines()] in ([], [True])
         if watcher.returncode == 0:  # it has read the records that the ranks have left
             assert out.splitlines()[-1].partition(":")[0] == "aligned"

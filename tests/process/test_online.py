@@ -50,7 +50,7 @@ def test_uneven_inputs_are_told_while_they_hang(tmp_path: Path, case: int) -> No
     with Apart(tmp_path, SEED.format(case=case)) as ranks:
         ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
-        ranks.wait_for_words(f"(found by rank {elected}, which tells more)", 1 - elected)
+        ranks.wait_for_words(f"(details: output of rank {elected})", 1 - elected)
         told = headline(ranks.together())
         ranks.wait_for_words(told)
     *_, page = sorted(ranks.logs(elected).glob("2*/verdict.*.txt"))  # one may be of a turn in vain

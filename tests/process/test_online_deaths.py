@@ -58,7 +58,7 @@ def test_a_rank_may_go_while_it_answers(tmp_path: Path, end: str) -> None:
         ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
         assert elected in (0, 1)
-        ranks.wait_for_words(f"(found by rank {elected}, which tells more)", 1 - elected)
+        ranks.wait_for_words(f"(details: output of rank {elected})", 1 - elected)
         assert ": call 11 of group 1, " in ranks.said(elected)
         assert "going" in ranks.said(2)
         assert "suspect: rank 2" not in ranks.said(elected)
@@ -86,7 +86,7 @@ member.Member._diagnose = diagnose
         ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
         assert "going" in ranks.said(elected)
-        told = f"(found by rank {elected}, which tells more)"
+        told = f"(details: output of rank {elected})"
         ranks.wait_for_words(told, *({0, 1, 2} - {elected}))
 
 
@@ -181,7 +181,7 @@ time.sleep(600)
         )  # fmt: skip
         # Its rank still answers.
         assert [rank["last_call"]["seq"] for rank in json.loads(done.stdout)["ranks"]] == [1, 1]
-        assert "on_finding() was given has raised RuntimeError: [2J no such host" in said(ranks)
+        assert "a callback of on_finding() raised RuntimeError: [2J no such host" in said(ranks)
         assert "\033" not in said(ranks)
 
 

@@ -124,9 +124,9 @@ def test_a_hang_is_explained_once_and_nobody_asks_any_more(tmp_path: Path) -> No
         assert lines[-1] == f"[{rank}]: more: python -m collectrace.align {run}"
         # Each rank stalls again, and has nothing to say.
         wait_for(lambda: all(stalls(run, rank) >= 3 for rank in range(3)), said)
-        asked = said().count("Why: ")
+        asked = said().count("To see why, run: ")
         assert asked <= 3
-        assert said().partition(HEAD)[2].count("Why: ") == 0
+        assert said().partition(HEAD)[2].count("To see why, run: ") == 0
         assert marks(tmp_path, LOOK) == ["verdict.0001.look"]
 
 
@@ -158,7 +158,7 @@ raise ValueError("bad option")
         for rank in range(3):
             assert HEAD not in ranks.said(rank)
             assert "ValueError: bad option" in ranks.said(rank)
-            assert f"rank {rank} ended with ValueError. Why: " in ranks.said(rank)
+            assert f"rank {rank} ended with ValueError. To see why, run: " in ranks.said(rank)
         assert marks(tmp_path, TOLD) == []
 
 
@@ -227,7 +227,9 @@ def test_another_rank_takes_over_from_one_that_dies(tmp_path: Path) -> None:
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
     with shared(tmp_path, HANGS, stall_after=1, report=0) as ranks:
-        ranks.wait_for(lambda: all(ranks.said(rank).count("Why: ") >= 3 for rank in range(2)))
+        ranks.wait_for(
+            lambda: all(ranks.said(rank).count("To see why, run: ") >= 3 for rank in range(2))
+        )
         assert HEAD not in ranks.said(0) + ranks.said(1)
         assert marks(tmp_path, "*") == []
 
@@ -244,7 +246,9 @@ def test_ranks_that_compare_notes_explain_it_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_where_each_rank_has_a_folder_of_its_own_nothing_is_read(tmp_path: Path) -> None:
     with Apart(tmp_path, BEGIN + HANGS, online=0, heartbeat=0.5, stall_after=1) as ranks:
-        ranks.wait_for(lambda: all(ranks.said(rank).count("Why: ") >= 3 for rank in range(2)))
+        ranks.wait_for(
+            lambda: all(ranks.said(rank).count("To see why, run: ") >= 3 for rank in range(2))
+        )
         assert marks(tmp_path, "*") == []
 
 

@@ -174,7 +174,10 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--store", "here:1"), "--store"),
         (("align", "--store", "nowhere"), "tcpstore://HOST:PORT"),
         (("align", "--store", "nowhere", "--follow"), "tcpstore://HOST:PORT"),
-        (("align", "--store", "x:1", "--perfetto", "x.json"), "--perfetto reads files"),
+        (
+            ("align", "--store", "x:1", "--perfetto", "x.json"),
+            "--perfetto cannot read from --store",
+        ),
         (("align", "logs", "--context", "-1"), "'-1' is not a number from 0 up"),
         (("align", "logs", "--context", "x"), "'x' is not a number from 0 up"),
         (("align", "logs", "--nonsense"), "--nonsense"),
@@ -268,7 +271,7 @@ def test_two_reports_cannot_go_to_one_place(
     more = Report(module="machine", what="the same once more", option="again")
     monkeypatch.setattr("collectrace.commands.align.REPORTS", (*REPORTS, more))
     assert run("align", "logs", "--json", "-", "--again", "-") == (
-        2, "", "collectrace: --again -: another report goes there\n",
+        2, "", "collectrace: --again -: another report goes there. Name another file.\n",
     )  # fmt: skip
     status, out, _ = run("align", "logs", "--again", "-")
     assert (status, json.loads(out)["status"]) == (0, "aligned")
@@ -389,4 +392,4 @@ def test_there_is_no_such_chapter() -> None:
     status, out, err = run("docs", "nowhere")
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
-    assert "no chapter 'nowhere'; the chapters are hangs, " in err
+    assert "no chapter 'nowhere'. The chapters: hangs, " in err

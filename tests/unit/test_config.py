@@ -275,7 +275,9 @@ def test_a_mistyped_variable_is_told_with_the_one_that_was_meant() -> None:
     assert mistyped(known) == []
     near, far = mistyped(known | {"COLLECTRACE_LOGDIR": "x", "COLLECTRACE_QQQ": ""})
     assert near == (
-        "COLLECTRACE_LOGDIR is no option and has no effect; did you mean COLLECTRACE_LOG_DIR?"
+        "COLLECTRACE_LOGDIR is not a known option and is ignored. Did you mean COLLECTRACE_LOG_DIR?"
     )
-    assert far.startswith("COLLECTRACE_QQQ is no option and has no effect; the options are LOG_DIR")
+    assert far.startswith(
+        "COLLECTRACE_QQQ is not a known option and is ignored. The options are LOG_DIR"
+    )
     assert all(name.removeprefix(PREFIX) in far for name in Config().to_environment())

@@ -147,7 +147,7 @@ def test_what_is_no_source(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["telnet", "", "{host"])
 def test_what_is_no_way(text: str) -> None:
-    with pytest.raises(CollectraceError, match="one of ssh, kubectl, srun, docker"):
+    with pytest.raises(CollectraceError, match="Use ssh, kubectl, srun, docker"):
         gather.way(text)
 
 

@@ -78,7 +78,7 @@ def commands_in(page: Path) -> list[str]:
     "command", sorted({command for page in PAGES for command in commands_in(page)})
 )
 def test_a_command_that_is_shown_can_be_typed(command: str) -> None:
-    cli._parser("collectrace").parse_args(shlex.split(command))
+    cli.parser("collectrace").parse_args(shlex.split(command))
 
 
 def anchors(page: Path) -> set[str]:

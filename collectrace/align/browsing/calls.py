@@ -53,7 +53,7 @@ def calls_of(
     if rank not in evidence.logs:
         there = words.ranks(evidence.logs)
         lost = "no file" if rank not in evidence.unreadable else "a file that cannot be read"
-        raise LogError(f"rank {rank} left {lost} in run {evidence.run}; there is one of {there}")
+        raise LogError(f"rank {rank} has {lost} in run {evidence.run}. Available: {there}.")
     alignment = judged(compared(evidence), 0)
     if not evidence.logs[rank].scanned and evidence.read_whole is not None:
         evidence = evidence.read_whole((rank,))
@@ -126,7 +126,7 @@ def _place(
         meant = [n for n in used if words.group(evidence.groups[n]) == words.DEFAULT_GROUP]
         if not meant:
             raise CollectraceError(
-                f"--around {around} of which group? --group is one of {', '.join(used)}"
+                f"--around {around} fits several groups. Name one by --group: {', '.join(used)}."
             )
     found = [
         at
@@ -137,9 +137,9 @@ def _place(
         last = max((s for _, k, s in order if k.group in meant and isinstance(k, StreamKey)),
                    default=0)  # fmt: skip
         what = words.listed([words.group(evidence.groups[name]) for name in meant]) or "that group"
-        there = f"they end at {last}" if last else "there are none"
+        there = f"Its last one is {last}." if last else "It has none."
         raise CollectraceError(
-            f"--around {around}: rank {rank} recorded no such collective of {what}; {there}"
+            f"--around {around}: rank {rank} has no such collective of {what}. {there}"
         )
     return found[0]
 

@@ -111,8 +111,11 @@ def difference(
     common = sorted(first.logs.keys() & second.logs.keys())
     both = tuple(r for r in common if is_whole(first.logs[r]) and is_whole(second.logs[r]))
     if not both:
-        lacks = "a log from beginning to end" if common else "a file"
-        raise LogError(f"no rank has {lacks} in both {os.fspath(a)} and {os.fspath(b)}")
+        lacks = "a complete log" if common else "a file"
+        raise LogError(
+            f"no rank has {lacks} in both {os.fspath(a)} and {os.fspath(b)}. "
+            "Give two runs with such a rank."
+        )
     # Shards get smaller as a job grows: sizes and roots can be compared in jobs of one size only.
     sized = first.world_size == second.world_size
     ids = _Ids()

@@ -54,8 +54,8 @@ def find(name: str) -> Cause:
         return found
     like = difflib.get_close_matches(name.lower(), known, _SUGGESTIONS, cutoff=0.5)
     codes = list(dict.fromkeys(f"{known[key].code} ({known[key].name})" for key in like))
-    hint = f"; did you mean {' or '.join(codes)}?" if codes else ""
-    raise CollectraceError(f"no cause {name!r}{hint} (collectrace explain lists them all)")
+    hint = f"Did you mean {' or '.join(codes)}?" if codes else "collectrace explain lists them all."
+    raise CollectraceError(f"no cause {name!r}. {hint}")
 
 
 def explained(cause: Cause) -> str:

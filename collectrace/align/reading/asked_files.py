@@ -112,8 +112,8 @@ class Ranks:
                     until = time.monotonic() + PATIENCE
             if self.received > _MOST_BYTES:
                 raise LogError(
-                    f"the ranks' files are too long to be read through the store: "
-                    f"more than {_MOST_BYTES >> 20} MiB were asked for; read the files themselves"
+                    f"the ranks' files are too large to be read through the store (more than "
+                    f"{_MOST_BYTES >> 20} MiB). Read the files instead."
                 )
             if waiting:
                 time.sleep(_pause(len(waiting)))
@@ -179,9 +179,11 @@ class StoreBlob:
         except StoreError as problem:
             raise LogError(str(problem)) from None
         if part is None:
-            raise NotNow(f"rank {self.rank} has stopped answering; ask again")
+            raise NotNow(f"rank {self.rank} has stopped answering. Run the command again.")
         if len(part) != stop - first:  # nothing is concluded from a part
-            raise NotNow(f"{self.name} of rank {self.rank} went while it was read; ask again")
+            raise NotNow(
+                f"rank {self.rank} removed {self.name} while it was read. Run the command again."
+            )
         self.parts[first] = part
         return part[start - first :]
 
@@ -232,8 +234,8 @@ class _Text:
         stop, ranks = min(stop, self.size), self.ranks
         if ranks.is_over or ranks.text_left < stop - start:
             raise LogError(
-                f"not read: {self.name}.py of rank {self.rank}; of the program's text no more than "
-                f"{MOST_TEXT >> 20} MiB are asked of a job at once"
+                f"{self.name}.py of rank {self.rank} was not read: a query reads at most "
+                f"{MOST_TEXT >> 20} MiB of source. Read the rank files instead."
             )
         ranks.text_left -= stop - start
         parts = []

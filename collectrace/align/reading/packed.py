@@ -195,7 +195,7 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
             archive = Archive(file, spool.most)
             for n, member in enumerate(archive):
                 if n >= _MOST_FILES:
-                    raise LogError(f"{path} holds more than {_MOST_FILES:,} files")
+                    raise LogError(f"{path} holds more than {_MOST_FILES:,} files. Unpack it.")
                 name = _plain(member.name)
                 is_near = len(PurePosixPath(member.name).parts) <= _DEEPEST
                 if is_near and is_wanted(name.removesuffix(GZIP)):
@@ -204,8 +204,8 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
         raise _too_large(path, spool.most) from None
     except BROKEN as problem:
         if not found:
-            raise LogError(f"{path} is no archive that can be read: {problem}") from None
-        note = f"{path.name} is cut short or damaged: what it holds behind that was not read"
+            raise LogError(f"{path} is not a readable archive: {problem}. Copy it again.") from None
+        note = f"{path.name} is cut short or damaged: the files after that were not read"
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
     return Contents(found, note)
@@ -229,7 +229,7 @@ def _blob(
 
 
 def _too_large(name: object, most: int) -> Unreadable:
-    why = f"it unpacks to more than {most >> 20} MiB; unpack it yourself and give the folder"
+    why = f"it unpacks to more than {most >> 20} MiB. Unpack it yourself, and give the folder."
     return Unreadable(name, why)
 
 

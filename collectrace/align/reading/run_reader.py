@@ -152,8 +152,7 @@ class RunReader:
             raise LogError(f"cannot read the file of rank {rank} in {folder.label}: {why}")
         if not opened:
             raise NotThere(
-                f"no file of run {choice.name} in {folder.label} holds a record that can be read"
-                + _instead(choice)
+                f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)
             )
         found = groups.identify({rank: one.reader for rank, one in opened.items()})
         if found.undecided:
@@ -252,7 +251,7 @@ def _rank_files(folder: Folder, page: int) -> list[File]:
     files = list_files(folder, page)
     if not files:
         raise NotThere(
-            f"{folder.label} holds no rank files (rank00000.jsonl, ...); give the run's log_dir"
+            f"{folder.label} holds no rank files (rank00000.jsonl, ...). Give the run's log_dir."
         )
     return files
 
@@ -323,7 +322,7 @@ def _instead(choice: Choice) -> str:
     """What to ask for where the newest run is empty: never taken without a word."""
     if not choice.others:
         return ""
-    return f" (a full disk, or it has only begun); the run before it: --run {choice.others[-1]}"
+    return f" The disk was full, or it has just begun: try --run {choice.others[-1]}."
 
 
 def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str], set[int]]:

@@ -271,7 +271,7 @@ def _named(folder: Folder, runs: Sequence[Run], run: str) -> Run:
 
 def _no_such_run(folder: Folder, run: str, runs: Sequence[Run]) -> str:
     names = _few([one.name for one in reversed(runs)]) if runs else "none"
-    return f"no single run {run!r} in {folder.label}; there are: {names}"
+    return f"no single run {run!r} in {folder.label}. Available: {names}."
 
 
 def _few(names: Sequence[str]) -> str:

@@ -68,7 +68,7 @@ class LocalBlob:
                     start += len(part)
                 return b"".join(parts)
         except FileNotFoundError:
-            raise NotThere(f"{self.path} is gone: renamed or removed by its process") from None
+            raise NotThere(f"{self.path} was renamed or removed by its process") from None
         except OSError as problem:
             raise Unreadable(self.path, problem.strerror or str(problem)) from None
 
@@ -145,7 +145,7 @@ def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
 def _open_local(path: Path, depth: int) -> Folder:
     try:
         if not path.exists():
-            raise NotThere(f"{path}: no such folder; give the log_dir of the run (default: logs)")
+            raise NotThere(f"{path}: no such folder. Give the log_dir of the run (default: logs).")
         if not path.is_dir():
             return _open_file(path)
         files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
@@ -164,7 +164,7 @@ def _open_file(path: Path) -> Folder:
     """An archive; or the folder of a rank file, which is told by its name or by what it holds."""
     if not path.is_file():
         # To open a pipe waits for its writer, perhaps for ever.
-        raise LogError(f"{path} is a pipe or a device; give the log folder, or a file of it")
+        raise LogError(f"{path} is a pipe or a device. Give the log folder, or a file of it.")
     whole = path.resolve()
     if packed.is_archive(path.name):
         unpacked, note = packed.unpack(path, _is_log)
@@ -185,11 +185,10 @@ def _open_file(path: Path) -> Folder:
         with path.open("rb") as file:
             known = documented.of(file.read(documented.HEAD))
         if known is not None:
-            raise LogError(f"{path} is of {known.tool}: {known.advice}")
+            raise LogError(f"{path} is a file of {known.tool}. {known.advice}")
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
-            "folder (.tar.gz); give one of these, or the folder that holds the rank files; unpack "
-            "other formats first"
+            "folder (.tar.gz). Give one of these, or the log folder. Unpack other formats first."
         )
     if RANK_FILE.fullmatch(name) is None and whole.parent.name != PENDING:
         # Renamed on its way here: its header says whose it is.
@@ -322,7 +321,7 @@ def _open_remote(url: str, depth: int) -> Folder:
         import fsspec
     except ImportError:
         raise LogError(
-            f"{url} needs fsspec; pip install fsspec and the package of that store"
+            f"{url} needs fsspec. Install it, and its package for this store: pip install fsspec"
         ) from None
     try:
         store, root = fsspec.core.url_to_fs(url)
@@ -331,9 +330,9 @@ def _open_remote(url: str, depth: int) -> Folder:
     except Exception as problem:  # noqa: BLE001 - stores raise what they like
         raise LogError(f"cannot read {url}: {_one_line(problem)}") from None
     if is_file:
-        raise LogError(f"{url} is a file; give the folder that holds the rank files")
+        raise LogError(f"{url} is a file. Give the folder that holds the rank files.")
     if not found:
-        raise NotThere(f"{url}: no such folder, or nothing in it; give the log_dir of the run")
+        raise NotThere(f"{url}: no such folder, or an empty one. Give the log_dir of the run.")
     root = root.rstrip("/")
     everything = [
         RemoteBlob(name.removeprefix(root).lstrip("/"), int(info.get("size") or 0), name, store)

@@ -75,7 +75,9 @@ def opened(
     memory = memory or Memory()
     match = _URL.fullmatch(url)
     if match is None:
-        raise LogError(f"{url} is not {SCHEME}HOST:PORT or {SCHEME}HOST:PORT/RUN")
+        raise LogError(
+            f"{url} is not the address of a store: {SCHEME}HOST:PORT or {SCHEME}HOST:PORT/RUN"
+        )
     try:
         store = JobStore(match["host"].strip("[]"), int(match["port"]))
         try:
@@ -106,14 +108,16 @@ def _announced(store: JobStore, url: str) -> Announced:
         time.sleep(PAUSE)
     if value is None:
         raise NotThere(
-            f"{url}: no job compares notes at this store; it must run with COLLECTRACE_ONLINE=1"
+            f"{url}: no job compares its calls at this store. Start it with COLLECTRACE_ONLINE=1."
         )
     try:
         announced = exchange.decode(Announced, value)
     except ValueError:
-        raise LogError(f"{url}: what is announced there is damaged") from None
+        raise LogError(
+            f"{url}: the announcement of the job is damaged. Read its files instead."
+        ) from None
     if not 0 < announced.world_size <= _MOST_RANKS or not 0 < announced.heartbeat < 1e6:
-        raise LogError(f"{url}: what is announced there is damaged")
+        raise LogError(f"{url}: the announcement of the job is damaged. Read its files instead.")
     return announced
 
 
@@ -124,7 +128,7 @@ def _turn(store: JobStore, keys: Keys) -> Turn:
         if turn is not None:
             return turn
         if time.monotonic() > until:
-            raise NotNow("somebody else is asking the ranks; try again in a minute")
+            raise NotNow("another reader is querying the ranks. Try again in a minute.")
         time.sleep(PAUSE)
 
 
@@ -156,7 +160,9 @@ def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Fol
             read[rank] = list(alike_blobs(rank, read[other], run))
     read |= {rank: list[Blob](blobs) for rank, blobs in ended.items()}
     if not read:
-        raise LogError(f"{url}: none of {words.counted(world_size, 'rank')} answers")
+        raise LogError(
+            f"{url}: none of {words.counted(world_size, 'rank')} answers. Read their files instead."
+        )
     silent = [rank for rank in range(world_size) if rank not in read]
     notes = [_of_silence(silent)] if silent else []
     unread = sorted(alike.keys() & read.keys())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 def announce(folder: Path) -> None:
     """Say where the run is recorded, and the command for when it is needed."""
-    say(f"recording to {folder}; if it hangs or ends badly: {_command(folder)}")
+    say(f"recording to {folder}. If the job hangs or fails, run: {_command(folder)}")
 
 
 def tell(rank: int | None, what: str, folder: Path | None) -> None:
@@ -21,7 +21,7 @@ def tell(rank: int | None, what: str, folder: Path | None) -> None:
     ``rank``: None where it is not known; ``folder``: where the record is; None: there is none.
     """
     who = "this process" if rank is None else f"rank {rank}"
-    say(f"{who} {what}" + ("" if folder is None else f". Why: {_command(folder)}"))
+    say(f"{who} {what}" + ("" if folder is None else f". To see why, run: {_command(folder)}"))
 
 
 def _command(folder: Path) -> str:

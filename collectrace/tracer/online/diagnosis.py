@@ -20,7 +20,7 @@ class Diagnosis(AlignerProcess):
     """A diagnosis that is on.
 
     The process does the telling: on the standard error that both have, but for what has been
-    ``told`` already (:func:`exchange.told`), and, through the store, to all ranks.
+    ``told`` already (:func:`exchange.headline_hash`), and, through the store, to all ranks.
 
     Raises:
         OSError: no process can be started.

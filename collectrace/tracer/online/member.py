@@ -332,7 +332,7 @@ class Member:
             self._explained_at = self._calls
         for headline in (verdict.headline, *verdict.also):
             if verdict.by != f"rank {self._rank}" and self._is_news(headline):
-                say(f"{headline} (found by {verdict.by}, which tells more)")
+                say(f"{headline} (details: output of {verdict.by})")
         if not self._has_ended:
             self._act(verdict)
 
@@ -377,7 +377,7 @@ class Member:
                 listener(report)
             except BaseException as problem:  # it may call sys.exit(), too
                 what = clean(f"{type_name(problem)}: {safe_text(problem, _LONGEST_PROBLEM)}")
-                say(f"a function that on_finding() was given has raised {what}")
+                say(f"a callback of on_finding() raised {what}")
 
     def _is_telling(self) -> bool:
         """Whether the listeners are being told, and have not taken too long for it."""
@@ -392,7 +392,7 @@ class Member:
 
     def _is_news(self, headline: str) -> bool:
         """Whether this has not been told here, from now on it has."""
-        name = exchange.told(headline)
+        name = exchange.headline_hash(headline)
         if name in self._told or len(self._told) >= _MOST_TOLD:
             return False
         self._told.add(name)

@@ -27,7 +27,7 @@ from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_text
 _version = getattr(wrapt, "__version__", "an older one")
 if not hasattr(wrapt.BoundFunctionWrapper, "__class_getitem__"):
     raise CollectraceError(
-        f"it needs wrapt 2.0 or newer, this is {_version}; pip install --upgrade wrapt"
+        f"wrapt is {_version}, and must be 2.0 or newer. Run: pip install --upgrade wrapt"
     )
 
 

@@ -402,8 +402,8 @@ def test_a_terminal_is_drawn_on_in_place_and_left_clean(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--interval", "1"), "--interval goes with --follow"),
-        (("--follow", "--group", "tp"), "--group does not go with --follow"),
+        (("--interval", "1"), "--interval needs --follow"),
+        (("--follow", "--group", "tp"), "--follow watches all groups"),
         (("--follow", "--interval", "0"), "not a number of seconds"),
         (("--follow", "--interval", "soon"), "not a number of seconds"),
     ],

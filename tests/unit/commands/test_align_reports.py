@@ -37,7 +37,10 @@ def test_brief_stands_in_place_of_the_report(logs: str) -> None:
 
 def test_brief_and_another_on_standard_output(logs: str) -> None:
     status, _, err = run("align", logs, "--brief", "--json", "-")
-    assert (status, err) == (2, "collectrace: --json -: another report goes there\n")
+    assert (status, err) == (
+        2,
+        "collectrace: --json -: another report goes there. Name another file.\n",
+    )
 
 
 def test_brief_beside_files(logs: str, tmp_path: Path) -> None:
@@ -92,7 +95,7 @@ def test_a_pipe_is_no_log(name: str, tmp_path: Path) -> None:
     status, out, err = run("align", str(pipe))
     assert (status, out) == (2, "")
     assert err == (
-        f"collectrace: {pipe} is a pipe or a device; give the log folder, or a file of it\n"
+        f"collectrace: {pipe} is a pipe or a device. Give the log folder, or a file of it.\n"
     )
 
 
@@ -111,10 +114,10 @@ def test_metrics_of_a_job_that_is_followed(logs: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (("--prometheus", "x.prom"), "--prometheus goes with --follow"),
-        (("--follow", "--prometheus", "-"), "name a file"),
-        (("--follow", "--prometheus", "/nowhere/x"), "/nowhere is no folder"),
-        (("--markdown", "/nowhere/x"), "/nowhere is no folder"),
+        (("--prometheus", "x.prom"), "--prometheus needs --follow"),
+        (("--follow", "--prometheus", "-"), "Name a file"),
+        (("--follow", "--prometheus", "/nowhere/x"), "/nowhere is not a writable folder"),
+        (("--markdown", "/nowhere/x"), "/nowhere is not a writable folder"),
     ],
 )
 def test_bad_usage(logs: str, argv: tuple[str, ...], says: str) -> None:

@@ -45,12 +45,12 @@ def source(found: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("nowhere", "nowhere: no such folder, file or process"),
-        ("4194305", "there is no process 4194305; leave it out to see all"),  # above PID_MAX_LIMIT
-        ("9" * 40, f"there is no process {'9' * 40}"),
-        ("notes.txt", "notes.txt is no NCCL RAS report, neither text nor JSON"),
-        ("cut.ras.json", "cut.ras.json is cut short, or no JSON"),
-        ("-1", "-1: no such folder, file or process"),
+        ("nowhere", "nowhere: no such folder, file or process. Leave it out to see all."),
+        ("4194305", "there is no process 4194305. Leave it out to see all."),  # above PID_MAX_LIMIT
+        ("9" * 40, f"there is no process {'9' * 40}. Leave it out to see all."),
+        ("notes.txt", "notes.txt is not a NCCL RAS report, neither text nor JSON"),
+        ("cut.ras.json", "cut.ras.json is cut short, or not JSON"),
+        ("-1", "-1: no such folder, file or process. Leave it out to see all."),
     ],
 )
 def test_what_cannot_be_looked_at_is_said_in_one_line(where: str, said: str) -> None:
@@ -103,7 +103,7 @@ def test_the_latest_report_in_a_folder() -> None:
         shutil.copy(SAMPLES / name, name)
         os.utime(name, (1000 - n, 1000 - n))
     _, found = answer(".")
-    assert "taken for dead" in source(found, "NCCL RAS")["says"][0]
+    assert "dead to RAS" in source(found, "NCCL RAS")["says"][0]
     assert found["ras"]["dead"]["count"] == 1
 
 
@@ -112,7 +112,7 @@ def test_a_bad_report_does_not_hide_the_rest_of_its_folder() -> None:
     Path("nccl_trace_rank_0").write_bytes(b"dump")
     status, found = answer(".")
     assert status == 0
-    assert source(found, "NCCL RAS")["says"] == ["job.ras.json is cut short, or no JSON"]
+    assert source(found, "NCCL RAS")["says"] == ["job.ras.json is cut short, or not JSON"]
 
 
 def test_the_answer_goes_to_a_file_beside_the_screen() -> None:
@@ -128,6 +128,6 @@ def test_a_bad_address_of_ras_is_told_of(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("collectrace.doctor.processes.find.__defaults__", (None, Path("none")))
     _, found = answer()
     assert source(found, "NCCL RAS")["says"] == [
-        "what ever cannot be asked: NCCL_RAS_ADDR 'what ever' is no HOST:PORT"
+        "what ever cannot be asked: NCCL_RAS_ADDR 'what ever' is not HOST:PORT"
     ]
-    assert found["headline"] == "this machine does not tell of its processes: there is no /proc"
+    assert found["headline"] == "this machine does not show its processes: there is no /proc"

@@ -82,7 +82,7 @@ def test_a_packed_file_with_a_hole_behind_it(logs: Path, tmp_path: Path, size: i
 def test_gather_leaves_what_no_disk_has_room_for(logs: Path, tmp_path: Path) -> None:
     os.truncate(logs / "rank00001.jsonl", HUGE[1])
     status, told, said = bounded.run("gather", logs, "-o", "all", cwd=tmp_path)
-    assert "rank00001.jsonl has 8388608 MiB: no room in all/" in told + said
+    assert "for rank00001.jsonl (8388608 MiB)" in told + said
     assert status in (1, 2)
 
 
@@ -166,7 +166,7 @@ def test_what_nobody_asked_for_may_not_unpack_for_ever(logs: Path, tmp_path: Pat
     sent.write_bytes(b"".join([*parts, packer.flush()]))
     status, _, said = bounded.run("align", sent, cwd=tmp_path)
     assert status == 2
-    assert "sent.tar.bz2 unpacks to more than 64 MiB; unpack it yourself" in said
+    assert "sent.tar.bz2 unpacks to more than 64 MiB. Unpack it yourself" in said
 
 
 # -- numbers ---------------------------------------------------------------------------------------

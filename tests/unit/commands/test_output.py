@@ -107,7 +107,7 @@ def test_a_file_system_that_is_read_only(folder: Path) -> None:
     _, out, err = bash(folder, mounted("size=4k,ro", command))
     assert out == "status 2\n"
     assert err == (
-        "collectrace: --json reports/a.json: reports is no folder that can be written to\n"
+        "collectrace: --json reports/a.json: reports is not a writable folder. Name another file.\n"
     )
 
 
@@ -212,10 +212,13 @@ def test_devices_and_pipes_are_written_to(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nowhere/a.json", "--json nowhere/a.json: nowhere is no folder that can be written to"),
-        ("file/a.json", "--json file/a.json: file is no folder that can be written to"),
-        ("there", "--json there: that is a folder; name a file in it"),
-        ("dangling", "--json dangling: {0}/nowhere is no folder that can be written to"),
+        (
+            "nowhere/a.json",
+            "--json nowhere/a.json: nowhere is not a writable folder. Name another file.",
+        ),
+        ("file/a.json", "--json file/a.json: file is not a writable folder. Name another file."),
+        ("there", "--json there: that is a folder. Name a file in it."),
+        ("dangling", "--json dangling: {0}/nowhere is not a writable folder. Name another file."),
     ],
 )
 def test_what_cannot_be_written_is_said_early(
@@ -235,7 +238,7 @@ def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return not (path == tmp_path and mode == os.W_OK)
 
     monkeypatch.setattr(os, "access", access)
-    with pytest.raises(CollectraceError, match="no folder that can be written to"):
+    with pytest.raises(CollectraceError, match="not a writable folder"):
         output.check("--json", str(tmp_path / "a.json"))
 
 

@@ -153,9 +153,7 @@ next time        export COLLECTRACE=1
 def test_another_users_job() -> None:
     hidden = (replace(process(0), is_readable=False, user="eve", environment={}),)
     answer = examine(known(Found((), hidden), pid=4711, py_spy="/usr/bin/py-spy"))
-    assert answer.headline == (
-        "process 4711 is eve's: permission denied to look into it; ask as eve"
-    )
+    assert answer.headline == ("process 4711 is eve's: permission denied. Run doctor as eve.")
     assert row(answer, "stacks").command == "sudo py-spy dump --pid 4711"
     assert not answer.is_worth_it
 
@@ -299,8 +297,8 @@ job.ras.txt: a report of NCCL 2.30.7 RAS of 2 nodes
 
 NCCL RAS         3 communicators, 8 processes: in each all ranks have launched
                  equally much, and every rank answers.
-                 It does not tell the order of the calls, their lines and who is
-                 wrong; messages and all-to-alls it does not count.
+                 It does not show the order of the calls, their lines and the
+                 culprit; it does not count messages and all-to-alls.
 """
     )
 

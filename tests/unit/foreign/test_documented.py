@@ -39,16 +39,16 @@ def test_other_files_are_none_of_them(head: bytes) -> None:
 
 def test_every_row_says_what_it_leaves_open_and_where_it_is_from() -> None:
     for row in documented.DOCUMENTED:
-        assert row.tells
-        assert row.open
+        assert row.adds
+        assert row.lacks
         assert "/" in row.source
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [((RAS / "behind.ras.json").read_bytes(), "is of NCCL RAS: ask python -m collectrace doctor"),
-     (INSPECTOR, "is of NCCL Inspector: no rank file can be made of it"),
-     (CLOG, "is of torchcomms' collective log: no rank file can be made of it")],
+    [((RAS / "behind.ras.json").read_bytes(), "is a file of NCCL RAS. Give it to: python"),
+     (INSPECTOR, "is a file of NCCL Inspector. collectrace cannot align it"),
+     (CLOG, "is a file of torchcomms' collective log. collectrace cannot align it")],
 )  # fmt: skip
 def test_none_is_taken_for_a_flight_recorders_dump(
     content: bytes, said: str, tmp_path: Path

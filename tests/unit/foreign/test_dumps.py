@@ -394,5 +394,5 @@ def test_a_process_that_is_killed_while_it_reads_is_told(tmp_path: Path) -> None
     ran = side_by_side(2, job.write(tmp_path / "dumps"), "killed")
     assert ran.returncode == 2
     assert ran.stderr == (
-        "collectrace: a process that read dumps was killed; is there enough memory?\n"
+        "collectrace: a process that read dumps was killed. Free some memory, or give fewer.\n"
     )

@@ -54,7 +54,7 @@ def test_a_name_that_leads_nowhere() -> None:
 
 
 def test_all_are_silent() -> None:
-    with serving(silent) as where, pytest.raises(NoAnswer, match=r"says nothing within 0.2 s"):
+    with serving(silent) as where, pytest.raises(NoAnswer, match=r"does not answer within 0.2 s"):
         live.ask(where, greeting=BRIEF)
 
 
@@ -92,7 +92,7 @@ def test_a_report_that_never_ends_is_left_in_time(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_trickle_is_no_greeting() -> None:
-    with serving(trickle) as where, pytest.raises(NoAnswer, match="says nothing within"):
+    with serving(trickle) as where, pytest.raises(NoAnswer, match="does not answer within"):
         live.ask(where, greeting=BRIEF)
 
 
@@ -120,5 +120,5 @@ def test_addresses(text: str, where: Address) -> None:
 
 @pytest.mark.parametrize("text", ["", "localhost", "localhost:0", "h:70000", "a b:1", "::1"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="no HOST:PORT"):
+    with pytest.raises(ValueError, match="not HOST:PORT"):
         live.address(text)

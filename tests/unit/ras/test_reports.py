@@ -105,7 +105,7 @@ VERDICTS = {
     "(0 against 3); AllReduce: 6 ranks launched 6,650, rank 5 (process 1598389 on 172.16.64.212) "
     "6,649 and rank 2 (process 483074 on 172.16.64.210) 6,640.",
     "stopped.ras.json": f"{LOST} is not answering RAS.",
-    "dead-brief.ras.txt": f"{LOST} is taken for dead by RAS: not reached for a minute.\n"
+    "dead-brief.ras.txt": f"{LOST} is dead to RAS: not reached for a minute.\n"
     f"{WHOLE} 3 ranks have launched 1 AllReduce fewer than the 4 others (6,650 against 6,651).",
     "failed.ras.txt": f"{WHOLE} ranks 0-2 reported Remote process error.",
     "leaving.ras.txt": f"{WHOLE} 4 ranks are running, ranks 5-7 are no member of it now and rank 4 "
@@ -249,5 +249,5 @@ def test_lines_in_any_order_are_read_or_refused(lines: list[bytes]) -> None:
 )
 def test_what_is_no_report_is_refused(data: bytes) -> None:
     assert not ras.is_one(data[: ras.HEAD])
-    with pytest.raises(NotReadable, match="no NCCL RAS report"):
+    with pytest.raises(NotReadable, match="not a NCCL RAS report"):
         ras.read(data)

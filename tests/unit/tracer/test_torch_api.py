@@ -29,7 +29,7 @@ def test_an_older_torch_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(CollectraceError) as caught:
         torch_api.check()
     said = str(caught.value)
-    assert said.startswith("needs torch 2.6 or newer, this is 2.3 ")
+    assert said.startswith("torch is 2.3, and must be 2.6 or newer ")
     assert "ProcessGroup.unbox" in said
     assert "\n" not in said
 

@@ -9,7 +9,7 @@ from collectrace.align.causes.cause import ROWS, Cause, kinds, retired
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT801", "entered-by-one",
-        "A collective stands in a function or a block that only some ranks enter at this point.",
+        "A collective is in a function or a block that only some ranks enter at this point.",
         ROWS | kinds("missing_call", "deadlock"), ("root",),
         example="matching/collective_while_one_goes_first",
         counter_example="matching/extra_before_the_entry",

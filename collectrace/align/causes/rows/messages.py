@@ -37,7 +37,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         "CT705", "other-tag-or-peer",
-        "A send and a receive would match but for one thing: the tag, the peer, or the group.",
+        "A send and a receive would match except for one thing: the tag, the peer, or the group.",
         kinds("p2p_unmatched"), ("root",), yields_to=("CT710",),
         example="p2p/wrong_tag", counter_example="p2p/wrong_peer_in_a_ring",
     ),

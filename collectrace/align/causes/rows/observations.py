@@ -50,7 +50,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         "CT915", "sampler-epoch",
-        "A shuffling sampler was never told the epoch.",
+        "A shuffling sampler never got the epoch.",
         kinds("sampler_epoch"),
     ),
     Cause(
@@ -61,7 +61,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         "CT917", "early-termination",
-        "join() ended the job when the first rank ran out of inputs, as it was asked to.",
+        "join() ended the job when the first rank ran out of inputs, as configured.",
         kinds("early_termination"),
         example="healthy/join_throws",
     ),

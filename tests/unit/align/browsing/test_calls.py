@@ -99,9 +99,9 @@ def test_a_log_read_in_part_tells_as_much(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("rank", "asked", "says"),
     [
-        (5, {}, "rank 5 left no file in run run-1; there is one of ranks 0-1"),
+        (5, {}, "rank 5 has no file in run run-1. Available: ranks 0-1."),
         (0, {"group": "pp"}, "no group 'pp'"),
-        (0, {"around": 99}, "they end at 4"),
+        (0, {"around": 99}, "Its last one is 4."),
     ],
 )
 def test_what_is_not_there(logs: Path, rank: int, asked: dict[str, object], says: str) -> None:
@@ -116,5 +116,5 @@ def test_several_groups_and_none_is_the_default(tmp_path: Path) -> None:
         run.all("all_reduce", name)
     run.finish()
     run.write(tmp_path)
-    with pytest.raises(CollectraceError, match="--group is one of a, b"):
+    with pytest.raises(CollectraceError, match="Name one by --group: a, b"):
         calls_of(tmp_path, 0, around=1)

@@ -41,7 +41,7 @@ def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     (empty / "rank00000.jsonl").touch()
     new, old = list_runs(tmp_path)
     assert (new.run, new.verdict) == (empty.name, "unreadable")
-    assert "no file of run" in new.headline
+    assert "no readable record" in new.headline
     assert old.verdict == "aligned"
 
 

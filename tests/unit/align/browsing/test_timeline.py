@@ -315,7 +315,7 @@ def test_the_option(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (("--perfetto", "/nowhere/t.json"), "/nowhere is no folder"),
+        (("--perfetto", "/nowhere/t.json"), "/nowhere is not a writable folder"),
         (("--perfetto", "-", "--json", "-"), "another report goes there"),
         (("--perfetto", "-", "--brief"), "another report goes there"),
     ],

@@ -152,14 +152,14 @@ def test_a_mistyped_code_names_those_alike(name: str, meant: str) -> None:
     status, out, err = run("explain", name)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
-    assert f"no cause {name!r}; did you mean " in err
+    assert f"no cause {name!r}. Did you mean " in err
     assert meant in err
 
 
 def test_an_unknown_code_is_one_line() -> None:
     status, out, err = run("explain", "zebra")
     assert (status, out) == (2, "")
-    assert err == "collectrace: no cause 'zebra' (collectrace explain lists them all)\n"
+    assert err == "collectrace: no cause 'zebra'. collectrace explain lists them all.\n"
 
 
 def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,5 +197,5 @@ def test_the_chapter_lists_all_kinds_of_findings() -> None:
 
 
 def test_find_raises_what_a_person_can_read() -> None:
-    with pytest.raises(CollectraceError, match="did you mean"):
+    with pytest.raises(CollectraceError, match="Did you mean"):
         catalogue.find("CT10")

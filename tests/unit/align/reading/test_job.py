@@ -171,7 +171,9 @@ def test_the_default_group_has_a_name(tmp_path: Path, name: str) -> None:
     assert found.findings[0].group is not None
     assert found.findings[0].group.name == "0"
     assert align(tmp_path, group="tp").findings == ()
-    with pytest.raises(CollectraceError, match=r"no group 'dp' in this run; there are default, 1"):
+    with pytest.raises(
+        CollectraceError, match=r"no group 'dp' in this run. Its groups: default, 1"
+    ):
         align(tmp_path, group="dp")
 
 

@@ -244,7 +244,7 @@ def test_a_bomb_in_an_archive_costs_its_rank(
 def test_what_is_not_what_its_name_says(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(b"\x89PNG\r\n" * 200)
-    with pytest.raises(LogError, match=r"no archive|no file of run|no record"):
+    with pytest.raises(LogError, match=r"not a readable archive|no readable record|no record"):
         align(file)
 
 

@@ -269,7 +269,7 @@ def test_a_crash_says_how_to_ask_once_its_traceback_is_there(
     sys.excepthook(type(problem), problem, None)
     assert len(hooks) == 1
     assert capsys.readouterr().err == (
-        f"collectrace: {said}. Why: python -m collectrace.align logs/run\n"
+        f"collectrace: {said}. To see why, run: python -m collectrace.align logs/run\n"
     )
 
 
@@ -285,7 +285,9 @@ def test_a_crash_that_others_look_into_is_waited_for_once_its_traceback_is_there
     assert (len(hooks), told.lingered, capsys.readouterr().err) == (1, 0, "")
     exits._at_exit()
     assert told.lingered == 1
-    assert ("rank 3 ended with ValueError. Why: " in capsys.readouterr().err) is not explained
+    assert (
+        "rank 3 ended with ValueError. To see why, run: " in capsys.readouterr().err
+    ) is not explained
 
 
 def test_without_a_record_there_is_nothing_to_ask(

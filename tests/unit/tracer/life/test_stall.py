@@ -59,7 +59,7 @@ def test_a_stall_is_due_to_the_second_and_told_to_who_does_not_know_why(
         dues.append(stalls.due // SECOND)
     assert dues == [27, 27, 0, 0]
     assert stalls.count == 1
-    assert ("Why: " in capsys.readouterr().err) is not is_explained
+    assert ("To see why, run: " in capsys.readouterr().err) is not is_explained
 
 
 class Loader:

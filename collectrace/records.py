@@ -767,7 +767,7 @@ def _of_ranges(ranges: list[Any]) -> Members:
     try:
         return members.of_ranges(tuple((first, last, step) for first, last, step in ranges))
     except (ValueError, OverflowError):
-        raise DamagedRecord("the members of a group are no ranges of ranks") from None
+        raise DamagedRecord("the ranges of a group are not ranks") from None
 
 
 def _parts(cls: type[Any]) -> Callable[[list[Any]], list[Any]]:

@@ -24,13 +24,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     who.add_argument(
         "--dask", metavar="ADDRESS",
-        help="the Dask scheduler whose workers read the rank files, such as 10.0.0.1:8786",
+        help="let the workers of this Dask scheduler read the rank files, such as 10.0.0.1:8786",
     )  # fmt: skip
 
 
 @contextlib.contextmanager
 def opened(arguments: Namespace) -> Iterator[Executor | None]:
-    """Give the executor that was asked for; None: this process reads.
+    """Yield the executor that the arguments name; None: this process reads.
 
     Raises:
         CollectraceError: there is no such cluster, or its workers were lost.
@@ -80,4 +80,6 @@ def _dask(address: str) -> Iterator[Executor]:
                 "more memory."
             ) from None
         except CommClosedError as problem:
-            raise CollectraceError(f"--dask {address}: the cluster is gone ({problem})") from None
+            raise CollectraceError(
+                f"--dask {address}: the cluster closed the connection ({problem})"
+            ) from None

@@ -90,6 +90,7 @@ def test_options_reach_the_aligner(answer: Callable[..., dict[str, Any]]) -> Non
     run("align", "logs", "--run", "r", "--full", "--group", "tp", "--context", "0")
     assert got == {
         "path": "logs", "run": "r", "full": True, "group": "tp", "context": 0, "progress": None,
+        "executor": None,
     }  # fmt: skip
 
 

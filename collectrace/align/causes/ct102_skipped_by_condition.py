@@ -1,8 +1,8 @@
 """A condition sent some ranks past a call that the others made.
 
 What it means
-    The condition tests the rank, or its value differs between ranks: it depends on the rank's data,
-    a clock, a random number, a file, or a result that only the root of a collective got.
+    The condition tests the rank, or its value differs between ranks. The value may depend on the
+    rank's data, a clock, a random number, a file, or a result that only a root got.
 
 Example
     ::
@@ -12,7 +12,7 @@ Example
 
 Not to be confused with
     CT103, if a loop had a different length. CT106, if the condition tests the items of a loop. A
-    leader and its followers may make the same call from two branches: that is no error.
+    leader and its followers may make the same call from two branches. That is correct.
 
 How to fix it
     Move the call out of a condition on the rank. If it depends on data, agree first: reduce its

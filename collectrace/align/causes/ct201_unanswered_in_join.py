@@ -2,10 +2,11 @@
 
 What it means
     A rank that runs out of inputs stays in ``join()``. For each input of the others it repeats the
-    calls of everything that was passed to ``join()``: one forward and one backward of each model in
-    turn, one step of each optimizer, and custom join hooks. Any other call meets one of these: the
-    script's own collective, a model or optimizer that was not passed to ``join()``, or a second
-    forward for one input. The same happens if a rank runs the model outside of ``join()``.
+    calls of everything that was passed to ``join()``. These are one forward and one backward of
+    each model in turn, one step of each optimizer, and custom join hooks. Any other call meets one
+    of these. It may be a collective of the script, a model or optimizer that was not passed to
+    ``join()``, or a second forward for one input. A rank that runs the model outside of ``join()``
+    causes the same.
 
 Example
     ::

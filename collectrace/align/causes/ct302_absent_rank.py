@@ -11,7 +11,7 @@ What it means
     - It stopped: not even its heartbeat thread runs (SIGSTOP, a debugger, C code). Or its file was
       copied earlier than those of the other ranks.
     - It left the job, to form a new one without the others.
-    - It is busy: it computes, is in an endless loop, or waits outside of all calls, for example for
+    - It is busy: it computes, is in an endless loop, or waits outside of all calls. It may wait for
       a file lock, a queue, a key of the store, another process or thread, or a connection.
 
 Example

@@ -1,10 +1,10 @@
 """Some ranks did not create a group that the others created, or created it with other members.
 
 What it means
-    torch numbers groups in the order of their creation. If a rank skips a ``new_group`` call, even
-    for a group that it is not in, every later group has a different number on that rank. The
-    members then wait for each other in different groups. The same happens if the lists of ranks
-    differ: different groups then share one name.
+    torch numbers groups in the order of their creation. If a rank skips a ``new_group`` call, every
+    later group has a different number on that rank, even if it is not a member. The members then
+    wait for each other in different groups. The same happens if the lists of ranks differ:
+    different groups then share one name.
 
 Example
     ::

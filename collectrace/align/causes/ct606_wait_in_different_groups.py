@@ -2,8 +2,8 @@
 
 What it means
     Two ranks are in collectives of different groups, and each waits for the other to join. If a
-    rank skipped a collective or made an extra one, the finding says so. Else each call is valid by
-    itself, and the ranks entered the groups in opposite order.
+    rank skipped a collective or made an extra one, the finding says so. Otherwise each call is
+    valid by itself, and the ranks entered the groups in opposite order.
 
 Example
     ::

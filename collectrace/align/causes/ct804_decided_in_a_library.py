@@ -2,8 +2,8 @@
 
 What it means
     All ranks ran the same lines of the script, and one line called a framework. A condition or a
-    loop of the framework then differed between ranks: it read a flag that the script had set on one
-    rank only, or looped over a list whose length differs.
+    loop of the framework then differed between ranks. It read a flag that the script had set on one
+    rank only, or looped over lists of different lengths.
 
 Example
     ::

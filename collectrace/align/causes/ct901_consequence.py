@@ -3,8 +3,7 @@
 What it means
     After a first difference, calls meet the wrong partners, ranks wait for ranks that exited, and
     connections break. The report shows these consequences, so that nobody takes them for separate
-    errors. Groups of one dimension run the same lines, so one error may also show in each of them,
-    such as in every pair of a mesh.
+    errors. Groups of one dimension run the same lines, so one error may show in each of them.
 
 Example
     ::

@@ -1,7 +1,7 @@
 """Versions, environment, code or devices differ between ranks.
 
 What it means
-    Different settings may lead to different calls. A difference alone is no error.
+    Different settings may lead to different calls. A difference alone is not an error.
 
 Example
     ::

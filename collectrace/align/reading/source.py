@@ -188,7 +188,7 @@ def _open_file(path: Path) -> Folder:
             raise LogError(f"{path} is a file of {known.tool}. {known.advice}")
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
-            "folder (.tar.gz). Give one of these, or the log folder. Unpack other formats first."
+            "folder (.tar.gz). Give one of these, or the log folder; unpack other formats first."
         )
     if RANK_FILE.fullmatch(name) is None and whole.parent.name != PENDING:
         # Renamed on its way here: its header says whose it is.

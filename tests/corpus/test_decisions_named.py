@@ -27,8 +27,6 @@ MOST_NAMED: Final = 3.0
 """Decisions of a finding, on average."""
 
 REASONS: Final[dict[str, str]] = {
-    "loops/shard_empty_in_the_other_arm": "the ranks diverged before: the same empty shard gave "
-    "rank 1 no iteration in train(), so that it made none of the calls there",
     "matching/collective_while_one_goes_first": "a condition on the rank held rank 1 at the entry: "
     "the line only led rank 0 to its call in the body, which the cause tells",
 }

@@ -8,7 +8,7 @@ import io
 import os
 import tarfile
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -166,7 +166,7 @@ def test_what_nobody_asked_for_may_not_unpack_for_ever(logs: Path, tmp_path: Pat
     sent.write_bytes(b"".join([*parts, packer.flush()]))
     status, _, said = bounded.run("align", sent, cwd=tmp_path)
     assert status == 2
-    assert "sent.tar.bz2 unpacks to more than 64 MiB. Unpack it yourself" in said
+    assert "sent.tar.bz2: it unpacks to more than 64 MiB. Unpack it yourself" in said
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _numbers(hint: Any, number: int) -> Iterator[Any]:
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if hint in (int, float):
         yield number
-    elif origin is list:
+    elif origin in (list, Sequence):
         yield from ([one, one] for one in _numbers(inside[0], number))
     elif origin is not dict:
         for arm in inside:

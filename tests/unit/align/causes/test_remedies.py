@@ -42,7 +42,7 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
         ("for n in range(data.max()):", "all_reduce `data.max()` with MIN"),
         ("for n in range(1, data.max()):", "all_reduce `data.max()` with MIN"),
         ("for n in range(data.first(), 9):", "broadcast `data.first()` from one rank"),
-        ("for one in data.rows:", "Give `data.rows` the same items on every rank."),
+        ("for one in data.rows:", "Give `data.rows` the same items, or agree on their number"),
         (f"if data.{'a' * 60}:", "all_reduce the condition with MIN"),
     ],
 )

@@ -58,7 +58,6 @@ READ: Final[dict[str, Callable[[], Iterator[Passage]]]] = {
 
 EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
     "docs": {
-        "collectrace/docs/limits.md": "to be shortened when the limits of size are settled",
         "collectrace/docs/records.md": "to be shortened when the recorder is settled",
     },
     "docstrings": {

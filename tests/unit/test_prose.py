@@ -57,9 +57,6 @@ READ: Final[dict[str, Callable[[], Iterator[Passage]]]] = {
 }
 
 EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
-    "docs": {
-        "collectrace/docs/records.md": "to be shortened when the recorder is settled",
-    },
     "docstrings": {
         "collectrace/align/": "to be rewritten package by package",
         "collectrace/report/": "to be rewritten with the reports",

@@ -39,6 +39,7 @@ SECTIONS: Final = {
         "decides": "How a verdict is reached, and how often it is right",
         "design": "The architecture of the source code",
         "cost": "What tracing and reading cost",
+        "scale": "Bytes, requests and seconds for 100,000 ranks, and what breaks first",
         "limits": "What collectrace cannot see, and where it has been tested",
         "compare": "Other tools, and what each does better",
     },

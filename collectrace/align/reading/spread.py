@@ -19,7 +19,7 @@ from collectrace.align.reading.vocabulary import Vocabulary
 
 _MOST_FILES: Final = 256
 _MOST_BYTES: Final = 64 << 20
-"""Files and bytes of one task."""
+"""Files of one task, and bytes of those that are read from end to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,12 @@ def _batches(parts: Sequence[Part]) -> Iterator[list[Part]]:
     batch: list[Part] = []
     size = 0
     for part in parts:
-        if batch and (len(batch) >= _MOST_FILES or size + part.segments.size > _MOST_BYTES):
+        more = part.segments.size if part.whole else 0
+        if batch and (len(batch) >= _MOST_FILES or size + more > _MOST_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(part)
-        size += part.segments.size
+        size += more
     if batch:
         yield batch
 

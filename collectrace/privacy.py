@@ -40,7 +40,7 @@ class Holds(Enum):
 
 _TABLE: Final[Mapping[Holds, str]] = {
     Holds.TERM: """
-        header.targets header.omitted
+        header.targets header.omitted header.code
         unfamiliar.ops unfamiliar.targets blind.name blind.how blind.what
         imported.tool imported.version imported.open group.phase call.device call.op call.dtype
         call.reduce_op call.role call.api done.device done.op answer.device unit.of join.phase

@@ -52,7 +52,7 @@ def test_texts_are_asked_for_as_they_are_needed(tmp_path: Path) -> None:
             assert found.startswith("# small 99\n")
             large = [texts.text(0, f"/cells/large{n}.py") for n in range(3)]
             assert [text is None for text in large] == [False, False, True]
-            assert any("no more than 4 MiB" in note for note in texts.notes)
+            assert any("at most 4 MiB of source" in note for note in texts.notes)
         assert texts.text(0, "/cells/small7.py") is None, "the turn is over"
         end.touch()
         assert [rank.wait(PATIENCE) for rank in ranks.ranks] == [0, 0]

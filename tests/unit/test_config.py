@@ -186,7 +186,7 @@ def test_all_that_is_wrong_is_in_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     told = str(refused.value)
     assert len(told) < 600
     assert [part.partition("=")[0].partition(" is")[0] for part in told.split("; ")] == [
-        "unknown option hartbeat", "the options are " + ", ".join(OPTIONS), "max_bytes",
+        f"unknown option hartbeat (the options are {', '.join(OPTIONS)})", "max_bytes",
         "COLLECTRACE_STALL_AFTER",
     ]  # fmt: skip
 
@@ -221,7 +221,7 @@ def test_an_unknown_option_is_told_with_those_there_are() -> None:
     with pytest.raises(CollectraceError) as refused:
         Config.from_environment(hartbeat=1, logdir="x", heartbeat=2)
     told = str(refused.value)
-    assert told.startswith("unknown option hartbeat, logdir; the options are ")
+    assert told.startswith("unknown option hartbeat, logdir (the options are ")
     assert all(name in told for name in ("log_dir", *NUMBERS))
 
 

@@ -88,9 +88,9 @@ DOUBLING = b"\x80\x02})q\x00" + b"h\x00h\x00\x86q\x00" * 60 + b"Ns."
         (b"\x80\x02}}b.", "BUILD"),
         (b"\x80\x02\x8b\xff\xff\xff\x7f1.", "LONG4"),
         (b"\x80\x02}q", "cut short"),
-        (b"\x80", "no pickle"),
-        (b"", "no pickle"),
-        (b"<!DOCTYPE html>", "no pickle"),
+        (b"\x80", "is not a pickle"),
+        (b"", "is not a pickle"),
+        (b"<!DOCTYPE html>", "is not a pickle"),
     ],
 )
 def test_hostile_pickles_are_refused(hostile: bytes, why: str) -> None:

@@ -108,7 +108,7 @@ def test_a_rank_that_never_comes_is_found_at_the_limit(tmp_path: Path) -> None:
         assert_ranks_align(linger, 2, tmp_path, timeout=timeout)
     told = str(failure.value)
     line = inspect.getsourcelines(linger)[1] + 3
-    assert told.startswith(f"hung: rank 0 was busy (test_testing.py:{line})")
+    assert told.startswith(f"hung: rank 0 slept (test_testing.py:{line})")
     # The others were killed with it, and have lost no connection.
     assert "raised" not in told
     with pytest.raises(AssertionError, match=r"^hung: "):

@@ -354,13 +354,13 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 import collectrace
 dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-with collectrace.trace("logs", max_bytes="1M"):
+with collectrace.trace("logs", max_bytes="1M", native=True):
     test_native.in_threads(2)
     test_native.rotated()
     test_native.handlers_that_call(200)
     test_native.finalizers_that_call(500)
     test_native.deep(40, lambda: dist.all_reduce(test_native.torch.ones(1)))
-with collectrace.trace("logs"):
+with collectrace.trace("logs", native=True):
     test_native.full()
 print("done")
 """

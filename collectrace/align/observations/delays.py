@@ -110,7 +110,8 @@ def _common(all_rows: Sequence[tuple[Rows, int]], agreed: int) -> Iterator[tuple
         first, last = max(a for a, _ in current), min(b for _, b in current)
         if first <= min(last, agreed):
             yield first, min(last, agreed)
-        position[min(range(len(current)), key=lambda k: current[k][1])] += 1
+        # All of them at once: ranks that did the same have runs that end alike.
+        position = [at + (b == last) for at, (_, b) in zip(position, current, strict=True)]
 
 
 def _add_stretch(

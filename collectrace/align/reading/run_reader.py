@@ -199,52 +199,46 @@ class RunReader:
         before, self._kept = self._kept, {}
         wall = min((file.wall for file in files if file.header is not None), default=0)
         opened, notes, unreadable = {}, [], dict[int, str]()
-        read = self._read_apart(files, scanning, step) if not before else {}
-        for n, file in enumerate(files):
-            assert file.rank is not None
+        found = []
+        for file in files:
             # A file without a header gets the others' clock: close enough to order what it holds.
-            header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
-            identity = (file.segments.name, file.rank, header.pid, header.t)
-            reader = read.get(n) or before.get(identity)
-            if n not in read and (reader is None or not reader.grow(file.segments)):
-                reader = RankReader(
-                    file.segments, file.rank, self._vocabulary, provisional=file.pending
-                )
-                if not scanning:
-                    reader.skim()
-                    step(file.segments.size)
-            assert reader is not None
-            if scanning or reader.records.failures:
-                # Calls that the tracer could not describe may be anywhere, and must be known.
-                reader.scan(step)
+            header = file.header or Header(
+                format=FORMAT, rank=_rank(file), host="", pid=0, wall=wall
+            )
+            identity = (file.segments.name, _rank(file), header.pid, header.t)
+            reader = before.get(identity)
+            is_known = reader is not None and reader.grow(file.segments)
+            found.append((file, header, identity, reader if is_known else None))
+        parts = [
+            spread.Part(file.segments, _rank(file), file.pending, scanning)
+            for file, _, _, known in found
+            if known is None
+        ]
+        new = spread.read(parts, self._vocabulary, self._executor, step)
+        for file, header, identity, known in found:
+            rank, reader = _rank(file), known or next(new)
+            if known is not None and (scanning or known.records.failures):
+                known.scan(step)
             if identity not in before and "flight" in file.beside:
                 note = device_side.complete(reader.records, header, file.beside["flight"])
                 notes += [note] if note is not None else []
             lost = file.segments.unreadable
             if not reader.records.lines:
-                unreadable[file.rank] = next(iter(lost.values()), "")
+                unreadable[rank] = next(iter(lost.values()), "")
                 continue
             notes += [f"{name} cannot be read ({why}): it is lost" for name, why in lost.items()]
             if not lost:  # else it may be readable at the next look
                 self._kept[identity] = reader
             if file.header is None:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
-            opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
+            opened[rank] = _Opened(reader, header, stack_dumps.read(file.beside))
         return opened, notes, unreadable
 
-    def _read_apart(
-        self, files: Sequence[File], scanning: bool, step: Callable[[int], None]
-    ) -> Mapping[int, RankReader]:
-        """Read files by the executor: a reader by the place of its file."""
-        if self._executor is None:
-            return {}
-        places = [n for n, file in enumerate(files) if spread.can_move(file.segments)]
-        parts = [
-            spread.Part(file.segments, file.rank or 0, file.pending, scanning)
-            for file in map(files.__getitem__, places)
-        ]
-        found = spread.read(parts, self._vocabulary, self._executor, step)
-        return dict(zip(places, found, strict=True))
+
+def _rank(file: File) -> int:
+    """Return the rank of a file that belongs to a run."""
+    assert file.rank is not None
+    return file.rank
 
 
 def _rank_files(folder: Folder, page: int) -> list[File]:

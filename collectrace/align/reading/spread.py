@@ -1,4 +1,4 @@
-"""The rank files of a run, read by other processes or machines and put together here.
+"""The rank files of a run, read here, or by other processes or machines.
 
 Each task reads some files with a vocabulary of its own. Their ids are replaced by those of the
 run's vocabulary in the order of the files, so the result is the one of a single process.
@@ -7,12 +7,12 @@ run's vocabulary in the order of the files, so the result is the one of a single
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.align.reading.rank_reader import RankReader
+from collectrace.align.reading.rank_reader import OnBytes, RankReader
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import LocalBlob, RemoteBlob
 from collectrace.align.reading.vocabulary import Vocabulary
@@ -33,26 +33,19 @@ class Part:
     """From end to end, not at both ends only."""
 
 
-def can_move(segments: Segments) -> bool:
-    """Return whether another process can open these files: they are not unpacked or asked for."""
-    return all(isinstance(blob, LocalBlob | RemoteBlob) for blob in segments.blobs)
-
-
-def read_part(part: Part, vocabulary: Vocabulary) -> RankReader:
-    """Read the files of one rank."""
-    reader = RankReader(part.segments, part.rank, vocabulary, provisional=part.provisional)
-    if not part.whole:
-        reader.skim()
-    # Calls that the tracer could not describe may be anywhere, and must be known.
-    if part.whole or reader.records.failures:
-        reader.scan()
-    return reader
-
-
 def read(
-    parts: Sequence[Part], vocabulary: Vocabulary, executor: Executor, step: Callable[[int], None]
+    parts: Sequence[Part],
+    vocabulary: Vocabulary,
+    executor: Executor | None,
+    on_bytes: OnBytes,
 ) -> Iterator[RankReader]:
-    """Yield a reader for each part, in their order; ``step`` gets the bytes that were read."""
+    """Yield a reader for each part, in their order.
+
+    Without an executor, or if another process cannot open the files, this process reads.
+    """
+    if executor is None or not all(map(_can_move, parts)):
+        yield from (_read_part(part, vocabulary, on_bytes) for part in parts)
+        return
     batches = list(_batches(parts))
     for batch, found in zip(batches, executor.map(_read_batch, batches), strict=True):
         translate = _Translation(found[0].records.vocabulary, vocabulary)
@@ -61,8 +54,24 @@ def read(
             part.segments.bytes_read += reader.segments.bytes_read
             part.segments.unreadable.update(reader.segments.unreadable)
             reader.segments = part.segments
-            step(part.segments.size)
+            on_bytes(part.segments.size)
             yield reader
+
+
+def _can_move(part: Part) -> bool:
+    """Whether another process can open the files: they are not unpacked here, or asked for."""
+    return all(isinstance(blob, LocalBlob | RemoteBlob) for blob in part.segments.blobs)
+
+
+def _read_part(part: Part, vocabulary: Vocabulary, on_bytes: OnBytes) -> RankReader:
+    reader = RankReader(part.segments, part.rank, vocabulary, provisional=part.provisional)
+    if not part.whole:
+        reader.skim()
+        on_bytes(part.segments.size)
+    # Calls that the tracer could not describe may be anywhere, and must be known.
+    if part.whole or reader.records.failures:
+        reader.scan(on_bytes)
+    return reader
 
 
 def _batches(parts: Sequence[Part]) -> Iterator[list[Part]]:
@@ -81,7 +90,7 @@ def _batches(parts: Sequence[Part]) -> Iterator[list[Part]]:
 
 def _read_batch(batch: Sequence[Part]) -> list[RankReader]:
     vocabulary = Vocabulary()
-    return [read_part(part, vocabulary) for part in batch]
+    return [_read_part(part, vocabulary, lambda _: None) for part in batch]
 
 
 class _Translation:

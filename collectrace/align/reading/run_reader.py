@@ -226,7 +226,10 @@ class RunReader:
             if not reader.records.lines:
                 unreadable[rank] = next(iter(lost.values()), "")
                 continue
-            notes += [f"{name} cannot be read ({why}): it is lost" for name, why in lost.items()]
+            notes += [
+                f"{name} cannot be read: {why}. Its records are missing."
+                for name, why in lost.items()
+            ]
             if not lost:  # else it may be readable at the next look
                 self._kept[identity] = reader
             if file.header is None:

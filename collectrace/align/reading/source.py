@@ -310,10 +310,10 @@ def _in_the_way(entry: os.DirEntry[str]) -> str:
         if entry.is_file():
             return ""
         if entry.is_dir():
-            return "Is a directory"
+            return "it is a folder"
     except OSError:
-        return "a link to itself"
-    return "a link to what is not there" if entry.is_symlink() else "a pipe or a device"
+        return "it is a link to itself"
+    return "it is a link to a missing file" if entry.is_symlink() else "it is a pipe or a device"
 
 
 def _open_remote(url: str, depth: int) -> Folder:

@@ -32,8 +32,7 @@ def ended(ranks: Apart) -> list[int | None]:
 
 @pytest.mark.parametrize("native", [0, 1])  # 1: by the code in C, if it was built
 def test_the_next_collective_raises_where_that_is_asked_for(tmp_path: Path, native: int) -> None:
-    options = {"stall_after": 600, "on_divergence": "raise", "native": native}
-    with Apart(tmp_path, DIFFERS, **options) as ranks:
+    with Apart(tmp_path, DIFFERS, stall_after=600, on_divergence="raise", native=native) as ranks:
         assert ended(ranks) == [1, 1]
         # The other one may lose its connection first, to the one that has raised.
         [said, *_] = [s for r in range(2) if "DivergenceError: rank" in (s := ranks.said(r))]

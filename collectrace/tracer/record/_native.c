@@ -694,11 +694,12 @@ kernel_call(PyObject *callable, PyObject *given, PyObject *names)
 {
     Kernel *self = (Kernel *)callable;
     PyObject *recorder = Py_NewRef(GET(self->session, SESSION_RECORDER));
-    PyObject *issuer = recorder == Py_None ? NULL : Py_NewRef(GET(recorder, RECORD_ISSUER));
+    PyObject *issuer = Py_NewRef(recorder == Py_None ? Py_None : GET(recorder, RECORD_ISSUER));
     PyObject *args = NULL, *call = NULL, *rest = NULL, *result = NULL;
     Py_ssize_t n = PyTuple_GET_SIZE(given);
-    if (issuer == NULL || n < 2 || n > MOST_ARGUMENTS || (names != NULL && PyDict_GET_SIZE(names))) {
-        /* Where there is no run, Python begins one. */
+    if (issuer == Py_None || n < 2 || n > MOST_ARGUMENTS
+        || (names != NULL && PyDict_GET_SIZE(names))) {
+        /* If there is no run, Python begins one. It also raises if calls are refused. */
         result = PyObject_Call(self->in_python, given, names);
         goto done;
     }
@@ -726,8 +727,8 @@ kernel_call(PyObject *callable, PyObject *given, PyObject *names)
         Py_XDECREF(noted);
     }
 done:
-    Py_XDECREF(recorder);
-    Py_XDECREF(issuer);
+    Py_DECREF(recorder);
+    Py_DECREF(issuer);
     Py_XDECREF(args);
     Py_XDECREF(call);
     Py_XDECREF(rest);

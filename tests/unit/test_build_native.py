@@ -25,7 +25,7 @@ def test_without_a_compiler_one_line_says_so(
     monkeypatch.setenv("CC", compiler)
     problem = build_native.build(tmp_path / "native.so")
     build_native.say(problem, "native.so")
-    assert capfd.readouterr().err == f"collectrace: calls are recorded in Python: {said}\n"
+    assert capfd.readouterr().err == f"collectrace: no code in C: {said}\n"
     assert not list(tmp_path.iterdir())
 
 

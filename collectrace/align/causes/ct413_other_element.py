@@ -69,8 +69,8 @@ def _left_round(situation: Situation, side: Side) -> bool:
 _KNOWN: Final[Mapping[How, str]] = {
     "order": "From here on the ranks pass the same elements in another order, as a set gives "
     "them (PYTHONHASHSEED).",
-    "round": "In the iterations before, all ranks passed both in the same order: here a rank "
-    "skipped an iteration, or has one more.",
+    "round": "In earlier iterations every rank passed both in the same order. Here a rank skipped "
+    "an iteration, or has one more.",
     "usual": "Every rank has passed both at this line before.",
 }
 
@@ -85,16 +85,15 @@ def words(situation: Situation, found: How) -> Words:
         "each rank fills by itself."
     )
     fewer = (
-        "If a rank has fewer of them: agree on their number first, or join them into one tensor "
-        "(torch.cat). Let a rank that has nothing for one take part with zeros."
+        "Let a rank that has nothing for an element take part with zeros. If the number of "
+        "elements differs, agree on it first, or join them into one tensor (torch.cat)."
     )
     return Words(
         arguments.headline(situation, show.get(situation.kind, text.tensors)),
         (
             _KNOWN[found],
-            f"So the ranks are at different elements of what {arguments.place(situation)} goes "
-            "through.",
+            f"So they passed different elements to {arguments.place(situation).rstrip(',')}.",
             *arguments.why(situation),
         ),
-        (same,) if found == "order" else (*led[:1], same, fewer),
+        (same,) if found == "order" else (fewer, *led[:1], same) if led else (same, fewer),
     )

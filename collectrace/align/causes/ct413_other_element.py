@@ -69,8 +69,8 @@ def _left_round(situation: Situation, side: Side) -> bool:
 _KNOWN: Final[Mapping[How, str]] = {
     "order": "From here on the ranks pass the same elements in another order, as a set gives "
     "them (PYTHONHASHSEED).",
-    "round": "In earlier iterations every rank passed both in the same order. Here a rank skipped "
-    "an iteration, or has one more.",
+    "round": "A rank skipped an iteration here, or has one more: until now every rank passed both "
+    "in the same order.",
     "usual": "Every rank has passed both at this line before.",
 }
 

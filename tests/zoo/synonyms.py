@@ -21,6 +21,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "6 equal rounds": "6 iterations | iteration 7",
     "4 equal rounds": "4 iterations | iteration 5",
     "5 equal rounds": "5 iterations | iteration 6",
+    "same branch": "if one does",
     "by what was in it": "depends on what the rank received",
     "under `if self.speaks": "inside `if self.speaks",
     "with a return": "its `return` skips",

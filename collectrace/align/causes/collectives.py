@@ -42,11 +42,12 @@ def _departed(situation: Situation, found: Departure) -> str:
         own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
         if own is not None:
             return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
-    first = found.calls[0]
     at = f" in iteration {found.iteration}" if found.iteration is not None else ""
     match found.what:
         case What.SKIPPED | What.FEWER_ITERATIONS:
-            return f"{who} skipped {made(situation, found)}{at}, {others} did not"
+            first, n = made(situation, found), len(found.calls)
+            which = f"{first}{at}" if n == 1 else f"{n} calls{at}, first {first}"
+            return f"{who} skipped {which}, {others} did not"
         case What.EXTRA if _is_instead(situation):
             return ""
         case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
@@ -59,7 +60,8 @@ def _departed(situation: Situation, found: Departure) -> str:
             )
         case What.SWAPPED:
             count = words.counted(len(found.calls), "call")
-            return f"{who} made {count} in another order than {others}, first {phrases.call(first)}"
+            call = phrases.call(found.calls[0])
+            return f"{who} made {count} in another order than {others}, first {call}"
         case _:
             return ""
 
@@ -116,7 +118,7 @@ def _absence(situation: Situation) -> str:
 
 
 def made(situation: Situation, found: Departure) -> str:
-    """Return the calls of a departure in words: ``barrier (train.py:14)``."""
+    """Return the first call of a departure in words: ``barrier (train.py:14)``."""
     call = found.calls[0]
     is_own = found.what in (What.EXTRA, What.MORE_ITERATIONS)
     whose = {*(found.ranks if is_own else found.others)}
@@ -125,10 +127,7 @@ def made(situation: Situation, found: Departure) -> str:
         for side, told in situation.called
         if (told.op, told.seq) == (call.op, call.seq) and whose & {*side.ranks}
     ]
-    whole = phrases.call(call, sites[0] if sites else None)
-    if len(found.calls) == 1 or found.what is What.EXTRA:
-        return whole
-    return f"{len(found.calls)} calls from {whole} on"
+    return phrases.call(call, sites[0] if sites else None)
 
 
 def silent(situation: Situation) -> tuple[str, ...]:

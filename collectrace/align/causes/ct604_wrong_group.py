@@ -91,9 +91,9 @@ def words(situation: Situation, found: Passed) -> Words:
     if len(found.lines) > 1:
         both = " and ".join(words_.group(group) for _, group in found.groups)
         return Words(
-            f"{words_.ranks(who)} exchanged {both} between {lines}",
+            f"{words_.ranks(who)} exchanged {both} between two lines",
             (
-                f"Each {found.name} of these lines ran in the group of the other.",
+                f"At {lines}, each {found.name} ran in the group of the other line.",
                 (
                     "Size and dtype agree, so no error is raised, but values that do not belong "
                     "together are combined."

@@ -62,12 +62,7 @@ def agree_first(situation: Situation, first: Decision) -> tuple[str, ...]:
     """Return how to make all ranks take the same branch of a condition that is not on the rank."""
     if deciders.form(first) != "condition":
         return remedies.fixes(situation, first)[:1]
-    return (
-        (
-            f"Decide together before {deciders.quoted(first)}: all_reduce {remedies.tested(first)} "
-            "with MIN or MAX, then let every rank take the same branch."
-        ),
-    )
+    return (remedies.together(situation, first),)
 
 
 def call(situation: Situation, found: Departed) -> str:
@@ -100,7 +95,7 @@ def _did(situation: Situation, found: Departed) -> str:
         case What.ENDED:
             return f"{who} finished without {made}"
     if found.count > 1:
-        return f"{who} made {found.count} extra calls from {made} on"
+        return f"{who} made {found.count} extra calls, first {made}"
     others = f", {words.ranks(found.others)} did not" if found.others else ""
     return f"{who} called {made}{others}" if others else f"{who} made an extra call, {made}"
 

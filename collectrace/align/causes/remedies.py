@@ -68,14 +68,34 @@ def fix(situation: Situation, decision: Decision) -> str:
             "it. Then let every rank make the same calls."
         )
     kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
-    is_break = structure.around(situation, decision).jump == "break"
-    then = "leave the loop in the same iteration" if is_break else "take the same branch"
-    return _FIXES[kind].format(said, then=then, **_named(decision))
+    if kind == "condition":
+        return together(situation, decision)
+    return _FIXES[kind].format(said, **_named(decision))
+
+
+def together(situation: Situation, condition: Decision) -> str:
+    """Return how to make all ranks take the same branch of a condition.
+
+    What comes first is safe: the guarded code runs only if the condition lets all ranks run it.
+    """
+    found = structure.around(situation, condition)
+    way = "makes the call" if found.inside else _JUMPS.get(found.jump, "takes the branch")
+    leaves = not found.inside and found.jump is not None
+    ways = ("if one does", "only if all do") if leaves else ("only if all do", "if one does")
+    ops = ("MAX", "MIN") if leaves is not found.is_else else ("MIN", "MAX")
+    return (
+        f"Decide together before {quoted(condition)}: all_reduce {tested(condition)} with {ops[0]},"
+        f" so that every rank {way} {ways[0]} ({ops[1]}: {ways[1]})."
+    )
+
+
+_JUMPS: Final[dict[structure.Jump | None, str]] = {
+    "break": "leaves the loop in the same iteration", "continue": "skips the rest of the iteration",
+    "return": "returns", "raise": "raises",
+}  # fmt: skip
 
 
 _FIXES: Final[dict[Form, str]] = {
-    "condition": "Decide together before {}: all_reduce {test} with MIN (true on all ranks) "
-    "or MAX (true on any), then let every rank {then}.",
     "loop": "Give the loop {} the same number of iterations on every rank. {length}.",
     "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
     "rank make the same calls.",
@@ -98,11 +118,13 @@ def computed(decision: Decision) -> str:
 
 _RESULT: Final = "the result"
 
+_SHORTEST: Final = "with MIN (this drops what only some ranks have; with MAX they pass zeros)"
+
 
 def _named(decision: Decision) -> dict[str, str]:
     """Return what a statement tests, what its length depends on, and what it computes."""
     test, result = "the condition", _RESULT
-    length = "Agree on the length first: all_reduce it with MIN"
+    length = f"Agree on the length first: all_reduce it {_SHORTEST}"
     head = decision.text.removeprefix("el").partition("  #")[0]
     try:
         [node] = ast.parse(f"{head} pass" if head.endswith(":") else head).body
@@ -112,7 +134,10 @@ def _named(decision: Decision) -> dict[str, str]:
         case ast.If(test=tested) if code := _code(head, tested):
             test = code
         case ast.While(test=tested) if code := _code(head, tested):
-            length = f"Decide together in each iteration if it goes on: all_reduce {code} with MIN"
+            length = (
+                f"Decide together in each iteration: all_reduce {code} with MIN, so that all ranks "
+                "stop if one does (MAX: only if all do)"
+            )
         case ast.For(iter=ast.Call(func=ast.Name("range"), args=[start, ast.Constant(), *_])) if (
             code := _code(head, start)
         ):
@@ -120,9 +145,11 @@ def _named(decision: Decision) -> dict[str, str]:
         case ast.For(
             iter=ast.Call(func=ast.Name("range"), args=[end] | [ast.Constant(), end, *_])
         ) if code := _code(head, end):
-            length = f"Agree on the length first: all_reduce {code} with MIN"
+            length = f"Agree on the length first: all_reduce {code} {_SHORTEST}"
         case ast.For(iter=items) if code := _code(head, items):
-            length = f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
+            length = (
+                f"Give {code} the same items, or agree on their number: all_reduce it {_SHORTEST}"
+            )
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code
         case _:

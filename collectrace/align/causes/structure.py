@@ -39,7 +39,7 @@ class Around:
     reorders: bool = False
     """Its branches call the same functions, by name, in different orders."""
     is_else: bool = False
-    """The first call inside is in its ``else``."""
+    """The first call inside is in its ``else``; if none is inside, the jump is."""
 
 
 def around(situation: Situation, decision: Decision) -> Around:
@@ -57,11 +57,11 @@ def around(situation: Situation, decision: Decision) -> Around:
         part = next((n for n, those in enumerate(parts) if line and _holds(those, line)), None)
         (outside if part is None else inside).append((side, call))
         held.add(part)
-    jumps = (_jump(those) for those in parts)
+    jumps = [(n, jump) for n, those in enumerate(parts) if (jump := _jump(those))]
+    taken = held - {None} or {n for n, _ in jumps[:1]}
     return Around(
-        tuple(inside), tuple(outside), next((one for one in jumps if one), None),
-        len(held - {None}), _reorders(parts),
-        held - {None} == {1} and isinstance(node, ast.If),
+        tuple(inside), tuple(outside), jumps[0][1] if jumps else None,
+        len(held - {None}), _reorders(parts), taken == {1} and isinstance(node, ast.If),
     )  # fmt: skip
 
 

@@ -36,7 +36,27 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
 @pytest.mark.parametrize(
     ("head", "named"),
     [
-        ("if data.isfinite():", "all_reduce `data.isfinite()` with MIN"),
+        (
+            "if data.isfinite():",
+            "all_reduce `data.isfinite()` with MIN, so that every rank makes the call only if all "
+            "do (MAX: if one does).",
+        ),
+        (
+            "if data.empty():\n        data.skip()\n    else:",
+            "all_reduce `data.empty()` with MAX, so that every rank makes the call only if all do "
+            "(MIN: if one does).",
+        ),
+        (
+            "while True:\n        if data.ended():\n            break",
+            "all_reduce `data.ended()` with MAX, so that every rank leaves the loop in the same "
+            "iteration if one does (MIN: only if all do).",
+        ),
+        (
+            "while True:\n        if data.left():\n            data.go()\n        else:\n"
+            "            break",
+            "all_reduce `data.left()` with MIN, so that every rank leaves the loop in the same "
+            "iteration if one does (MAX: only if all do).",
+        ),
         ("if not (data > 0).any():", "all_reduce `not (data > 0).any()` with MIN"),
         ("while data.norm() > 1:", "all_reduce `data.norm() > 1` with MIN"),
         ("for n in range(data.max()):", "all_reduce `data.max()` with MIN"),

@@ -23,6 +23,9 @@ run({data})  # MAIN
 
 MAIN = ("MAIN", "<module>")
 
+CALLS = "every rank makes the call only if all do"
+LEAVES = "every rank leaves the loop in the same iteration if one does"
+
 
 def finding(folder: Path, head: str, data: str = "load()") -> Finding:
     """Rank 0 is inside the statement of a head, and rank 1 behind it."""
@@ -36,26 +39,22 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
 @pytest.mark.parametrize(
     ("head", "named"),
     [
-        (
-            "if data.isfinite():",
-            "all_reduce `data.isfinite()` with MIN, so that every rank makes the call only if all "
-            "do (MAX: if one does).",
-        ),
+        ("if data.isfinite():", f"all_reduce `data.isfinite()` with MIN, so that {CALLS} (MAX:"),
         (
             "if data.empty():\n        data.skip()\n    else:",
-            "all_reduce `data.empty()` with MAX, so that every rank makes the call only if all do "
-            "(MIN: if one does).",
+            f"all_reduce `data.empty()` with MAX, so that {CALLS} (MIN: if one does).",
         ),
         (
             "while True:\n        if data.ended():\n            break",
-            "all_reduce `data.ended()` with MAX, so that every rank leaves the loop in the same "
-            "iteration if one does (MIN: only if all do).",
+            f"all_reduce `data.ended()` with MAX, so that {LEAVES} (MIN: only if all do).",
         ),
         (
-            "while True:\n        if data.left():\n            data.go()\n        else:\n"
-            "            break",
-            "all_reduce `data.left()` with MIN, so that every rank leaves the loop in the same "
-            "iteration if one does (MAX: only if all do).",
+            """while True:
+        if data.left():
+            data.go()
+        else:
+            break""",
+            f"all_reduce `data.left()` with MIN, so that {LEAVES} (MAX: only if all do).",
         ),
         ("if not (data > 0).any():", "all_reduce `not (data > 0).any()` with MIN"),
         ("while data.norm() > 1:", "all_reduce `data.norm() > 1` with MIN"),

@@ -3,7 +3,7 @@
 
     python tools/faults.py sweep [--kinds plain stalls online rotates] [--events call return c_call]
                                  [--errors RuntimeError MemoryError OSError] [--count 100]
-    python tools/faults.py kills [--count 200]
+    python tools/faults.py kills [--count 200] [--online]
 
 ``sweep`` makes each function of ours, and each C function that one of ours calls, raise once in a
 run of its own. ``kills`` kills a rank at a random moment of its life. Exit status: 1 if the results
@@ -38,12 +38,13 @@ def main() -> int:
     swept.add_argument("--count", type=int, default=1_000_000, help="steps of each kind of run")
     killed = parts.add_parser("kills", help="a rank is killed at a random moment")
     killed.add_argument("--count", type=int, default=200)
+    killed.add_argument("--online", action="store_true", help="while ranks compare digests")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
         ranks = Ranks(shared(), folder)
         if given.part == "kills":
-            return _kill(ranks, folder, given.count, given.seed)
+            return _kill(ranks, folder, given)
         return sum(
             _sweep(ranks, folder / f"{kind}.{event}.{error}", kind, event, error, given)
             for kind in given.kinds
@@ -68,17 +69,17 @@ def _sweep(
     return bad
 
 
-def _kill(ranks: Ranks, folder: Path, count: int, seed: int) -> int:
-    chance = random.Random(seed)
+def _kill(ranks: Ranks, folder: Path, given: argparse.Namespace) -> int:
+    chance = random.Random(given.seed)
     found: Counter[str] = Counter()
     bad = 0
-    for n in range(count):
-        one = kills.kill_once(ranks, folder / f"notes{n}", chance)
+    for n in range(given.count):
+        one = kills.kill_once(ranks, folder / f"notes{n}", chance, online=given.online)
         found[" ".join((one.status, *one.kinds))] += 1
         bad += bool(one.problems)
         for problem in one.problems:
             print(f"  kill {n}: {problem}", flush=True)
-    print(f"{count} kills: {dict(found)}, {bad} bad")
+    print(f"{given.count} kills: {dict(found)}, {bad} bad")
     return bool(bad)
 
 

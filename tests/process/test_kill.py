@@ -100,9 +100,11 @@ def test_killed_at_a_hundred_moments(ranks: Ranks, tmp_path: Path) -> None:
     kill_often(ranks, tmp_path, 100)
 
 
-def kill_through_life(ranks: Ranks, tmp_path: Path, times: int) -> None:
+def kill_through_life(ranks: Ranks, tmp_path: Path, times: int, *, online: bool = False) -> None:
     chance = random.Random(times)
-    found = [kills.kill_once(ranks, tmp_path / f"life{n}", chance) for n in range(times)]
+    found = [
+        kills.kill_once(ranks, tmp_path / f"life{n}", chance, online=online) for n in range(times)
+    ]
     assert [one.problems for one in found if one.problems] == []
     assert len({one.calls for one in found}) > times // 4, "they were killed at different moments"
 
@@ -113,5 +115,8 @@ def test_killed_at_any_moment_of_its_life(ranks: Ranks, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_killed_at_two_hundred_moments_of_its_life(ranks: Ranks, tmp_path: Path) -> None:
-    kill_through_life(ranks, tmp_path, 200)
+@pytest.mark.parametrize("online", [False, True])
+def test_killed_at_two_hundred_moments_of_its_life(
+    ranks: Ranks, tmp_path: Path, online: bool
+) -> None:
+    kill_through_life(ranks, tmp_path, 200, online=online)

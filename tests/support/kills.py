@@ -31,7 +31,7 @@ BYTES: Final = 600_000
 """Of a rank's file: it rotates."""
 
 
-def life(folder: str, victim: int, after: float) -> None:
+def life(folder: str, victim: int, after: float, online: bool) -> None:
     """All of a rank's life, from before ``enable`` to its end; notes what it saw complete."""
     rank = int(os.environ["RANK"])
     if rank == victim:
@@ -39,7 +39,7 @@ def life(folder: str, victim: int, after: float) -> None:
         subprocess.Popen(["sh", "-c", f"sleep {after}; kill -9 {os.getpid()}"])
     noted = os.open(f"{folder}/noted{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     try:
-        _train(noted)
+        _train(noted, online)
     except RuntimeError:
         if rank == victim:
             raise
@@ -48,8 +48,8 @@ def life(folder: str, victim: int, after: float) -> None:
         os._exit(SURVIVED)
 
 
-def _train(noted: int) -> None:
-    collectrace.enable(max_bytes=BYTES, heartbeat=0.1, stall_after=600)
+def _train(noted: int, online: bool) -> None:
+    collectrace.enable(max_bytes=BYTES, heartbeat=0.1, stall_after=600, online=online)
     patience = timedelta(seconds=3)
     dist.init_process_group("gloo", timeout=patience)
     rank = dist.get_rank()
@@ -86,13 +86,15 @@ class Killed:
     """What must not be."""
 
 
-def kill_once(ranks: Ranks, folder: Path, chance: random.Random) -> Killed:
-    """Kill a rank at a random moment."""
+def kill_once(ranks: Ranks, folder: Path, chance: random.Random, *, online: bool = False) -> Killed:
+    """Kill a rank at a random moment; ``online``: while ranks compare digests by the store."""
     folder.mkdir()
     victim, after = chance.randrange(2), chance.uniform(0, LIFE)
     ends = [frozenset({SURVIVED}), frozenset({SURVIVED})]
     ends[victim] = frozenset({0, -signal.SIGKILL})
-    ran = ranks.run(life, 2, str(folder), victim, after, trace=False, init=False, exits=tuple(ends))
+    ran = ranks.run(
+        life, 2, str(folder), victim, after, online, trace=False, init=False, exits=tuple(ends)
+    )
     problems = []
     last: Counter[tuple[str, bool]] = Counter()
     for path in sorted(ran.logs.rglob("*.jsonl")):

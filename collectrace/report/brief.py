@@ -1,8 +1,8 @@
 """The report in at most ten lines, for a chat message or for a coding agent.
 
-All text that may come from a log is quoted as a JSON string, and the report says that quoted text
-is data: an exception's text or a file's name must not act as an instruction. Text without quotes
-is our own: the verdict, kinds of findings (their meaning never changes), numbers and ranks.
+All text that may come from a log is quoted as a JSON string. The report says that quoted text is
+data: an exception's text or a file's name must not act as an instruction. Text without quotes is
+our own: the verdict, kinds of findings (their meaning never changes), numbers and ranks.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Page:
 
     @property
     def is_unicode(self) -> bool:
-        """Whether the console can show any character."""
+        """Return whether the console can show any character."""
         return self.console.encoding.lower().startswith("utf")
 
     def line(self, text: Text | str = "", *, indent: int = 0) -> None:

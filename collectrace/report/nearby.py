@@ -26,7 +26,7 @@ class Places:
         if len(paths) == 1:
             file = re.escape(words.site(paths.pop()))
             self._shown = re.compile(rf"(?<![\w./-]){file}:(?=\d)")
-        self._told: set[str] = set()
+        self._quoted_before: set[str] = set()
 
     def brief(self, text: str) -> str:
         """Return the text with ``line 12`` for each place in the excerpt's file.
@@ -39,7 +39,7 @@ class Places:
 
     def _shorten(self, found: re.Match[str]) -> str:
         loop, quoted, place = found.groups()
-        if quoted + place not in self._told:
-            self._told.add(quoted + place)
+        if quoted + place not in self._quoted_before:
+            self._quoted_before.add(quoted + place)
             return found.group()
         return f"{loop}at {place}" if loop else place

@@ -122,7 +122,7 @@ def _is_beside(block: Block) -> bool:
 
 
 def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
-    """Return each block with the name of its kind, by which the template selects its markup."""
+    """Return each block with the name of its type, by which the template selects its markup."""
     return [(type(block).__name__.lower(), block) for block in blocks]
 
 

@@ -1,8 +1,8 @@
-"""Findings in; text, JSON and pages for people and programs out. Never imports torch.
+"""Write findings as text, JSON and pages, for people and programs. Never imports torch.
 
-:data:`REPORTS` lists them. Each is a module of its own with one function,
-``write(alignment, out)``, that writes the whole report to an open text stream. Files, standard
-output and what goes wrong with them are the command's affair.
+:data:`REPORTS` lists the reports. Each is a separate module with one function,
+``write(alignment, out)``, that writes the whole report to an open text stream. The command
+opens files and handles their errors.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One way to tell people or programs what was found."""
+    """One way to report the findings to people or programs."""
 
     module: str
-    """Module of this package with its ``write``, imported when the report is written."""
+    """Module of this package that has ``write``. It is imported when the report is written."""
 
     what: str
-    """What a reader gets, to follow "write" in ``--help``."""
+    """What the reader gets. ``--help`` prints it after "write"."""
 
     option: str | None = None
-    """``json`` for the option ``--json FILE`` that asks for it; None: it goes to standard output
-    unless another report does."""
+    """``json`` for the option ``--json FILE``. None: the report goes to standard output unless
+    another report does."""
 
     needs: str | None = None
-    """A package that it needs, and that is not installed with this one but as the extra that is
-    named as the option."""
+    """A package that the report needs. It is not installed with collectrace, but with the extra
+    that has the name of the option."""
     is_short: bool = False
-    """The option takes no file: the report stands in place of the one that needs no option."""
+    """Whether the option takes no file: the report replaces the one that needs no option."""
 
     @property
     def lacks(self) -> str | None:
-        """What has to be installed before it can be written; None: nothing."""
+        """Return the package that must be installed first; None: nothing is missing."""
         return self.needs if self.needs is not None and find_spec(self.needs) is None else None
 
     def write(self, alignment: Alignment, out: TextIO) -> None:
         """Write the whole report.
 
         Raises:
-            OSError: as ``out`` raises it.
+            OSError: ``out`` raised it.
 
         """
         import_module(f"{__name__}.{self.module}").write(alignment, out)
@@ -70,4 +70,4 @@ REPORTS: Final = (
     Report(module="page", what="one page for a browser", option="html", needs="jinja2"),
     Report(module="markdown", what="the report as Markdown", option="markdown"),
 )
-"""In the order in which they are written: what a person waits for first."""
+"""In the order in which they are written: first the one that a person waits for."""

@@ -1,8 +1,8 @@
-"""Ten lines at most: for a chat message, or for a coding agent that is to mend the program.
+"""The report in at most ten lines, for a chat message or for a coding agent.
 
-Whatever may come from a log stands in quotes, as a JSON string, and the report says what quotes
-mean: an exception's text, a file's name or an op is data, whatever it asks for. What is not quoted
-is ours: the verdict, the kinds of findings (they never change their meaning), numbers and ranks.
+All text that may come from a log is quoted as a JSON string. The report says that quoted text is
+data: an exception's text or a file's name must not act as an instruction. Text without quotes is
+our own: the verdict, kinds of findings (their meaning never changes), numbers and ranks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write(alignment: Alignment, out: TextIO) -> None:
 
 
 def lines(alignment: Alignment) -> list[str]:
-    """The lines without their breaks."""
+    """Return the lines of the report, without line breaks."""
     world = words.counted(alignment.world_size, "rank")
     verdict = f"{alignment.outcome} (exit status {alignment.exit_status})"
     told = [f"collectrace: {verdict}, {world}, run {quoted(alignment.run)}. {NOTICE}"]
@@ -83,5 +83,5 @@ def _finding(finding: Finding, told: Document) -> Iterator[str]:
 
 
 def quoted(log: str) -> str:
-    """Text that may come from a log as a JSON string in ASCII, on one line and not too long."""
+    """Return text that may come from a log as a JSON string: ASCII, one line, shortened."""
     return json.dumps(words.brief(text.clean(log, lines=True), _LONGEST))

@@ -19,7 +19,7 @@ _STYLE: Final = {"failed": "red", "pending": "yellow", "done": "", "": ""}
 
 
 def write(calls: CallsOfRank, out: TextIO) -> None:
-    """Write the table; a terminal's width and colours are followed, elsewhere it is plain."""
+    """Write the table: with a terminal's width and colours, or plain if ``out`` is none."""
     page = Page(Console(file=out))
     where = f" on {text.clean(calls.host)}, pid {calls.pid}" if calls.host else ""
     who = f"rank {calls.rank} of {words.counted(calls.world_size, 'rank')}{where}"
@@ -78,12 +78,12 @@ def _time(row: CallRow) -> str:
 
 
 def _number(row: CallRow) -> str:
-    """Messages are numbered per channel, and marked as such."""
+    """Return the number of a call; ``m7`` for a message, as messages are numbered per channel."""
     return f"m{row.call.seq}" if row.call.op in POINT_TO_POINT else str(row.call.seq)
 
 
 def _by(row: CallRow, file: str) -> str:
-    """Who issued it, and from which line, of ``file`` unless another is named."""
+    """Return who issued the call and its line; without the file's name if that is ``file``."""
     who, line = text.short_issuer(row.call), text.short_site(row.call.site or "")
     told = who if line in who else f"{who} {line}".strip()
     return told.replace(f"{file}:", ":") if file else told

@@ -1,6 +1,6 @@
-"""What a report says of one finding, as blocks that the terminal, Markdown and the page show.
+"""The text of one finding, as blocks that the terminal, Markdown and the page show.
 
-Everything in a document is safe to show: whatever comes from a log has been through ``clean``.
+Everything in a document is safe to show: all text from a log has passed through ``clean``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Sentences behind a label. Lines that are indented by four are code."""
+    """Sentences after a label. Lines that are indented by four spaces are code."""
 
     label: str
     text: str
@@ -68,7 +68,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What is said below the lines of the program."""
+    """A sentence below the lines of the program."""
 
     text: str
 
@@ -78,7 +78,7 @@ Block = Listing | Remark | Grid | Prose
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is said of one finding."""
+    """The report's text about one finding."""
 
     severity: Severity
     code: str
@@ -87,12 +87,12 @@ class Document:
 
     @property
     def title(self) -> str:
-        """Return ``error[CT102]``."""
+        """Return ``error[CT102]``; ``error:`` for a finding without a code."""
         return f"{self.severity}[{self.code}]" if self.code else f"{self.severity}:"
 
 
 def document(alignment: Alignment, n: int) -> Document:
-    """Return what is said of a finding: where, values, what met what, why, fix, what followed."""
+    """Return the text of a finding: lines, values, which calls met, why, fix, what followed."""
     finding = alignment.findings[n]
     blocks: list[Block] = [*listings(finding), *_absent(alignment, finding)]
     suspects = words.ranks(finding.suspects) if finding.suspects else ""
@@ -106,7 +106,7 @@ def document(alignment: Alignment, n: int) -> Document:
 
 
 def titled(finding: Finding, blocks: tuple[Block, ...] = ()) -> Document:
-    """Return a finding by its headline, with some blocks."""
+    """Return a document with the title and headline of a finding, and these blocks."""
     headline = words.brief(text.clean(finding.headline), _LONGEST_HEADLINE)
     return Document(finding.severity, text.clean(finding.code or ""), headline, blocks)
 
@@ -115,7 +115,7 @@ def titled(finding: Finding, blocks: tuple[Block, ...] = ()) -> Document:
 
 
 def listings(finding: Finding) -> list[Listing]:
-    """Return the lines of the program; without an excerpt the lines of the calls."""
+    """Return the finding's excerpt of the program; if it has none, the lines of its calls."""
     if finding.excerpt:
         paths = [one.path for one in finding.excerpt]
         return [
@@ -157,7 +157,7 @@ def _is_function(name: str) -> bool:
 
 
 def _caller(frame: str, path: str) -> str:
-    """Return ``main() at line 40`` of a frame in the same file, else ``main() at train.py:40``."""
+    """Return ``main() at line 40`` for a frame in this file, or ``main() at train.py:40``."""
     site, _, function = frame.partition(" ")
     file, _, number = site.rpartition(":")
     place = f"line {text.clean(number)}" if file == path else text.short_site(site)
@@ -177,7 +177,7 @@ _GONE: Final = ("finished", "died", "missing", "silent", "raised")
 
 
 def _absent(alignment: Alignment, finding: Finding) -> Iterator[Remark]:
-    """Return how the ranks ended that did not call what the others called."""
+    """Yield how the ranks ended that did not call what the others called."""
     states = {rank.rank: rank for rank in alignment.ranks}
     lines = [line for part in finding.excerpt or () for line in part.lines]
     is_shown = any(line.what == "place" for line in lines)
@@ -203,7 +203,7 @@ def _absent(alignment: Alignment, finding: Finding) -> Iterator[Remark]:
 
 
 def explanation(finding: Finding) -> list[Prose]:
-    """Return why it happened, and what to change: the best way first, then others."""
+    """Return why it happened, and what to change: the best fix first."""
     places = Places(finding)
     cause = places.brief(text.clean(finding.cause, lines=True))
     found = [Prose("why", cause)] if cause else []
@@ -215,7 +215,7 @@ def explanation(finding: Finding) -> list[Prose]:
 
 
 def _alternative(fix: str) -> str:
-    """Return ``Or raise on every rank.``; what begins with a name keeps its capitals."""
+    """Return ``Or raise on every rank.``; a fix that begins with a name keeps its capitals."""
     first = fix.partition(" ")[0]
     if first in ("Or", "Or,"):
         return fix
@@ -225,7 +225,7 @@ def _alternative(fix: str) -> str:
 
 
 def _followed(alignment: Alignment, n: int) -> Iterator[str]:
-    """Return what followed from a finding: the next error, and who raised an exception."""
+    """Yield what followed from a finding: the next error, and the ranks that raised."""
     findings = alignment.findings
     effects = [m for m in range(len(findings)) if cause_of(findings, m) == n]
     effects = [m for m in effects if not is_repeated(findings, m)]
@@ -250,7 +250,7 @@ def _followed(alignment: Alignment, n: int) -> Iterator[str]:
 
 
 def _reason(rank: RankState, before: str = "") -> str:
-    """Return ``RuntimeError (timed out)`` for what a rank raised; ``before``: begins the text."""
+    """Return ``RuntimeError (timed out)`` for a rank's exception; the text begins ``before``."""
     error, _, message = text.clean(rank.detail).partition(": ")
     text_, _, place = message.rpartition(" at ")
     message = words.brief(text_ if ":" in place else message, _LONGEST_REASON)

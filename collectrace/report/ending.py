@@ -1,4 +1,4 @@
-"""How the report ends: what every rank was doing, what the logs do not show, and the verdict."""
+"""The end of the report: what every rank was doing, what the logs do not show, the verdict."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _MOST_RUNS: Final = 2
 _MOST_GAPS: Final = 3
 
 _LONGEST_DETAIL: Final = 200
-"""Characters of an exception's text: its end is mostly advice; the log holds it whole."""
+"""Characters of an exception's text: the end of it is mostly advice, and the log has all of it."""
 
 NUMBER: Final = re.compile(r"\d+")
-"""Ports and seconds: details that differ in nothing else are told once."""
+"""Ports and seconds: details that differ only in numbers are printed once."""
 
 _TELLING: Final[tuple[State, ...]] = (
     "died", "raised", "silent", "missing", "busy", "blocked", "running", "unknown", "finished",
 )  # fmt: skip
-"""The states, what tells most of an end first."""
+"""The states, the most informative first."""
 
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
@@ -51,9 +51,9 @@ _ENDED: Final[dict[Ended, str]] = {
 
 
 def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
-    """Write what agrees, what the logs lack, and where to find more.
+    """Write what agrees, what the logs lack, and how to get more details.
 
-    ``findings``: those that are shown in full.
+    ``findings``: indices of the findings that are shown in full.
     """
     found = [alignment.findings[n] for n in findings]
     is_error = any(one.severity == "error" for one in found)
@@ -80,7 +80,7 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
 
 
 def agreed(alignment: Alignment, finding: Finding) -> str:
-    """Return which calls before a finding agree; empty if none are known."""
+    """Return which calls before a finding agree, as a sentence; empty if none are known."""
     group = finding.group
     rows = finding.table.rows if finding.table is not None else ()
     first = next((row.seq for row in rows if row.mark), finding.seq)
@@ -93,18 +93,18 @@ def agreed(alignment: Alignment, finding: Finding) -> str:
 
 
 def _is_row(alignment: Alignment, finding: Finding) -> bool:
-    """Whether a finding is about a call of a stream, all of whose calls before were compared."""
+    """Return whether all calls of the stream before the finding's call were compared."""
     return KINDS[finding.kind].family == "call" and not alignment.evidence.imported
 
 
 def internal_errors(page: Page, alignment: Alignment) -> None:
-    """Write what went wrong inside collectrace, each on a line that can be copied whole."""
+    """Write each internal error of collectrace on one line, so that it can be copied."""
     for told in internal.sentences(alignment):
         page.line(Text(told, "yellow"))
 
 
 def run(alignment: Alignment) -> str:
-    """Return which run this was about, and that the folder holds others."""
+    """Return the run's name, and the names of other runs in the folder."""
     told = f"run {text.clean(alignment.run)}"
     others = [text.clean(run) for run in alignment.evidence.other_runs or ()]
     if not others:
@@ -114,7 +114,7 @@ def run(alignment: Alignment) -> str:
 
 
 class Alike(NamedTuple):
-    """Ranks that were doing the same when their evidence ends."""
+    """Ranks that were doing the same when their logs end."""
 
     ranks: tuple[int, ...]
     state: State
@@ -124,11 +124,11 @@ class Alike(NamedTuple):
     last: str
     """Their last call."""
     held: str
-    """For how long, at most."""
+    """The longest time for which one of them had been doing it."""
 
 
 def alike(alignment: Alignment) -> list[Alike]:
-    """Return what every rank was doing, what tells most of an end first."""
+    """Return what every rank was doing, the most informative state first."""
     found: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
         state, detail, last = rank_told(alignment, rank)
@@ -158,8 +158,8 @@ def states(alignment: Alignment) -> Grid:
 
 
 def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
-    """What is said of a rank, in three lines: its state and end, details, its last call."""
-    # What another tool wrote tells of no ends.
+    """Return three texts about a rank: its state and end, details, its last call."""
+    # Logs of other tools do not record how a process ended.
     is_silent = rank.state == "missing" or alignment.evidence.imported
     ended = "" if is_silent else _ENDED[rank.ended]
     detail = " ".join(text.clean(rank.detail).split())
@@ -178,7 +178,7 @@ def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
 
 
 def gaps(alignment: Alignment, *, short: bool = False) -> list[str]:
-    """Return what the logs do not show, in sentences; ``short``: without what to do about it."""
+    """Return what the logs do not show, in sentences; ``short``: without advice."""
     evidence = alignment.evidence
     found = []
     told = [_gap(f, short=short) for f in alignment.findings if f.kind == "evidence_gap"]
@@ -199,8 +199,8 @@ def _gap(finding: Finding, *, short: bool) -> str:
 
 
 def verdict(alignment: Alignment) -> Text:
-    """Return the status, what it covers, and the exit status."""
-    # "aligned" stands for what agrees, though the job itself may have crashed over other things.
+    """Return the status, what it does not cover, a summary, and the exit status."""
+    # The calls may agree ("aligned") although the job crashed for another reason.
     said = "aligned" if alignment.status == "aligned" else alignment.outcome
     status = (said, f"bold {STATUS_STYLE[said]}")
     counts = " Warnings count." if alignment.strict and alignment.warnings else ""
@@ -209,7 +209,7 @@ def verdict(alignment: Alignment) -> Text:
 
 
 def _limits(alignment: Alignment) -> str:
-    """What the verdict does not cover."""
+    """Return what the verdict does not cover."""
     spots = alignment.evidence.blind_spots
     if not spots:
         return ""
@@ -218,7 +218,7 @@ def _limits(alignment: Alignment) -> str:
 
 
 def _unrecorded(alignment: Alignment) -> list[str]:
-    """Return what communicated, and is not recorded."""
+    """Return a sentence for each library that communicated without being recorded."""
     spots = alignment.evidence.blind_spots or ()
     return [
         text.clean(f"{s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded") for s in spots
@@ -253,7 +253,7 @@ def _summary(alignment: Alignment) -> str:
 
 
 def _killed(alignment: Alignment) -> str:
-    """Return which ranks were killed, in parentheses: nobody knows what they would have done."""
+    """Return in parentheses which ranks were killed; empty if none were."""
     ends = [
         (words.ranks([r.rank for r in alignment.ranks if r.ended == end]), _ENDED[end])
         for end in ("signal", "gone")
@@ -264,7 +264,7 @@ def _killed(alignment: Alignment) -> str:
 
 
 def _lines(alignment: Alignment) -> str:
-    """How many of them come from different lines, which is legal: the first group is told."""
+    """Return how many agreeing calls come from different lines, with the first group's example."""
     if not alignment.evidence.other_lines:
         return ""
     other = alignment.evidence.other_lines[0]

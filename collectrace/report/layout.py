@@ -1,8 +1,7 @@
 """Lines of text on a console: wrapped, indented, in columns, without spaces at their ends.
 
-rich draws tables and paddings in full rectangles; what it pads is noise in a file, in a diff
-and in a mail. So rich is used for what it does best (colour where a terminal has it, the width
-of characters, wrapping) and lines are laid out here.
+rich pads tables to full rectangles, and the padding is noise in a file, a diff or a mail. So this
+module lays out the lines. rich does the rest: colours, the width of characters, wrapping.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST: Final = 110
-"""Columns beyond which prose is hard to read, however wide the terminal."""
+"""Columns. Wider prose is hard to read, even on a wide terminal."""
 
 INDENT: Final = 2
 
 ARROW: Final = "\N{BLACK LEFT-POINTING TRIANGLE}"
-"""Before what a rank did at a line."""
+"""Printed before what a rank did at a line."""
 
 SEPARATOR: Final = " \N{MIDDLE DOT} "
 
@@ -34,28 +33,28 @@ _ASCII: Final = str.maketrans({ARROW: "<", SEPARATOR[1]: "|"})
 
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _HELD: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
-"""In place of a space at which rich is not to break a line."""
+"""Replaces a space at which rich must not break a line."""
 
 _DEFAULT_WIDTH: Final = 80
 
 LABEL: Final = 8
-"""Where the text behind a label begins."""
+"""The column in which the text after a label begins."""
 
 _NARROWEST_CELL: Final = 10
 
 _NARROW: Final = 70
-"""Columns below which a table takes what room there is."""
+"""Columns. On a narrower page, a table may break words."""
 
 
 def seen(console: Console) -> Console:
-    """Return a console that shows something, also to a terminal without columns (COLUMNS=0)."""
+    """Return the console, with a default width if the terminal reports none (COLUMNS=0)."""
     if console.width <= 0:
         console.width = _DEFAULT_WIDTH
     return console
 
 
 class Page:
-    """Writes one line after the other to a console."""
+    """A console to which lines are written one after the other."""
 
     def __init__(self, console: Console) -> None:
         self.console = seen(console)
@@ -63,11 +62,11 @@ class Page:
 
     @property
     def is_unicode(self) -> bool:
-        """Whether the console can show any character."""
+        """Return whether the console can show any character."""
         return self.console.encoding.lower().startswith("utf")
 
     def line(self, text: Text | str = "", *, indent: int = 0) -> None:
-        """One line as it is; one longer than the page is left for the terminal to wrap."""
+        """Write one line. If it is longer than the page, the terminal wraps it."""
         whole = Text(" " * indent) + (text if isinstance(text, Text) else Text(text))
         whole.rstrip()
         whole.plain = masked(whole.plain)
@@ -86,10 +85,10 @@ class Page:
         hang: int = 0,
         style: str = "bold",
     ) -> None:
-        """Wrapped text; ``label`` stands before its first line, in the indentation.
+        """Write wrapped text, with ``label`` in the indentation of its first line.
 
-        Lines after the first are indented by ``hang`` more; ``style`` is the label's. No line
-        breaks at a no-break space, see :func:`unbroken`.
+        Lines after the first are indented by ``hang`` more. ``style`` is the label's style.
+        No line breaks at a no-break space, see :func:`unbroken`.
         """
         whole = text if isinstance(text, Text) else Text(text)
         first = (
@@ -108,10 +107,10 @@ class Page:
     def columns(
         self, rows: Sequence[tuple[Sequence[str], str]], *, indent: int, fixed: int
     ) -> None:
-        """Cells side by side; the style goes over the whole row.
+        """Write rows of cells, each with the style of the whole row.
 
-        The first ``fixed`` columns are as wide as they must be, the others share what is left,
-        and fold what does not fit.
+        The first ``fixed`` columns are as wide as their content. The others share the remaining
+        width and wrap what does not fit.
         """
         widths = self._widths([cells for cells, _ in rows], indent, fixed)
         for cells, style in rows:
@@ -133,8 +132,8 @@ class Page:
         natural = [
             max(cell_len(part) for c in column for part in c.split("\n")) for column in columns
         ]
-        # A word is never broken; on a narrow page only a site is not, which in two pieces can be
-        # neither clicked nor found.
+        # No word is broken. On a narrow page only sites stay whole: nobody can click or search
+        # half of one.
         is_whole = re.compile(r":\d+\)?$" if self.width < _NARROW else "").search
         longest = [
             max((cell_len(w) for c in column for w in c.split() if is_whole(w)), default=0)
@@ -145,14 +144,14 @@ class Page:
 
 
 def unbroken(text: str) -> str:
-    """Return a text in which each number stays on one line with the word behind it: ``4 ranks``."""
+    """Return the text with a no-break space between a number and the next word: ``4 ranks``."""
     return re.sub(r"(?<=\d) (?=\w)", _NO_BREAK, text)
 
 
 def share(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths of columns: their ``natural`` ones where there is ``room``, else the widest give way.
+    """Return widths of columns that fit into ``room``: the widest ``natural`` ones shrink first.
 
-    None gets narrower than its ``least``, even if the columns do not fit then.
+    No column gets narrower than its ``least``, even if the columns do not fit then.
     """
     widths = list(natural)
     floors = [max(n, _NARROWEST_CELL) for n in least]

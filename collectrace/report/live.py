@@ -1,4 +1,4 @@
-"""What every rank of a running job is doing: on a terminal in place, elsewhere line by line."""
+"""Show what every rank of a running job is doing: in place on a terminal, otherwise as lines."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from collectrace.report import layout, text
 
 _MOVING: Final = 2.0
 _MOVING_IN_LINES: Final = 10.0
-"""Seconds after its last call for which a rank counts as running, in place and by the line. Every
-step waits a little, and a line for each wait would be a long read."""
+"""For so many seconds after its last call a rank counts as running: on a terminal, and in lines.
+Every step waits a little, and a line for each wait would be too much to read."""
 
 _MOST_ROWS: Final = 12
 _LABEL: Final = 12
@@ -35,20 +35,20 @@ _STYLE: Final[dict[State, str]] = {
 
 
 class Row(NamedTuple):
-    """Ranks of which the same can be said."""
+    """Ranks that are doing the same."""
 
     ranks: str
     state: State
     words: str
-    """What they are doing, to follow the state."""
+    """Details, printed after the state."""
     key: str
-    """Where a line is printed for each change: a line is worth it when this changes."""
+    """A new line is printed only if this changes."""
 
 
 class LiveView:
-    """Shows on a stream what :meth:`show` is given, for as long as it is entered.
+    """A view on a stream, as a context manager: :meth:`show` updates it.
 
-    ``path`` is where logs are waited for.
+    ``path`` is the folder in which logs are expected.
     """
 
     def __init__(self, stream: TextIO, path: str) -> None:
@@ -78,7 +78,7 @@ class LiveView:
             self._live.stop()
 
     def show(self, alignment: Alignment | None) -> None:
-        """Show what is known now; None: there is nothing to read yet."""
+        """Show the current state; None: there are no logs yet."""
         if self._live is not None:
             self._live.update(Group(*self._lines(alignment)), refresh=True)
         else:
@@ -108,7 +108,7 @@ class LiveView:
         return [*lines, _line(Text("  Ctrl-C ends with a report", "dim"))]
 
     def _print_news(self, alignment: Alignment | None) -> None:
-        """Lines for what is not as it was printed last."""
+        """Print a line for each state and warning that was not printed last time."""
         run = alignment.run if alignment is not None else ""
         if run != self._run:
             self._run = run
@@ -134,7 +134,7 @@ class LiveView:
 
 
 def rows(ranks: Sequence[RankState], moving: float) -> list[Row]:
-    """Ranks that do the same together; one that issued a call within ``moving`` seconds runs."""
+    """Group ranks that do the same; one with a call in the last ``moving`` seconds is running."""
     alike: dict[tuple[State, str], list[RankState]] = {}
     for rank in ranks:
         alike.setdefault(_kind(rank, moving), []).append(rank)
@@ -154,7 +154,7 @@ def _kind(rank: RankState, moving: float) -> tuple[State, str]:
     if rank.state == "running" or (rank.state in ("blocked", "busy") and is_moving):
         return "running", ""
     detail = _DURATION.sub("", text.clean(rank.detail))
-    # Who is busy is told apart by the call after which it is.
+    # Busy ranks are grouped by their last call.
     after = _last(rank) if rank.state == "busy" else ""
     return rank.state, f"{detail} {after}".strip()
 

@@ -1,7 +1,7 @@
-"""The answer as one JSON object, for programs.
+"""The report as one JSON object, for programs.
 
-Its fields are those of the dataclasses in :mod:`collectrace.findings`, in their order: a contract
-that :mod:`collectrace.schema` prints from the same place.
+Its fields are those of the dataclasses in :mod:`collectrace.findings`, in their order.
+:mod:`collectrace.schema` prints this contract from the same dataclasses.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from collectrace.records import Call, to_dict
 
 
 def write(alignment: Alignment, out: TextIO) -> None:
-    """One JSON object and a newline, in ASCII: whatever a log says, any stream can take it."""
+    """Write one JSON object and a newline, in ASCII, which every stream can encode."""
     out.write(dumps(alignment))
 
 
 def dumps(alignment: Alignment) -> str:
-    """What :func:`write` writes."""
+    """Return the text that :func:`write` writes."""
     return as_json(as_dict(alignment))
 
 
 def as_json(value: Any) -> str:
-    """Plain values, or a dataclass of ours, as JSON and a newline."""
+    """Return plain values, or a dataclass of collectrace, as JSON with a newline at its end."""
     return json.dumps(_plain(value), indent=1) + "\n"
 
 
 def as_dict(alignment: Alignment) -> dict[str, Any]:
-    """The whole answer in plain values."""
+    """Return the whole report as plain values."""
     return {"format": FORMAT, **_plain(alignment)}
 
 

@@ -1,6 +1,6 @@
 """The report in Markdown, for pull requests, issues and GitHub's step summaries.
 
-Nothing that a log says is Markdown, HTML, a link, a mention or a reference in it.
+Text from a log never acts as Markdown, HTML, a link, a mention or a reference.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from collectrace.report.layout import SEPARATOR, Page
 _MOST_OTHERS: Final = 20
 _WIDTH: Final = 100
 
-# What means something anywhere in a line, and what only at its beginning.
+# Characters with a meaning anywhere in a line, and those with one only at its beginning.
 _INLINE: Final = re.compile(r"([\\`*_\[\]|~$>])")
 _LEADING: Final = re.compile(r"^(\s*)(?:([#+=-])|(\d+)(?=[.)]))")
-# Read by GitHub after Markdown: @name tells somebody, #12 and GH-12 refer to an issue, and :name:
-# is a picture.
+# GitHub reads these after Markdown: @name notifies a user, #12 and GH-12 refer to an issue, and
+# :name: is an emoji.
 _REFERENCE: Final = re.compile(
     r"(?<=[@#])(?=\w)|(?<=\bGH)(?=-\d)|(?<=:)(?=[\w+-]*[a-z+-][\w+-]*:)", re.IGNORECASE
 )
-# GFM's autolinks: www. and a scheme.
+# GitHub makes links of these: www. and a scheme.
 _LINK: Final = re.compile(r"(?i)\b(www)(?=\.)|\b(https?|ftp|mailto|xmpp)(?=:)")
 _TICKS: Final = re.compile(r"`+")
 _GAP: Final = "\u200b"
-"""Of no width: what it parts is no longer one word."""
+"""A space of no width: it splits a word."""
 
 _PLACE: Final = "\ue000"
-"""Holds the place of a quotation; :func:`text.clean` leaves none in what a log says."""
+"""Placeholder of a quotation. :func:`text.clean` removes this character from text of a log."""
 
 _UTF: Final = "utf-8"
 
 
 def escaped(log: str) -> str:
-    """Text as Markdown that shows it and does nothing, on a line of its own or within one."""
+    """Return Markdown that shows this text literally, as a separate line or within one."""
     return _escaped(text.clean(log).strip())
 
 
@@ -54,7 +54,7 @@ def _escaped(line: str) -> str:
 
 
 def sentence(log: str) -> str:
-    """Text as :func:`escaped` returns it, in which a quotation of the program is code."""
+    """Return text as :func:`escaped` does, but with quotations of the program as code."""
     parts = text.pieces(text.clean(log).strip())
     quotations = iter([part for is_code, part in parts if is_code])
     line = _escaped("".join(_PLACE if is_code else part for is_code, part in parts))
@@ -62,7 +62,7 @@ def sentence(log: str) -> str:
 
 
 def write(alignment: Alignment, out: TextIO) -> None:
-    """Write the whole report, with ``&#9664;`` for what the stream cannot show."""
+    """Write the whole report, with ``&#9664;`` for a character that the stream cannot encode."""
     encoding = out.encoding or _UTF
     page = "\n".join(_lines(alignment, encoding)).rstrip("\n") + "\n"
     out.write(page.encode(encoding, "xmlcharrefreplace").decode(encoding))
@@ -116,14 +116,14 @@ def _screen(show: Callable[[Page], None], encoding: str = _UTF) -> list[str]:
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:
-    """Return lines as a block of text, in which nothing ends it or means anything."""
+    """Yield lines as a fenced block, with a fence longer than any run of backticks in them."""
     ticks = max((len(found) for line in lines for found in _TICKS.findall(line)), default=0)
     fence = "`" * max(3, ticks + 1)
     yield from (fence, *lines, fence)
 
 
 def _prose(prose: str) -> str:
-    """Sentences; what is indented is code."""
+    """Return sentences as Markdown; lines that are indented by four spaces are code."""
     told: list[str] = []
     block: list[str] = []
     for line in [*prose.split("\n"), ""]:

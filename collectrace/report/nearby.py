@@ -1,7 +1,7 @@
-"""Places of a sentence, told as briefly as the excerpt above it allows.
+"""Shorten the places in a sentence that the excerpt above it shows.
 
-A finding's sentences stand alone in the JSON, so each place is whole there: a statement, its file
-and its line. Below an excerpt of the one file that they speak of, ``line 12`` says as much.
+In the JSON, a finding's sentences have no excerpt, so each place is complete: a statement, its
+file and its line. Below an excerpt of that file, ``line 12`` is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _QUOTED: Final = re.compile(r"(the loop )?(`[^`\n]+`) \((line \d+|[^\s()`:]+:\d+
 
 
 class Places:
-    """What the reader knows when a sentence of a finding comes."""
+    """The places that the reader of a finding has seen already."""
 
     def __init__(self, finding: Finding) -> None:
         """Begin with what the excerpt shows; no sentence has been read."""
@@ -26,20 +26,20 @@ class Places:
         if len(paths) == 1:
             file = re.escape(words.site(paths.pop()))
             self._shown = re.compile(rf"(?<![\w./-]){file}:(?=\d)")
-        self._told: set[str] = set()
+        self._quoted_before: set[str] = set()
 
     def brief(self, text: str) -> str:
-        """Return a text with ``line 12`` for a place in the file that is shown.
+        """Return the text with ``line 12`` for each place in the excerpt's file.
 
-        A statement that was quoted before is named by its line only.
+        A statement that was quoted before is replaced by its line.
         """
         if self._shown is not None:
             text = self._shown.sub("line ", text)
-        return _QUOTED.sub(self._again, text)
+        return _QUOTED.sub(self._shorten, text)
 
-    def _again(self, found: re.Match[str]) -> str:
+    def _shorten(self, found: re.Match[str]) -> str:
         loop, quoted, place = found.groups()
-        if quoted + place not in self._told:
-            self._told.add(quoted + place)
+        if quoted + place not in self._quoted_before:
+            self._quoted_before.add(quoted + place)
             return found.group()
         return f"{loop}at {place}" if loop else place

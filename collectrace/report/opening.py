@@ -1,4 +1,4 @@
-"""How the report begins: how the job ended, what it was, where, when, and what its ranks did."""
+"""The first lines of the report: outcome, script, ranks, hosts, times and earlier attempts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_SCRIPT: Final = 160
 
 
 def show(page: Page, alignment: Alignment) -> None:
-    """Write it."""
+    """Write the first lines."""
     outcome, *parts = told(alignment)
     style = f"bold {STATUS_STYLE[alignment.outcome]}"
     page.prose(
@@ -37,7 +37,7 @@ def show(page: Page, alignment: Alignment) -> None:
 
 
 def told(alignment: Alignment) -> list[str]:
-    """Return ``diverged``, what was run, on which ranks, for how long, and until when."""
+    """Return the outcome (``diverged``), the script, the ranks, and the duration and end."""
     job = alignment.job or Job()
     script = text.clean(job.script)
     if len(script) > _LONGEST_SCRIPT:
@@ -48,7 +48,7 @@ def told(alignment: Alignment) -> list[str]:
 
 
 def hosts(job: Job) -> str:
-    """`` on node0``: the machines, as far as there is room."""
+    """Return `` on node0``: the first few hosts; empty if none is known."""
     if not job.hosts:
         return ""
     named = [text.clean(host) for host in job.hosts[:_MOST_HOSTS]]
@@ -59,7 +59,7 @@ def hosts(job: Job) -> str:
 
 
 def when(job: Job, *, is_alive: bool) -> str:
-    """Return how long it ran, and when it ended or wrote last."""
+    """Return how long the job ran, and when it ended or wrote its last line; or empty."""
     ended = moment(job.ended)
     if ended is None or job.began is None or job.ended is None:
         return ""
@@ -69,7 +69,7 @@ def when(job: Job, *, is_alive: bool) -> str:
 
 
 def moment(wall: int | None) -> datetime | None:
-    """A time in ns since 1970; None where there is none, or no calendar has it."""
+    """Convert a time in ns since 1970; None if there is none, or it is out of range."""
     try:
         return None if wall is None else datetime.fromtimestamp(wall / 1e9, UTC)
     except (OverflowError, ValueError, OSError):

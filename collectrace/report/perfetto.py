@@ -1,7 +1,7 @@
 """Events of a timeline as a JSON file that the Perfetto UI opens.
 
-Written event by event: nothing is kept. Times are microseconds, with the nanoseconds behind the
-point.
+Events are written one by one, so memory does not grow. Times are in microseconds, with three
+decimals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TIMES: Final = ("ts", "dur")
 
 
 def write(head: Mapping[str, object], events: Iterable[Mapping[str, Any]], out: TextIO) -> None:
-    """Write the file: ``head`` is what it is of, times of ``events`` are ns."""
+    """Write the file: ``head`` describes the run, times of ``events`` are in ns."""
     out.write('{"displayTimeUnit":"ms","otherData":')
     out.write(_dumps(_plain(dict(head))))
     out.write(',"traceEvents":[')
@@ -32,7 +32,7 @@ def write(head: Mapping[str, object], events: Iterable[Mapping[str, Any]], out: 
 
 def _event(event: Mapping[str, Any]) -> str:
     fields = _dumps({k: _plain(v) for k, v in event.items() if k not in _TIMES})
-    # As decimal text: a float has no room for the nanoseconds of a long run.
+    # As decimal text: a float is too short for the nanoseconds of a long run.
     times = "".join(
         [
             f',"{name}":{event[name] // 1000}.{event[name] % 1000:03d}'
@@ -44,7 +44,7 @@ def _event(event: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Strings made safe to show, and what is absent left out."""
+    """Return the value with strings made safe to show, and without keys that hold None."""
     if value.__class__ is str:
         return _clean(value)
     if value.__class__ is dict:

@@ -1,4 +1,4 @@
-"""A bar that says how far a long reading is, on a terminal."""
+"""A progress bar on a terminal, while logs are read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.console import Console
 from collectrace.report import layout
 
 _PATIENCE: Final = 1.0
-"""Seconds before anything is shown: most answers are there by then."""
+"""Seconds before the bar appears: most logs are read by then."""
 
 
 class ProgressBar:
-    """Called with what has been done and what there is to do, in the same unit.
+    """A bar on ``stream`` that appears after a second and is removed at the end.
 
-    It appears on ``stream`` after a second, and goes without a trace.
+    Call it with the work done and the total, in the same unit.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -34,7 +34,7 @@ class ProgressBar:
         )
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` is done."""
+        """Show that ``done`` of ``total`` is finished."""
         if not self._bar.live.is_started:
             if time.monotonic() - self._began < _PATIENCE:
                 return

@@ -1,7 +1,7 @@
-"""A job that runs, as metrics: the text format that Prometheus reads, version 0.0.4.
+"""Metrics of a running job in the text format of Prometheus, version 0.0.4.
 
-For node_exporter's textfile collector, or any agent that reads such files. Documented at
-https://prometheus.io/docs/instrumenting/exposition_formats/.
+For node_exporter's textfile collector, or any agent that reads such files. The format is described
+at https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def write(alignment: Alignment, positions: Sequence[StreamPosition], out: TextIO
     """Write every metric, all of them gauges.
 
     Args:
-        alignment: what is known of the run.
-        positions: how far each rank has come in each of its streams.
-        out: where to.
+        alignment: the findings and states of the run.
+        positions: the last call of each rank in each of its streams.
+        out: the stream to write to.
 
     """
     run = ("run", alignment.run)
@@ -86,7 +86,7 @@ def _states(alignment: Alignment) -> Iterator[str]:
 
 
 def _stream(one: StreamPosition) -> tuple[tuple[str, str], ...]:
-    """The name tells groups of one description apart, of which a mesh has many."""
+    """Return a stream's labels, with the group's name: many groups may share a description."""
     return ("group", one.group.name), ("of", words.group(one.group)), ("device", one.device)
 
 
@@ -95,6 +95,6 @@ def _labels(*pairs: tuple[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    r"""A label's value: backslash, quote and line break are written ``\\``, ``\"`` and ``\n``."""
+    r"""Return a label's value with backslash, quote and line break as ``\\``, ``\"``, ``\n``."""
     shown = text.clean(value, lines=True)
     return shown.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

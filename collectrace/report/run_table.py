@@ -1,4 +1,4 @@
-"""The runs of a folder, one after the other, each as soon as it is known."""
+"""List the runs of a folder, each as soon as it is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_SCRIPT: Final = 60
 
 
 def write(rows: Iterable[RunRow], out: TextIO) -> None:
-    """Write a run's lines as they come."""
+    """Write the lines of each run as soon as ``rows`` yields it."""
     page = Page(Console(file=out))
     for row in rows:
         _run(page, row)
@@ -46,7 +46,7 @@ def _run(page: Page, row: RunRow) -> None:
 
 
 def _extent(row: RunRow) -> list[str]:
-    """How long it was, on how many ranks, and of which nothing is here."""
+    """Return how long the run took, its ranks and hosts, and the ranks without a file here."""
     parts = []
     if row.began is not None and row.ended is not None:
         parts.append(words.seconds(row.ended - row.began))

@@ -1,4 +1,4 @@
-"""How two runs of one program differ, for people."""
+"""The differences between two runs of one program, for people."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _call(call: Call | None) -> str:
 
 
 def _counts(page: Page, counts: Sequence[Count]) -> None:
-    """Per kind of call how often a rank issued it in each run."""
+    """Write for each kind of call how often a rank issued it in each run."""
     page.line(Text("calls per rank", "bold underline"))
     header = ["", "A", "B", "op", "issued by", "group"]
     lines = [(header, "bold")]

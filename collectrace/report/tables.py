@@ -1,4 +1,4 @@
-"""The tables of a finding: values that differ, what met what, calls side by side."""
+"""The tables of a finding: values that differ, which calls met, calls side by side."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_FRAMES: Final = 8
 _MOST_COLUMNS: Final = 3
 
 MARKS: Final = {"": "", "parted": "apart >", "root": "first >", "fatal": "fails >"}
-"""In words, so that they survive a pipe: the first row that differs, and the first that fails;
-ranks may have been at different lines since one before."""
+"""As text, since a pipe shows no colours: the first call that differs, and the first that fails.
+``parted`` marks an earlier call, since which ranks were at different lines."""
 
 _OUTCOMES: Final = {
     "": "", "parted": "from different lines", "root": "first difference", "fatal": "fails here",
@@ -35,17 +35,17 @@ class Grid:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     marks: tuple[str, ...] = ()
-    """Of each row: as ``TableRow.mark``."""
+    """For each row, its ``TableRow.mark``."""
     rest: str = ""
-    """What is left out."""
+    """A sentence about what the table omits."""
     columns: tuple[int, ...] = ()
-    """Indices in the finding's table of the columns that are shown."""
+    """The columns of the finding's table that are shown, as indices."""
 
 
 def values(finding: Finding) -> Grid | None:
-    """Return the values of names that differ between two ranks; None: no difference is known.
+    """Return the variables that differ between two ranks; None: no difference is known.
 
-    Not of a name that holds the rank itself: that says nothing new.
+    A variable that holds the rank itself is omitted, as it says nothing new.
     """
     rows: dict[str, tuple[str, str]] = {}
     ranks: tuple[int, ...] = ()
@@ -68,7 +68,7 @@ def values(finding: Finding) -> Grid | None:
 
 
 def value(one: Any) -> str:
-    """Return what a record says of a value, in words: ``nan``, ``a list of 4``."""
+    """Return a recorded value in words: ``nan``, ``a list of 4``."""
     if not isinstance(one, Mapping):
         return text.clean(str(one))
     kind = text.clean(str(one.get("type", "")))
@@ -77,7 +77,7 @@ def value(one: Any) -> str:
         return f"{text.clean(str(one['value']))} ({tensor})" if "value" in one else tensor
     if "value" in one:
         return text.clean(str(one["value"]))
-    # A hash tells strings apart whose text is not recorded.
+    # A string's text may not be recorded; its hash shows whether two strings are equal.
     hashed = f", hash {one['hash']}" if "hash" in one else ""
     return f"a {kind} of {one['len']}{hashed}" if "len" in one else f"a {kind}"
 
@@ -89,9 +89,9 @@ _UNTIL: Final[Mapping[Left, str]] = {
 
 
 def stacks(finding: Finding) -> Iterator[Grid]:
-    """Return where ranks are that others wait for, the innermost line first.
+    """Yield the stacks of ranks that others wait for, the innermost line first.
 
-    The excerpt shows already what there is to a stack of a single frame.
+    A stack of one frame is omitted: the excerpt shows it.
     """
     for one in finding.stacks or ():
         frames = [frame.rpartition(" ") for frame in one.frames[:_MOST_FRAMES]]
@@ -114,7 +114,7 @@ def _short(one: Any) -> str:
 
 
 def side_by_side(finding: Finding, most: int = _MOST_COLUMNS) -> Grid | None:
-    """Return the calls around the difference, with at most so many columns."""
+    """Return the calls around the difference, in at most ``most`` columns of ranks."""
     table = finding.table
     if table is None:
         return None
@@ -134,7 +134,7 @@ def side_by_side(finding: Finding, most: int = _MOST_COLUMNS) -> Grid | None:
 
 
 def meetings(finding: Finding) -> Grid | None:
-    """Return which calls met, if ranks got past the first difference; else None."""
+    """Return which calls met, if ranks went on after the first difference; otherwise None."""
     table = finding.table
     if table is None:
         return None
@@ -165,7 +165,7 @@ def meetings(finding: Finding) -> Grid | None:
 def _call(c: Call | None, file: str = "") -> str:
     """Return ``barrier (train.py:55)``, ``FSDP unshard of 0, float32[9] (line 7)``.
 
-    ``file``: in which all lines of the table are; empty if there are several.
+    ``file``: the one file of all lines in the table; empty if there are several.
     """
     if c is None:
         return "no call"
@@ -187,7 +187,7 @@ def _differs(row: TableRow) -> bool:
 
 
 def _columns(finding: Finding, table: Table, most: int) -> tuple[list[int], str]:
-    """Return the columns that are shown, one of suspects among them, and what is left out."""
+    """Return the columns to show, suspects included, and a sentence about the others."""
     columns = range(len(table.columns))
     guilty = [n for n in columns if set(table.columns[n]) & set(finding.suspects)][:1]
     order = guilty + [n for n in columns if n not in guilty]

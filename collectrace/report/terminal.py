@@ -1,6 +1,6 @@
 """The report for people: what is wrong, the lines of the program, why, and what to change.
 
-It must be readable at 80 columns, without colour and in a pipe: what colour says, a word says too.
+It must be readable at 80 columns, without colour and in a pipe: a word repeats what a colour says.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from collectrace.report.layout import ARROW, INDENT, LABEL, SEPARATOR, Page
 from collectrace.report.tables import Grid
 
 _WHOLE: Final = 3
-"""Findings of the worst severity that are shown in full; of the others the headline."""
+"""How many findings of the worst severity are shown in full."""
 
 _MOST_REMARKS: Final = 4
-"""Findings of which only the headline is shown."""
+"""How many other findings are shown, by their headlines."""
 
 _NUMBER: Final = 8
-"""Where the text of a line begins, behind its number."""
+"""The column in which the text of a line begins, after its number."""
 
 _GAP: Final = 3
 _NARROWEST: Final = 16
-"""Columns of notes, however narrow the page."""
+"""Columns that notes get at least, also on a narrow page."""
 
 _NOTE_STYLE: Final = {"decision": "yellow", "loop": "dim"}
 _SEVERITY_STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
@@ -47,12 +47,12 @@ _ROW_STYLE: Final = {"parted": "yellow", "root": "bold red", "fatal": "red"}
 
 
 def write(alignment: Alignment, out: TextIO) -> None:
-    """Write the report; a terminal's width and colours are followed, elsewhere it is plain."""
+    """Write the report: with a terminal's width and colours, or plain if ``out`` is none."""
     render(alignment, Console(file=out))
 
 
 def render(alignment: Alignment, console: Console) -> None:
-    """Write the report to a console, whose width and colours it follows."""
+    """Write the report to a console, with its width and colours."""
     page = Page(console)
     whole, others = chosen(alignment)
     _findings(page, alignment, whole, others)
@@ -63,7 +63,7 @@ def render(alignment: Alignment, console: Console) -> None:
 
 
 def render_head(alignment: Alignment, console: Console, findings: Sequence[int]) -> None:
-    """Write how the job stands, and some of the findings, to a console: the first ones in full."""
+    """Write the job's state and these findings to a console: the first ones in full."""
     page = Page(console)
     _findings(page, alignment, findings[:_WHOLE], findings[_WHOLE:])
     ending.internal_errors(page, alignment)
@@ -79,9 +79,9 @@ def _findings(
 
 
 def chosen(alignment: Alignment) -> tuple[list[int], list[int]]:
-    """Return the findings that are shown in full, and those of which the headline is.
+    """Return the findings to show in full, and those to show by their headlines only.
 
-    Consequences are told with their causes, and what the logs lack at the end.
+    Consequences are shown with their causes, and gaps of the evidence at the end.
     """
     findings = alignment.findings
     roots = [
@@ -95,7 +95,7 @@ def chosen(alignment: Alignment) -> tuple[list[int], list[int]]:
 
 
 def root_errors(alignment: Alignment) -> list[int]:
-    """Return the indices of the errors that no other finding led to."""
+    """Return the indices of the errors that no other finding caused."""
     findings = alignment.findings
     return [
         n
@@ -105,9 +105,9 @@ def root_errors(alignment: Alignment) -> list[int]:
 
 
 def urgent(alignment: Alignment) -> list[int]:
-    """Indices of the errors that nothing else led to; else of what others wait for unknowingly.
+    """Return the indices of the errors that no other finding caused.
 
-    That is one finding at most, of ranks of which nothing is known.
+    If there are none, return at most one gap in the evidence that is a warning.
     """
     findings = alignment.findings
     errors = root_errors(alignment)
@@ -127,7 +127,7 @@ def show(page: Page, told: Document) -> None:
 
 
 def blocks(page: Page, told: Sequence[Block]) -> None:
-    """Write the blocks of a finding, an empty line before each of another kind."""
+    """Write the blocks of a finding, with empty lines between lines, tables and sentences."""
     column = _column(page, [row for one in told if isinstance(one, Listing) for row in one.rows])
     last: Block | None = None
     for block in told:
@@ -166,14 +166,14 @@ def remarks(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
 
 
 def _column(page: Page, rows: Sequence[Row]) -> int:
-    """Return where the notes of listings begin: where all takes the fewest lines."""
+    """Return the column in which the notes of listings begin, to use the fewest lines."""
     columns = {_NUMBER + (len(row.text) + _GAP if row.text else 0) for row in rows if row.notes}
     fitting = [c for c in sorted(columns) if c <= page.width * 2 // 3] or [page.width // 3]
     return min(fitting, key=lambda c: (sum(len(_lines(page, row, c)) for row in rows), -c))
 
 
 def _lines(page: Page, row: Row, column: int) -> list[Text]:
-    """Return a line of the program, with what ranks did there from a column on."""
+    """Return a line of the program, with notes on what ranks did there from ``column`` on."""
     line = Text.assemble((row.number.rjust(_NUMBER - 3), "dim"), f"   {row.text}")
     line.truncate(page.width, overflow="ellipsis" if page.is_unicode else "crop")
     found = [line]
@@ -198,7 +198,7 @@ def _listing(page: Page, listing: Listing, column: int) -> None:
 
 
 def _notes(row: Row) -> list[Text]:
-    """Return the notes of a line: of what it decided on one line, of calls each by itself."""
+    """Return the notes of a line: each call separately, a decision's notes on one line."""
     if row.what in ("call", "place"):
         return [Text(f"{ARROW} {note}", "bold") for note in row.notes]
     if row.what in _NOTE_STYLE:

@@ -1,10 +1,10 @@
-"""Strings of a log made safe to show, and calls as a screen tells them.
+"""Make strings of a log safe to show, and print calls in a table.
 
-What a log says is not to be trusted: a string in it may hold terminal escapes, or text that
-reads right to left. Whatever comes from one passes through :func:`clean` before it is shown.
+A log is not trusted: a string in it may hold terminal escapes, or text that reads right to left.
+All text from a log passes through :func:`clean` before it is shown.
 
-Findings tell a call as part of a sentence (:mod:`collectrace.words`). A screen has no room for
-that and needs more of it: a call stands in a column, whole or only where it differs.
+Findings name a call within a sentence (:mod:`collectrace.words`). A table cell has less room and
+needs more details of the call.
 """
 
 from __future__ import annotations
@@ -35,47 +35,47 @@ STATES: Final[dict[State, str]] = {
 
 
 _CODE: Final = re.compile(r"(?<![`$])`([^`\n]+)`(?!`)")
-"""A quotation of the program, as sentences of a finding have it."""
+"""A quotation of the program in a sentence of a finding."""
 
 
 def pieces(told: str) -> list[tuple[bool, str]]:
-    """Return the parts of a sentence in order; True: of the program, without its backticks."""
+    """Return the parts of a sentence in order; True: a quotation, without its backticks."""
     return [(bool(n % 2), part) for n, part in enumerate(_CODE.split(told)) if part]
 
 
 def group(info: GroupInfo) -> str:
-    """``the default group``, ``group tp (3)``: what the user calls it, and its name."""
+    """Return ``the default group`` or ``group tp (3)``: the user's description and the name."""
     told = words.group(info)
     is_its_name = told == words.named_group(info.name)
     return clean(told) if is_its_name else f"{clean(told)} ({clean(info.name)})"
 
 
 def named_group(name: str) -> str:
-    """A group of which only the name is known: ``the default group``, ``group 3``."""
+    """Return ``the default group`` or ``group 3``, for a group with no more than a name."""
     return clean(words.named_group(name))
 
 
 def backend(info: GroupInfo) -> str:
-    """``gloo`` for ``cpu:gloo,cuda:gloo``."""
+    """Return ``gloo`` for ``cpu:gloo,cuda:gloo``."""
     names = (part.rpartition(":")[2] for part in clean(info.backend).split(","))
     return ", ".join(dict.fromkeys(names))
 
 
 def whole_group(info: GroupInfo) -> str:
-    """``the default group (gloo, ranks 0-2)``."""
+    """Return ``the default group (gloo, ranks 0-2)``."""
     members = words.ranks(info.ranks) if info.ranks else ""
     return f"{group(info)} ({', '.join(part for part in (backend(info), members) if part)})"
 
 
 def site(place: str) -> str:
-    """``path:line``, relative where it lies below the working directory."""
+    """Return ``path:line``, relative if the file is below the working directory."""
     place = clean(place)
     here = str(os.path.abspath(os.curdir)) + os.sep  # noqa: PTH100 - a prefix of a string
     return place.removeprefix(here)
 
 
 def short_site(place: str) -> str:
-    """``file:line``, without its folders."""
+    """Return ``file:line``, without folders."""
     return clean(words.site(place))
 
 
@@ -86,22 +86,22 @@ def only_file(calls: Iterable[Call | None]) -> str:
 
 
 def at(c: Call) -> str:
-    """`` at train.py:43``, or nothing."""
+    """Return `` at train.py:43``, or nothing."""
     return clean(words.at(c))
 
 
 def call(c: Call) -> str:
-    """A call whole, on one line: ``all_reduce float32[2, 3] SUM``."""
+    """Return a call with all details on one line: ``all_reduce float32[2, 3] SUM``."""
     return clean(words.whole(c))
 
 
 def name(c: Call) -> str:
-    """What a call is called in a headline."""
+    """Return the name of a call in a headline."""
     return clean(words.name(c))
 
 
 def issuer(c: Call) -> str:
-    """Who issued it, in words; empty for the user's own code, which its site tells better."""
+    """Return who issued the call, in words; empty for user code, which its site identifies."""
     parts = []
     if c.role == roles.UNKNOWN:
         parts.append("issued by: not known")
@@ -117,10 +117,9 @@ def issuer(c: Call) -> str:
 
 
 def short_issuer(c: Call, *, of_part: bool = False) -> str:
-    """Who issued it, in the few words of a table cell.
+    """Return who issued the call, in the few words of a table cell.
 
-    What a framework issued with the module it is about, where that is asked for; a call of the
-    script's own has its line.
+    ``of_part``: with the module, if a framework issued the call. A call of the script has its line.
     """
     if c.role not in (roles.USER, roles.UNKNOWN):
         model = f" #{c.model}" if c.model is not None and c.model > 1 else ""

@@ -1,4 +1,4 @@
-"""The report with all that is known of each finding, and of every rank."""
+"""The report with all details of each finding and of every rank."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MOST_DEPTH: Final = 8
 
 
 def write(alignment: Alignment, out: TextIO) -> None:
-    """Write the whole report; a terminal's width and colours are followed."""
+    """Write the whole report: with a terminal's width and colours, or plain if ``out`` is none."""
     page = Page(Console(file=out))
     opening.show(page, alignment)
     roots = [n for n in range(len(alignment.findings)) if cause_of(alignment.findings, n) is None]
@@ -66,7 +66,7 @@ def closing(page: Page, alignment: Alignment) -> None:
 
 
 def blocks(alignment: Alignment, n: int) -> Iterator[Block]:
-    """Return what is not in the short form of a finding."""
+    """Yield the blocks that the short form of a finding lacks."""
     finding = alignment.findings[n]
     yield Remark(place(finding))
     table = tables.side_by_side(finding)
@@ -76,7 +76,7 @@ def blocks(alignment: Alignment, n: int) -> Iterator[Block]:
 
 
 def details(finding: Finding) -> Iterator[Block]:
-    """Return its notes, the evidence for whom it blames, and what can have decided."""
+    """Yield the finding's notes, the evidence for its suspects, and the decisions before it."""
     if finding.notes:
         yield Prose("note", text.clean("\n".join(finding.notes), lines=True))
     if finding.evidence:
@@ -87,7 +87,7 @@ def details(finding: Finding) -> Iterator[Block]:
 
 
 def _decision(one: Decision) -> Listing:
-    """Return a statement that can have sent ranks different ways, in the terms of the JSON."""
+    """Return a statement at which ranks may have branched differently, in terms of the JSON."""
     path, _, number = one.site.rpartition(":")
     library = f" (in {text.clean(one.library)})" if one.library is not None else ""
     notes = []
@@ -117,7 +117,7 @@ def _evidence(row: EvidenceRow) -> tuple[str, ...]:
 
 
 def place(finding: Finding) -> str:
-    """Kind, row and group of a finding, in words."""
+    """Return kind, call, group and suspects of a finding, in words."""
     where: str = finding.kind
     if finding.seq is not None and finding.kind != "group_mismatch":
         # Messages are numbered per channel, calls per group.
@@ -130,14 +130,14 @@ def place(finding: Finding) -> str:
 
 
 def _consequences(page: Page, alignment: Alignment, cause: int, depth: int) -> None:
-    """Write what followed from a finding; what is the same in other groups is told with it."""
+    """Write the consequences of a finding, without repeats of them in other groups."""
     findings = alignment.findings
     for n, finding in enumerate(findings):
         if cause_of(findings, n) != cause or is_repeated(findings, n) or depth > _MOST_DEPTH:
             continue
         page.prose(f"led to: {place(finding)}", hang=INDENT)
         terminal.title(page, titled(finding))
-        # No excerpt stands above these, so places stay whole.
+        # There is no excerpt above these, so places stay complete.
         terminal.blocks(page, explanation(replace(finding, excerpt=None)))
         page.line()
         _consequences(page, alignment, n, depth + 1)

@@ -1,1 +1,1 @@
-"""Runtime: torch operations in, rank files out. Imports torch; nothing else here does."""
+"""The tracer: records torch operations in rank files. Only this package imports torch."""

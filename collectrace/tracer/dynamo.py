@@ -1,8 +1,8 @@
-"""Keeps torch.compile from compiling the tracer's own code, or breaking graphs over it.
+"""Keep torch.compile from compiling the tracer's own code, or breaking graphs at it.
 
-Each frame that Dynamo looks at may be compiled, or break a graph; and of a wrapper that it does not
-know it compiles a call that lacks its ``self``. What tells it to leave a frame alone is in
-``torch_api``. Where torch lacks it, Dynamo compiles some frames of ours: results are the same.
+Dynamo may compile each frame that it sees, or break a graph there. It also compiles calls of
+unknown wrappers without their ``self``. ``torch_api.skip_frames`` excludes a frame. If torch lacks
+the function for that, Dynamo compiles some frames of the tracer, with the same results.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from collectrace.tracer import torch_api
 _PACKAGE: Final = f"{__name__.rpartition('.')[0]}."
 
 _HANDED_OVER: Final = {"wrapped", "__wrapped__", "handler", "hook"}
-"""What our functions call others' functions by: names of arguments, free variables, attributes."""
+"""Names by which our functions call functions that are not ours."""
 
 
 def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
     """Keep the function of this code object from being compiled, or breaking a graph.
 
-    ``callees``: and all that it calls. False for one that calls a function of the user's, which
-    is still to be compiled.
+    ``callees``: also all functions that it calls. Pass False if it calls a function of the user,
+    which must still be compiled.
     """
     torch_api.skip_frames(code, callees=callees)
 
 
 def hide_package() -> None:
-    """Keep every function of the tracer's modules that are loaded from being compiled.
+    """Keep all functions of the tracer's loaded modules from being compiled.
 
-    And what they call, but for those that call a function handed to them.
+    This includes the functions that they call, unless they call one that was passed to them.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGE):
@@ -42,11 +42,11 @@ def hide_package() -> None:
 
 
 def see_through(method: Any, original: Any) -> None:
-    """Let Dynamo trace ``original`` where a compiled function calls ``method``."""
+    """Let Dynamo trace ``original`` instead of ``method`` in a compiled function."""
     if isinstance(original, FunctionType):
         method._torchdynamo_inline = original
     else:
-        # A function written in C breaks the graph, and so does this one in its place.
+        # A function in C breaks the graph, so its replacement must do so, too.
         method._torchdynamo_disable = True
 
 
@@ -57,7 +57,7 @@ def _codes(holder: ModuleType | type) -> Iterator[CodeType]:
                 yield from _codes(value)
             continue
         for function in (value, *(getattr(value, n, None) for n in ("__func__", "fget"))):
-            # A contextmanager's or a cache's own function stands behind its wrapper.
+            # A context manager or a cache wraps its function.
             inner = getattr(function, "__wrapped__", function)
             if isinstance(inner, FunctionType) and inner.__module__.startswith(_PACKAGE):
                 yield from _nested(inner.__code__)

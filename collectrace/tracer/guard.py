@@ -1,4 +1,4 @@
-"""Keeps the tracer's own failures out of the user's calls: each is made, and made once."""
+"""Keep failures of the tracer out of the user's calls: each call is made exactly once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from collectrace.tracer.user_objects import is_a, traceback_of
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-"""What stands around a function, with wrapt's signature: the function, the instance it is bound to
-(None: to none), and the arguments it was called with. Returns what the function is to return."""
+"""A wrapper with wrapt's signature: the function, the instance it is bound to or None, and the
+arguments of the call. It returns the result of the call."""
 
 Failed = Callable[[Exception, str], None]
-"""Takes note of a failure, and of what was being done, as in "recording a batch"."""
+"""Counts a failure of the tracer. The text names what it was doing, as in "recording a batch"."""
 
 
 class _Original:
-    """A function that remembers whether it was called, and what came of it."""
+    """A function that remembers whether it was called, and its result or exception."""
 
     __slots__ = ("__wrapped__", "error", "result", "was_called")
 
@@ -40,7 +40,7 @@ class _Original:
 
 
 def is_users(problem: BaseException) -> bool:
-    """Whether a signal handler of the program raised it, by chance while our code ran."""
+    """Return whether a signal handler of the program raised it while the tracer's code ran."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     frames = traceback_of(problem)
     while frames is not None:
@@ -57,15 +57,15 @@ def _code(handler: Any) -> CodeType | None:
             handler = type(handler).__call__
         code = getattr(handler, "__code__", None)
     except Exception:
-        return None  # it is an object of the program, which may raise whatever it is asked
+        return None  # any attribute of the program's object may raise
     return code if type(code) is CodeType else None
 
 
 def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
-    """A wrapper that does what ``handler`` does, and survives its failures.
+    """Return a wrapper like ``handler`` that passes failures of ``handler`` to ``failed``.
 
-    They go to ``failed``; the caller gets what the function that is wrapped, called ``name``, has
-    returned or raised. That is called after the failure if it was not before.
+    After a failure, the caller gets what the wrapped function has returned or raised. If it was
+    not called yet, it is called then. ``name`` is its name.
     """
 
     def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
 
 @contextmanager
 def contained(failed: Failed, doing: str) -> Iterator[None]:
-    """A context whose failures go to ``failed``, with ``doing``, and no further."""
+    """Suppress exceptions within this context, and pass them to ``failed`` with ``doing``."""
     try:
         yield
     except Exception as problem:

@@ -1,9 +1,8 @@
-"""One stretch of tracing, from ``enable()`` to ``disable()``, and the runs that fall into it.
+"""A session of tracing, from ``enable()`` to ``disable()``, and its runs.
 
-Each ``init_process_group`` of a process begins a run; without one, the first group that the program
-constructs by itself, or the first call. Its file is begun as soon as a process group
-is asked for: a provisional one first, and in the run's folder once the ranks have agreed on the
-run's id, through the store that they met at.
+Each ``init_process_group`` of a process begins a run. Without it, the first group that the program
+constructs, or the first call, begins one. The file is created at once, as a provisional one. It
+moves to the run's folder once the ranks have agreed on the run's id through their store.
 """
 
 from __future__ import annotations
@@ -47,57 +46,57 @@ _MOST_EARLY: Final = 10
 
 
 class Session(native.HasRecorder):
-    """Tracing as it was enabled once, until it is disabled: at most one run at a time."""
+    """Tracing from ``enable()`` to ``disable()``, with at most one run at a time."""
 
     runs: ClassVar[int] = 0
-    """Runs begun in this process so far, by this session and others before it."""
+    """Runs begun in this process so far, by all its sessions."""
     start: ClassVar[str] = secrets.token_hex(8)
-    """Tells this process, and what it forks, from all others."""
+    """Identifies this process and its forks among all processes."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        # Absolute from now on: a script may change its folder before it meets the others.
+        # Absolute from now on: a script may change its folder before the run begins.
         self.config = config.absolute()
         self.code = native.chosen(wanted=self.config.native)
         """The code that records calls."""
         self.live = True
-        """False: disabled. What could not be taken off then only passes calls through."""
+        """False: disabled. Wrappers that could not be removed then only pass calls on."""
         self.rank: int | None = None
-        """Global rank; until the ranks meet what the launcher says, if it does."""
+        """Global rank; until the ranks meet, the launcher's value, if any."""
         self.world_size: int | None = None
         """Ranks in the run, likewise."""
         self.run: str | None = None
         """Id of the run; None until the ranks have met."""
         self.over = False
-        """The run's default group was destroyed; a new one would begin another run."""
+        """Whether the run's default group was destroyed; a new one would begin another run."""
         self.by_hand = False
-        """The run has no default group, and one would begin another run."""
+        """Whether the run has no default group; one would begin another run."""
         self.targets: list[str] = []
         """Functions that are patched, as in a header."""
         self.unfamiliar = records.Unfamiliar()
-        """What of this torch is not known."""
+        """What the tracer does not know about this torch."""
         self.exit_hooks = ExitHooks(self)
         self._early: list[tuple[Exception, str]] = []
-        """Failures of the tracer's own since the last run, and what it was doing."""
+        """Failures of the tracer since the last run, and what it was doing."""
         self._finished = False
-        """The end of the run's record has begun: nothing begins it again."""
+        """Whether the end of the run's record has begun."""
         self._is_fork = False
-        """This process was forked: the groups it has are its parent's, and so are their stores."""
+        """Whether this process was forked: then its groups and stores are its parent's."""
         self._beginning = threading.RLock()
         """Held while a run begins: ranks that are threads begin at the same time."""
         self.values: ValueRecords | None = None
-        """Reads what variables hold, for the run in progress."""
+        """Reads the values of variables, for the run in progress."""
         self._watchdog: Watchdog | None = None
         self._member: Member | None = None
-        """This rank among those that compare notes; None: it does without."""
+        """Compares this rank with others during the run; None: that is off or impossible."""
         self._reporter: Reporter | None = None
-        """Has the ranks compared when this one stalls or fails; None: it does not."""
+        """Compares the ranks when this one stalls or fails; None: that is not wanted."""
         self._stack_dumps: StackDumps | None = None
 
     def count_failure(self, problem: Exception, doing: str) -> None:
-        """Count a failure of the tracer's own, see :meth:`Recorder.count_failure`.
+        """Count a failure of the tracer, see :meth:`Recorder.count_failure`.
 
-        Without a run it is counted in the next one.
+        Without a run, it is counted in the next one.
         """
         if self.recorder is not None:
             self.recorder.count_failure(problem, doing)
@@ -105,7 +104,7 @@ class Session(native.HasRecorder):
             self._early.append((problem.with_traceback(None), doing))
 
     def not_found(self, where: str) -> None:
-        """Take note that every torch known so far has this function, and this one has not."""
+        """Note that this torch lacks a function that all known versions have."""
         self.unfamiliar.targets.append(where.removeprefix("torch."))
         if self.recorder is not None:
             self.recorder.write_repeated(replace(self.unfamiliar))
@@ -113,10 +112,9 @@ class Session(native.HasRecorder):
     # -- runs -----------------------------------------------------------------------------
 
     def begin(self, rank: int | None, world_size: int | None) -> Recorder:
-        """Begin a run, since a process group is about to be made, unless one is in progress.
+        """Begin a run with a provisional file, unless one is in progress; return its recorder.
 
-        ``rank`` and ``world_size``: what the process was launched with, if that is known. From
-        now on there is a file, a provisional one.
+        ``rank`` and ``world_size``: those from the launcher, if known.
         """
         with self._beginning:
             return self._begin(rank, world_size)
@@ -157,9 +155,9 @@ class Session(native.HasRecorder):
         return self.recorder
 
     def _begin_at_end(self, last: records.Exit) -> Recorder | None:
-        """Begin the record of a rank that fails before it asks for a group; None: it is no such.
+        """Begin the record of a rank that fails before its first group; None: it is not one.
 
-        Nothing is watched: when an interpreter exits, no thread can be started.
+        There is no watchdog, as no thread can be started when the interpreter exits.
         """
         has_failed = last.reason == "exception" or last.code
         if not has_failed or last.is_interrupt or self._finished or self._is_fork or not self.live:
@@ -168,11 +166,11 @@ class Session(native.HasRecorder):
         return None if rank is None else self._open(rank, groups.environment_int("WORLD_SIZE"))
 
     def begin_by_hand(self, store: Any, rank: int, size: int) -> Recorder | None:
-        """Begin a run with a group that ``init_process_group`` has no part in, unless one is on.
+        """Begin a run with a group from outside ``init_process_group``, unless one is in progress.
 
-        ``store``: that of the group, None where it is not known; ``rank`` and ``size``: its own
-        numbers. They are those of the job, unless the launcher has started more ranks than that.
-        Waits for nobody. None: nothing is to be recorded any more.
+        ``store``: that of the group, None if it is unknown; ``rank`` and ``size``: those of the
+        group. If the launcher has started more ranks, its numbers are used. This does not wait for
+        other ranks. Return None if nothing must be recorded any more.
         """
         with self._beginning:
             if self.recorder is not None or self._finished or not self.live:
@@ -182,18 +180,18 @@ class Session(native.HasRecorder):
                 rank, size = of_job[0], of_job[1]
             recorder = self._begin(rank, size)
             self.by_hand = True
-            # Groups of some of the ranks have stores of their own within the one they all know.
+            # Groups of some ranks have sub-stores of the one that all ranks share.
             self.move_to_run(getattr(store, "_underlying_non_prefix_store", store), rank, size)
             return recorder
 
     def begin_by_call(self, pg: Any) -> Recorder | None:
-        """Begin a run with a call on a group whose creation was not seen, see ``HasRecorder``."""
+        """Begin a run with a call on a group with an unseen creation, see ``HasRecorder``."""
         if self._is_fork or self._finished or not self.live:
             return None
         try:
             store = pg.get_group_store() if hasattr(pg, "get_group_store") else None
         except Exception:
-            store = None  # one written in Python need not have any
+            store = None  # a group written in Python may have none
         try:
             return self.begin_by_hand(store, pg.rank(), pg.size())
         except Exception as problem:
@@ -201,31 +199,31 @@ class Session(native.HasRecorder):
             return self.recorder
 
     def is_other_rank(self) -> bool:
-        """Whether the calling thread is another rank than the run's, or is about to be one."""
+        """Return whether the calling thread is, or is about to be, another rank than the run's."""
         recorder = self.recorder
         if recorder is None or self.over:
             return False
         return recorder.book.is_other_rank(may_begin=True)
 
     def move_to_run(self, store: Any, rank: int, world_size: int) -> None:
-        """Agree on the run's id with the other ranks, and go on in its folder.
+        """Agree on the run's id with the other ranks, and continue in its folder.
 
-        ``store`` is the one that the ranks of the default group have met at, ``rank`` the global
-        rank. Waits for nobody.
+        ``store`` is that of the default group, ``rank`` the global rank. This does not wait for
+        other ranks.
         """
         recorder = self.recorder
         if recorder is None:
             return
         self.rank, self.world_size = rank, world_size
         recorder.global_rank, recorder.world_size = rank, world_size
-        # Somebody is to write at once, on every machine: its folder may be on a disk of its own.
+        # One rank of every machine writes at once, as each machine may have its own log folder.
         local_rank = groups.environment_int("LOCAL_RANK")
         recorder.writes_texts = (rank if local_rank is None else local_rank) == 0
         self.run = self._agree(store)
         with recorder.lock:
             at = recorder.writer.spool
             path = (self.config.log_dir if at is None else at.folder) / self.run / rank_file(rank)
-            # Who moves a spool's files finds out whether another process has taken the name.
+            # For a spool, the mover checks whether another process has taken the name.
             recorder.writer.move(path if at is not None else run_folder.unused(path))
         self._stack_dumps = StackDumps(recorder.writer.path)
         try:
@@ -241,7 +239,7 @@ class Session(native.HasRecorder):
             run_folder.begin(self.config, recorder, first=Session.runs == 1)
 
     def _take_part(self, store: Any) -> None:
-        """Compare notes with the other ranks, where that is wanted and possible."""
+        """Start to compare this rank with the others during the run, if wanted and possible."""
         recorder, watchdog, world_size = self.recorder, self._watchdog, self.world_size or 0
         at = endpoint(store)
         if not self.config.online or at is None or world_size < 2:
@@ -255,7 +253,7 @@ class Session(native.HasRecorder):
         self._member.start()
 
     def _report_by_itself(self) -> None:
-        """Have the ranks compared when this one stalls or fails, where that is wanted."""
+        """Compare the ranks when this one stalls or fails, if wanted."""
         recorder, watchdog, world_size = self.recorder, self._watchdog, self.world_size or 0
         if not self.config.report or self._member is not None or world_size < 2:
             return
@@ -266,7 +264,7 @@ class Session(native.HasRecorder):
         watchdog.reporter = self._reporter
 
     def _act_upon(self, verdict: Verdict) -> None:
-        """An error was found: do what was asked for, if it is proven."""
+        """Do what ``on_divergence`` says about a verdict, if it is proven."""
         recorder = self.recorder
         if recorder is None or not verdict.is_proven:
             return
@@ -275,10 +273,10 @@ class Session(native.HasRecorder):
         elif self.config.on_divergence == "exit":
             error, message = DivergenceError.__name__, verdict.headline
             self.finish(records.Exit(reason="exception", error=error, message=message))
-            os._exit(1)  # a thread that hangs in C++ can be ended in no other way
+            os._exit(1)  # no other way ends a thread that hangs in C++
 
     def finish(self, last: records.Exit) -> None:
-        """End the run in progress, or the one of a rank that fails without one, with this line."""
+        """End the run with this record; a rank that fails without a run gets one first."""
         recorder = self.recorder or self._begin_at_end(last)
         if recorder is None or self._finished:
             return
@@ -304,15 +302,15 @@ class Session(native.HasRecorder):
                     rest.callback(self._member.leave, failed=has_failed)
 
     def explain(self, last: records.Exit) -> bool:
-        """The record has ended: have the ranks compared if an exception was why."""
+        """Start to compare the ranks if an exception ended the record; return whether started."""
         if self._reporter is None or last.reason != "exception" or last.is_interrupt:
             return False
         return self._reporter.explain()
 
     def linger(self) -> bool:
-        """The process ends: leave with the other ranks what they may ask for, and hear the verdict.
+        """Leave the record with the store, wait for a verdict, and return whether it was printed.
 
-        Whether a person was told of it.
+        Called at the end of the process.
         """
         if self._member is not None:
             self._member.linger()
@@ -338,15 +336,15 @@ class Session(native.HasRecorder):
 
     @property
     def folder(self) -> Path | None:
-        """Where the record of the run in progress lies; None: there is none."""
+        """Return the folder of the current run's record; None: there is none."""
         return self.recorder.writer.folder if self.recorder is not None else None
 
     def issued_since(self, t: int) -> bool:
-        """Whether a call was issued after ``t``, ns."""
+        """Return whether a call was issued after ``t``, ns."""
         return self.recorder is not None and self.recorder.last_t > t
 
     def thread_raised(self, value: BaseException) -> bool:
-        """Write that an exception ends the calling thread. False: it has issued no call."""
+        """Record that an exception ends this thread; return whether it has issued a call."""
         if self.recorder is None:
             return False
         has_issued = bool(local.state.call_t)
@@ -354,7 +352,7 @@ class Session(native.HasRecorder):
         return has_issued
 
     def write_progress(self) -> None:
-        """Write what has completed and where the streams stand, since no later chance is sure."""
+        """Write the completed calls and a checkpoint, as there may be no later chance."""
         if self.recorder is not None and self._watchdog is not None:
             self._watchdog.poll()
             self._watchdog.write_watermarks()
@@ -362,7 +360,7 @@ class Session(native.HasRecorder):
                 self.recorder.checkpoint()
 
     def after_fork(self) -> None:
-        """In a forked child: have no run, since file, counters and threads are the parent's."""
+        """Forget the run in a forked child: file, counters and threads are the parent's."""
         if self.recorder is not None:
             self.recorder.active = False
             self.recorder.writer.close()
@@ -376,7 +374,7 @@ class Session(native.HasRecorder):
         self._beginning = threading.RLock()
 
     def join_late(self) -> None:
-        """Begin a run with the groups that exist already: tracing was enabled after they were."""
+        """Begin a run with the groups that existed before tracing was enabled."""
         default = c10d._get_default_group()
         rank, world_size = dist.get_rank(), dist.get_world_size()
         recorder = self.begin(rank, world_size)
@@ -394,15 +392,15 @@ class Session(native.HasRecorder):
         self.move_to_run(c10d._world.pg_map[default][1], rank, world_size)
 
     def _agree(self, store: Any) -> str:
-        """The run's id: the candidate of the rank that comes first to the store.
+        """Return the run's id: the candidate of the first rank at the store.
 
-        This rank's own where the store cannot tell.
+        If the store fails, it is this rank's candidate.
         """
         stamp = datetime.datetime.now(tz=datetime.UTC).strftime(STAMP)
         candidate = f"{stamp}-{secrets.token_hex(3)}"
-        # torchrun's store outlives a second init_process_group and a restart of all workers: the
-        # keys of either must differ. How often this process has begun is counted where its keys
-        # are: who joins a running job has begun less often, but not under a prefix that is new.
+        # torchrun's store survives a second init_process_group and a restart of all workers, so
+        # both need new keys. The store counts this process's runs under its prefix. A worker that
+        # joins a running job has begun fewer runs in total, but as many under a new prefix.
         restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         try:
             begun = store.add(f"collectrace/begun/{Session.start}-{os.getpid()}", 1)
@@ -415,7 +413,7 @@ class Session(native.HasRecorder):
     # -- the head of a segment ------------------------------------------------------------
 
     def _preamble(self, segment: int) -> bytes:
-        """The first lines of a segment: header, groups, and where the streams stand."""
+        """Return the first lines of a segment: header, groups, and what is repeated."""
         lines = [encode(self._header(segment))]
         recorder = self.recorder
         if recorder is not None:
@@ -425,7 +423,7 @@ class Session(native.HasRecorder):
         return b"".join(lines)
 
     def _file(self) -> dict[str, Any]:
-        """What a header says of the file that it is in."""
+        """Return the header's fields about its file."""
         if self.recorder is None:
             return {}
         writer = self.recorder.writer

@@ -1,4 +1,4 @@
-"""Switches tracing on and off: what is installed, in which order, and how it comes off again."""
+"""Enable and disable tracing: install all wrappers and hooks in order, and remove them again."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ log = logging.getLogger("collectrace")
 
 _session: Session | None = None
 _undos: Final = ExitStack()
-"""Takes off what is installed, the latest first, whatever fails of it."""
+"""Removes everything that is installed, the latest first, even if some removals fail."""
 
 
 def current() -> Session | None:
-    """The session in progress; None: tracing is off."""
+    """Return the session in progress; None: tracing is off."""
     return _session
 
 
 def enable(config: Config, asked: Collection[str] = ()) -> None:
-    """Switch tracing on; where it is on already, only say which options that ignores.
+    """Enable tracing; if it is enabled already, only warn about the options that are ignored.
 
-    ``asked``: the options that were given by who asks for it, and not by the environment.
+    ``asked``: the options that the caller has passed, without those of the environment.
 
     If there is a default group already, a run begins at once, with the groups that exist.
     """
     global _session
     if _session is not None:
-        _say_ignored(_session.config, config.absolute(), asked)
+        _warn_of_ignored(_session.config, config.absolute(), asked)
         return
     if os.environ.get("LOCAL_RANK", "0") == "0":  # once on each machine
         for sentence in mistyped(os.environ):
@@ -64,7 +64,7 @@ def enable(config: Config, asked: Collection[str] = ()) -> None:
     _session = session
 
 
-def _say_ignored(current: Config, wanted: Config, asked: Collection[str]) -> None:
+def _warn_of_ignored(current: Config, wanted: Config, asked: Collection[str]) -> None:
     pairs = [(name, getattr(wanted, name), getattr(current, name)) for name in sorted(asked)]
     ignored = [f"{name}={theirs} (it is {ours})" for name, theirs, ours in pairs if theirs != ours]
     if ignored:
@@ -87,15 +87,15 @@ def _install(session: Session) -> None:
 
 
 def step() -> None:
-    """A step of the job begins; nothing where tracing is off."""
+    """Note that a step of the job begins, if tracing is on."""
     if _session is not None:
         steps.step(_session)
 
 
 def disable(problem: BaseException | None = None) -> None:
-    """Switch tracing off: end the file, and take off all that was installed, latest first.
+    """Disable tracing: end the file, and remove everything that was installed, latest first.
 
-    ``problem``: the exception because of which, so that the file ends with it.
+    ``problem``: the exception that is the reason, which the end of the file then names.
     """
     global _session
     session, _session = _session, None

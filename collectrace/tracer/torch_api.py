@@ -1,6 +1,6 @@
-"""What differs between the versions of torch that can be traced: asked for by presence, here only.
+"""The differences between the versions of torch that can be traced. Only this module checks them.
 
-What changed, and in which version of torch:
+Each is detected by its presence, not by the version. The changes, and the first torch with them:
 
 ========================================================================== =====
 kernels ``with_keyset``, ``redispatch_boxed``, ``ProcessGroup.unbox``       2.4
@@ -14,7 +14,7 @@ four of them), ``asyncOp`` on all options of a group's methods              2.8
 ``gather_into_tensor``, ``gather_single``                                   2.15
 ========================================================================== =====
 
-What operators do not tell is learnt where they are called from: ``tap/untold``.
+``tap/untold`` gets from an operator's caller what the operator itself does not show.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import torch.distributed as dist
 from collectrace.errors import CollectraceError
 
 OLDEST: Final = (2, 6)
-"""The oldest torch that the tests were run on."""
+"""The oldest torch with which the tests were run."""
 
 _NEEDED: Final = (
     "torch.distributed.ProcessGroup.unbox",
@@ -56,10 +56,10 @@ _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 
 
 def check() -> None:
-    """See that this torch has all that recording needs. Changes nothing.
+    """Check that this torch has everything that recording needs.
 
     Raises:
-        CollectraceError: it has not; the message names the first thing that it lacks.
+        CollectraceError: something is missing; the message names the first such thing.
 
     """
     version = torch.__version__
@@ -86,7 +86,7 @@ def check() -> None:
 def _has(path: str) -> bool:
     try:
         reduce(getattr, path.split(".")[1:], torch)
-    except (AttributeError, RuntimeError):  # torch.ops raises either for what it does not know
+    except (AttributeError, RuntimeError):  # torch.ops raises either for an unknown name
         return False
     return True
 
@@ -96,7 +96,7 @@ def _parameters(function: Any) -> set[str]:
 
 
 def _is_older(version: str) -> bool:
-    """For the words of the message only."""
+    """Return whether a version is older than OLDEST; this only selects the error message."""
     numbers = [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
     return tuple(numbers) < OLDEST
 
@@ -115,45 +115,45 @@ _NOT_EVERYWHERE: Final = frozenset({
     "torch.distributed.tensor.placement_types.Replicate._make_replicate_tensor",
     "torch.distributed.tensor.placement_types.Shard._make_shard_tensor",
 })  # fmt: skip
-"""Functions that are patched where there are such, and that some torch from 2.6 to 2.15 lacks."""
+"""Functions that are patched if they exist, and that some torch from 2.6 to 2.15 lacks."""
 
 
 def is_expected(where: str) -> bool:
-    """Whether every torch known so far has this function of its own."""
+    """Return whether this is a function of torch that all known versions have."""
     return where.startswith("torch.") and where not in _NOT_EVERYWHERE
 
 
 def first_of(module: Any, *names: str) -> str:
-    """The first of these names that a module has: a function's current one before earlier ones.
+    """Return the first of these names that a module has; if it has none, the first name.
 
-    Where it has none of them, the first.
+    Pass the current name of a function before its earlier ones.
     """
     return next((name for name in names if hasattr(module, name)), names[0])
 
 
-# -- what operators tell --------------------------------------------------------------------
+# -- what operators show --------------------------------------------------------------------
 
 
 def tells_reduce_op() -> bool:
-    """Whether the ReduceOp that an operator is given says which it is."""
+    """Return whether the ReduceOp of an operator can be queried."""
     return hasattr(torch.classes.c10d.ReduceOp(), "op")
 
 
 def tells_async(schema_arguments: Any) -> bool:
-    """Whether an operator is told if its caller waits for it.
+    """Return whether the arguments of an operator show if its caller waits for it.
 
-    One that no caller can leave before it is over has nothing to tell.
+    A monitored barrier (``wait_all_ranks``) counts as such, as its caller always waits.
     """
     names = {argument.name for argument in schema_arguments}
     return "async_op" in names or "wait_all_ranks" in names
 
 
 def asked_async() -> bool:
-    """Whether the call in progress returns before it is complete, by who has made it.
+    """Return whether the call in progress returns before it is complete, by its caller.
 
-    A public function is told by its caller; what C++ issues, and a group's own method, returns at
-    once. (torch/distributed/distributed_c10d.py; torch 2.6 and 2.7, whose operators and options do
-    not say.)
+    A public function has an argument for it. Calls from C++ and of a group's method return at once.
+    This is for torch 2.6 and 2.7, in which operators and options do not show it
+    (torch/distributed/distributed_c10d.py).
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
@@ -161,12 +161,12 @@ def asked_async() -> bool:
     if frame is None or frame.f_globals.get("__name__") != "torch.distributed.distributed_c10d":
         return True
     known = frame.f_locals
-    # The coalescing manager's is a plural.
+    # The coalescing manager's argument has a plural name.
     return bool(known.get("async_op", known.get("async_ops", True)))
 
 
 def reduce_op_number(value: Any) -> int:
-    """The integer of a ReduceOp, or of a member of its enum."""
+    """Return the integer of a ReduceOp, or of a member of its enum."""
     return int(getattr(value, "op", value))
 
 
@@ -174,11 +174,11 @@ def reduce_op_number(value: Any) -> int:
 
 
 def skip_frames(code: CodeType, *, callees: bool) -> None:
-    """Have Dynamo leave frames of this code object alone, and with ``callees`` what they call.
+    """Make Dynamo skip frames of this code object, and with ``callees`` the functions they call.
 
-    What tells it so is private to torch (torch/_C/_dynamo/eval_frame.pyi, torch 2.13) and needs no
-    import of ``torch._dynamo``, which takes 2 s. Before torch 2.7 it is told of each code object
-    alone, and where torch has neither, nothing is done.
+    The function for it is private to torch (torch/_C/_dynamo/eval_frame.pyi, torch 2.13), and needs
+    no import of ``torch._dynamo``, which takes 2 s. Before torch 2.7 callees cannot be included. If
+    torch lacks both functions, nothing is done.
     """
     try:
         dynamo = torch._C._dynamo.eval_frame

@@ -1,7 +1,7 @@
-"""Asks objects of the program what Python itself knows of them, and runs no code of theirs.
+"""Read Python's own data about objects of the program, without running the program's code.
 
-A metaclass can have a ``__name__`` of its own, an exception a ``__traceback__``, any object a
-``__class__``: as attributes they may raise, or be something else.
+A metaclass can define ``__name__``, an exception class ``__traceback__``, any class ``__class__``.
+Read as attributes, they may raise or return anything.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def type_name(thing: object) -> str:
 
 
 def is_a(thing: object, kind: type[_Kind]) -> TypeGuard[_Kind]:
-    """Whether an object's type is this one or derives from it."""
+    """Return whether an object's type is this one or derives from it."""
     return any(cls is kind for cls in _order_of(type(thing)))
 
 
 def class_attribute(thing: object, name: str) -> object:
-    """Return what the classes of an object define under a name; None if nothing."""
+    """Return the attribute that the classes of an object define; None: they define none."""
     for cls in _order_of(type(thing)):
         attributes = _attributes_of(cls)
         if name in attributes:
@@ -53,13 +53,13 @@ def traceback_of(problem: BaseException) -> TracebackType | None:
 
 
 def context_of(problem: BaseException) -> BaseException | None:
-    """Return the exception that was being handled when another was raised."""
+    """Return the exception that was being handled when this one was raised; None: none was."""
     found: BaseException | None = _context_of(problem)
     return found
 
 
 def cause_of(problem: BaseException) -> BaseException | None:
-    """Return the exception that a traceback shows as the reason of another."""
+    """Return the exception that a traceback shows as the cause of this one; None: there is none."""
     found: BaseException | None = _cause_of(problem)
     if found is None and not _hides_context(problem):
         found = context_of(problem)
@@ -67,35 +67,35 @@ def cause_of(problem: BaseException) -> BaseException | None:
 
 
 def arguments_of(problem: BaseException) -> tuple[Any, ...]:
-    """Return what an exception was made from."""
+    """Return the arguments of an exception (``args``)."""
     found: tuple[Any, ...] = _arguments_of(problem)
     return found
 
 
 class ByObject(Generic[_Value]):
-    """What is known of objects that live, by which object it is.
+    """A dictionary with living objects as keys, which are compared by identity.
 
-    ``weakref.WeakKeyDictionary`` asks them for their hash, and whether they are equal.
+    ``weakref.WeakKeyDictionary`` would call their ``__hash__`` and ``__eq__``.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], _Value]] = {}
 
     def get(self, thing: object) -> _Value | None:
-        """Return what is known of an object; None if nothing."""
+        """Return the value of an object; None: it has none."""
         found = self._known.get(id(thing))
         return None if found is None else found[1]
 
     def __setitem__(self, thing: object, value: _Value) -> None:
-        """Note something of an object, which must be one that weak references can refer to."""
+        """Set the value of an object, which must support weak references."""
         known, key = self._known, id(thing)
-        # No other gets its id before this has run.
+        # The callback runs before another object can get the same id.
         known[key] = weakref.ref(thing, lambda _: known.pop(key, None)), value
 
     def references(self) -> list[weakref.ref[Any]]:
-        """Return a reference to each, in the order in which they came to be known."""
+        """Return a weak reference to each object, in the order of insertion."""
         return [reference for reference, _ in list(self._known.values())]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all objects."""
         self._known.clear()

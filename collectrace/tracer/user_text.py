@@ -1,7 +1,7 @@
-"""Takes texts of objects of the program, whatever these do when asked for one.
+"""Get texts of the program's objects safely.
 
-A ``__str__`` may raise, recurse, exit, or return anything, and so may a property. Nothing here
-raises, but for what a signal handler raises meanwhile.
+A ``__str__`` or a property may raise, recurse, exit, or return anything. The functions here never
+raise, except for exceptions of signal handlers.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 
 def safe_text(thing: object, limit: int = LONGEST) -> str:
     """Return the text of an object, cut in its middle; its type's name if it has none."""
-    text = _asked(lambda: str(thing))
-    # A subclass of str has methods of its own, a copy has not.
+    text = _ask(lambda: str(thing))
+    # A subclass of str may override methods; a copy is a plain str.
     if text is None or not is_a(text, str):
         return f"<{type_name(thing)} without a text>"
     return both_ends(str.__getitem__(text, slice(None)), limit)
@@ -42,11 +42,11 @@ def safe_text(thing: object, limit: int = LONGEST) -> str:
 
 def safe_attribute(thing: object, name: str, default: object = None) -> Any:
     """Return an attribute of an object; ``default`` if it has none, or raises."""
-    return _asked(lambda: getattr(thing, name), default)
+    return _ask(lambda: getattr(thing, name), default)
 
 
 def safe_name(name: object) -> str | None:
-    """Return the text of what names something, if there is a name."""
+    """Return the text of a name, which may be any object; None for None."""
     return None if name is None else safe_text(name, LONGEST_NAME)
 
 
@@ -56,10 +56,10 @@ def thread_name(thread: threading.Thread) -> str:
 
 
 def plain_text(problem: BaseException, limit: int = LONGEST) -> str:
-    """Return the text of an exception if Python's own classes make it of plain values, else none.
+    """Return the text of an exception if Python's code makes it from plain values, or ``""``.
 
-    What else has a ``__str__`` of its own, or holds a tensor, may wait for a lock or a device when
-    it is asked for its text, which the program may never do.
+    The ``__str__`` of another class, or of a tensor, may wait for a lock or a device. The program
+    itself might never call it.
     """
     is_pythons = type(class_attribute(problem, "__str__")) is WrapperDescriptorType
     values = arguments_of(problem)
@@ -79,12 +79,12 @@ _local: Final = _Local()
 
 
 def is_asking() -> bool:
-    """Whether the program's code that the calling thread is in runs because we ask for a text."""
+    """Return whether the calling thread runs the program's code only to get a text for us."""
     return _local.asks
 
 
-def _asked(question: Callable[[], Any], default: object = None) -> Any:
-    """Return the answer to a question; ``default`` if the object raises."""
+def _ask(question: Callable[[], Any], default: object = None) -> Any:
+    """Call a function that runs the program's code; return ``default`` if it raises."""
     outer, _local.asks = _local.asks, True
     try:
         return question()
@@ -97,7 +97,7 @@ def _asked(question: Callable[[], Any], default: object = None) -> Any:
 
 
 def _came_by_signal(problem: BaseException) -> bool:
-    """Whether a signal handler raised it, by chance while the object was asked.
+    """Return whether a signal handler raised it while the object's code ran.
 
     Python's own handler of Ctrl-C leaves no frame; a ``raise`` in the object's code does.
     """

@@ -1,9 +1,9 @@
-"""The report as one page for a browser: it needs no network and works from where it lies.
+"""The report as one page for a browser. It needs no network and opens from any folder.
 
-``page.html`` is the frame and what can be read without a script; ``page.css`` and the parts of the
-script are put into it, and ``data`` beside them as JSON. Everything that comes from a log passes
-through ``text.clean``, is escaped by jinja2 on the way in, and is set as text by the script. A
-policy in the page allows the one script and the one style sheet by their hashes, and nothing else.
+``page.html`` is the frame, and can be read without a script. ``page.css``, the parts of the script
+and ``data`` as JSON are put into it. All text from a log passes through ``text.clean``; jinja2
+escapes it, and the script sets it as text. A policy in the page allows only the one script and the
+one style sheet, by their hashes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collectrace.report.page import content, data
 _ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
-"""What could end a script element, or begin a comment in one, as JSON writes it otherwise."""
+"""JSON escapes for characters that could end a script element or begin a comment in it."""
 
 
 _SCRIPTS: Final = ("base", "map", "rows", "waits", "charts", "search", "main")
@@ -45,7 +45,7 @@ def write(alignment: Alignment, out: TextIO) -> None:
     css, js = _part("page.css"), _script()
     page = environment.get_template("page.html").render(
         content.content(alignment, overview),
-        # Files of this package, and JSON that is escaped for where it stands.
+        # Safe without escaping: files of this package, and JSON that is escaped already.
         css=Markup(css),
         js=Markup(js),
         policy=f"default-src 'none'; script-src '{_hash(js)}'; style-src '{_hash(css)}'; "
@@ -56,12 +56,12 @@ def write(alignment: Alignment, out: TextIO) -> None:
 
 
 def embedded(value: Any) -> str:
-    """JSON that can stand in a script element."""
+    """Return the value as JSON that is safe inside a script element."""
     return json.dumps(value, separators=(",", ":")).translate(_ESCAPES)
 
 
 def _quoted(told: str) -> Markup:
-    """Return a sentence in which what stands in backticks is code; all of it is escaped."""
+    """Return the sentence escaped, with the text in backticks as code."""
     return Markup("").join(
         Markup("<code>{}</code>" if is_code else "{}").format(part)
         for is_code, part in text.pieces(told)
@@ -69,7 +69,7 @@ def _quoted(told: str) -> Markup:
 
 
 def _script() -> str:
-    """Its parts, which share one scope of their own."""
+    """Return the parts of the script in one function, so that they share its scope."""
     return f"(() => {{\n{''.join(_part(f'{name}.js') for name in _SCRIPTS)}}})();"
 
 

@@ -1,6 +1,6 @@
 "use strict";
-// Draws what the page's data hold. Everything from a log is set as text, never as markup.
-// The parts of the script share one scope, in the order in which they are listed beside them.
+// Draws the page's data. All text from a log is set as text, never as markup.
+// The parts of the script share one scope, in the order of _SCRIPTS in __init__.py.
 
 const $ = (id) => document.getElementById(id);
 const D = JSON.parse($("data").textContent);
@@ -56,11 +56,11 @@ function doing(list) {
 
 // -- calls ---------------------------------------------------------------------------------
 
-const CACHE = 48 << 20; // entries of all unpacked bands; the first of a stream always stays
+const CACHE = 48 << 20; // entries of all unpacked bands; the first band of a stream is always kept
 const cached = new Map();
 let held = 0;
 
-/** The forms of a band's calls, by place from 0: an index + 1, 0 where it was not read. */
+/** The forms of a band's calls, by position from 0: an index + 1, or 0 if the call was not read. */
 function calls(s, b) {
   const key = s * 100000 + b;
   const known = cached.get(key);
@@ -87,7 +87,7 @@ function calls(s, b) {
       left -= length;
       from = 0;
     }
-    // A copy that reaches into itself grows by what is there already.
+    // A copy may overlap its own output, and then repeats it.
     while (left > 0) {
       const step = Math.min(left, at - from);
       own.copyWithin(at, from, from + step);
@@ -106,7 +106,7 @@ function calls(s, b) {
   return own;
 }
 
-/** The form of one call, as `calls` has it, without unpacking the band; -1 where there is none. */
+/** The form of one call, as in `calls`, without unpacking the band; -1 if there is none. */
 function form(s, b, seq) {
   const band = D.streams[s].bands[b];
   if (seq < 1 || seq > band.last) return -1;

@@ -27,7 +27,7 @@ function drawFlame(box) {
 const time = (ns) => (ns >= 1e9 ? `${(ns / 1e9).toFixed(ns >= 1e10 ? 0 : 1)} s` : ns >= 1e6 ? `${(ns / 1e6).toFixed(ns >= 1e7 ? 0 : 1)} ms` : `${Math.round(ns / 1e3)} \u00b5s`);
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-/** A bar per rank; what stands far above the others is marked. */
+/** A bar per rank; bars that are far higher than the others are marked. */
 function bars(title, values, told, least = 0) {
   const most = Math.max(...values.map((v) => v[1]), 1e-9);
   const usual = median(values.map((v) => v[1]));
@@ -54,11 +54,11 @@ function bars(title, values, told, least = 0) {
       svg("text", { x: 390, y: 142, "text-anchor": "end" }, `${ordered[ordered.length - 1][0]}`)));
 }
 
-/** How far behind the first rank each came, by call. */
+/** How late each rank was behind the first, by call. */
 function course(one) {
   const columns = one.marks.map((_, i) => Math.max(...one.course.map(([, late]) => late[i])));
   const later = Math.max(...columns.slice(1), 1);
-  // The first call waits for every rank to start: beside that, nothing else could be seen.
+  // The first call waits for every rank to start: its lateness would hide all others.
   const isCut = columns.length > 2 && columns[0] > 3 * later;
   const most = isCut ? later : Math.max(...columns, 1);
   const worst = one.totals[0][0];

@@ -1,4 +1,4 @@
-"""What the page says in words, for its template: all strings of a log made safe to show."""
+"""The texts of the page, for its template. All strings of a log are made safe to show."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MOST_VALUES: Final = 8
 
 
 def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
-    """The template's variables."""
+    """Return the template's variables."""
     findings = alignment.findings
     job = alignment.job or Job()
     told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
-    # What the evidence lacks is told among what the logs do not show.
+    # Evidence gaps are listed with what the logs do not show.
     roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
     errors = [one for one in roots if one["severity"] == "error"]
     lead = errors[0] if errors else None
@@ -47,7 +47,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "attempt": job.attempt,
         "earlier": [text.clean(one) for one in job.earlier],
         "verdict": verdict,
-        # What a program reads is no headline.
+        # The exit status is for programs.
         "headline": verdict.partition(" Exit status")[0],
         "lead": lead,
         "roots": [one for one in roots if one is not lead],
@@ -99,7 +99,7 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
         "code": told.code,
         "headline": told.headline,
         "place": verbose.place(finding),
-        # What follows stands below it, whole; and the map shows what met what.
+        # The page shows consequences in full below the finding, and which calls met in the map.
         "blocks": _named(b for b in told.blocks if not _is_beside(b)),
         "then": [b.text for b in told.blocks if isinstance(b, Prose) and b.label == "then"],
         "details": _named(
@@ -122,12 +122,12 @@ def _is_beside(block: Block) -> bool:
 
 
 def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
-    """Return blocks with the names of their kinds, by which the template tells them apart."""
+    """Return each block with the name of its type, by which the template selects its markup."""
     return [(type(block).__name__.lower(), block) for block in blocks]
 
 
 def _freeing(overview: Overview) -> str:
-    """The one call that would let most threads go on, a sentence."""
+    """Return the one call that would unblock most threads, as a sentence; empty: none would."""
     free = overview.waits.freeing
     if free is None:
         return ""

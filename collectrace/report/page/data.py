@@ -1,4 +1,4 @@
-"""What the page's script draws, as plain values: short keys, ranks as ranges, strings made safe."""
+"""The data that the page's script draws: short keys, ranks as ranges, strings made safe."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("libraries", ()),
     ("not known", ("unknown",)),
 )
-"""Who issues calls, in the colours of the map: a name, and how the roles begin that belong to it.
-Packages have no row of their own."""
+"""Who issues calls, by colour of the map: a name, and the prefixes of its roles. Roles of packages
+without an entry belong to "libraries"."""
 
 _LIBRARIES: Final = 6
 _STATES: Final[Mapping[str, str]] = {str(k): v for k, v in text.STATES.items()}
 
 
 def data(alignment: Alignment, overview: Overview) -> dict[str, Any]:
-    """Everything that the script needs."""
+    """Return everything that the script needs."""
     return {
         "world": alignment.world_size,
         "outcome": alignment.outcome,
@@ -56,7 +56,7 @@ def data(alignment: Alignment, overview: Overview) -> dict[str, Any]:
 
 
 def ranges(ranks: Iterable[int]) -> str:
-    """``0-3,7``: every rank, in a form that the script reads back."""
+    """Return ``0-3,7``: all ranks, in a form that the script can parse."""
     chosen = sorted(set(ranks))
     if not chosen:
         return ""
@@ -66,7 +66,7 @@ def ranges(ranks: Iterable[int]) -> str:
 
 
 def family(role: str) -> int:
-    """The index of a role's family: of several that it may belong to, the closest."""
+    """Return the index of a role's family: the one with the longest prefix that matches."""
     found = [
         (len(start), n)
         for n, (_, starts) in enumerate(FAMILIES)
@@ -77,7 +77,7 @@ def family(role: str) -> int:
 
 
 def _states(alignment: Alignment) -> list[dict[str, Any]]:
-    """Ranks whose last words are equal, together."""
+    """Return what the ranks were doing, with an entry for all ranks that did the same."""
     found: dict[tuple[str, ...], list[int]] = {}
     for rank in alignment.ranks:
         found.setdefault((rank.state, *rank_told(alignment, rank)), []).append(rank.rank)
@@ -142,7 +142,7 @@ def _finding(finding: Finding, overview: Overview) -> dict[str, Any]:
 
 
 def stream_of(finding: Finding, overview: Overview) -> int | None:
-    """The index of the stream that a finding about a row of one is about."""
+    """Return the index of the stream with the finding's call; None: it has none."""
     if finding.group is None or finding.seq is None:
         return None
     channels = [

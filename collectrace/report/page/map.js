@@ -4,8 +4,8 @@ const NARROW_GUTTER = 84;
 const LABELS = 0.4; // share of the map that labels of ranks may take
 const HEAD = 30;
 const LEAST = 3; // calls that a window shows at least
-const ROOM = 9; // calls that there is room for at least, however few there are
-const WIDEST = 150; // pixels of a call, as far as there are others
+const ROOM = 9; // a window of a shorter stream has room for so many calls at most
+const WIDEST = 150; // pixels of a call when that room is computed
 const map = $("canvas") ? makeMap() : null;
 
 function makeMap() {
@@ -59,7 +59,7 @@ function makeMap() {
   }
 
   function resize() {
-    // Few rows need little room; many get what there is, and scroll.
+    // A few rows need little height; many get the height that is left, and scroll.
     height = most();
     layout();
     height = Math.max(90, Math.min(height, total));
@@ -129,7 +129,7 @@ function makeMap() {
 
   const fitted = new Map();
 
-  /** As much of a text as there is room for; nothing where that says nothing. */
+  /** As much of a text as fits; nothing if too little of it fits. */
   function fit(told, most) {
     if (paper.measureText(told).width <= most) return told;
     let low = 0, high = told.length;
@@ -220,7 +220,7 @@ function makeMap() {
       paper.fillStyle = suspect ? ink.suspect : ink.text;
       paper.fillRect(end, y + 1, 2, row.h - 2);
       const short = band.last < one.last || two;
-      // What the ranks did stands under their label, where there is room for it.
+      // What the ranks did is written under their label, if it fits.
       const told = band.last.toLocaleString("en") + (two ? "" : `, ${doing(list)}`);
       if (row.h >= 15 && short) text(told, end + 6, y + row.h / 2, width - end - 12, suspect ? ink.suspect : ink.quiet);
     }
@@ -265,7 +265,7 @@ function makeMap() {
 
   const pictures = new Map();
 
-  /** Where calls are narrower than a pixel: a picture of the band, which is made once for a view. */
+  /** A picture of the band, for calls that are narrower than a pixel. It is made once per view. */
   function drawShares(row, band, x0, x1, per, y, h) {
     const key = [row.s, row.b, row.focused, x0, x1, width, h, ink.panel].join();
     let picture = pictures.get(key);
@@ -282,7 +282,7 @@ function makeMap() {
     paper.drawImage(picture, gutter, y, picture.width, h);
   }
 
-  /** Of each stretch of a band, the shares of the roles, stacked; and whether it is like the first. */
+  /** For each stretch of a band: the roles' shares, stacked, and whether it equals the first band. */
   function shares(paint, row, band, x0, per, h) {
     const codes = calls(row.s, row.b);
     const main = row.b && row.focused && !D.streams[row.s].message ? calls(row.s, 0) : codes;
@@ -430,7 +430,7 @@ function makeMap() {
 
   function whole() { show(0, Math.max(room(), stream().last + 1)); }
 
-  /** The window in which a call stands with what came before it. */
+  /** The window that shows a call and the calls before it. */
   function around(s, seq) {
     focus(s);
     const n = Math.max(LEAST, Math.min(48, Math.round(inner() / 74)));
@@ -544,7 +544,7 @@ function makeMap() {
     ...D.families.map((name, n) => (used.has(n) ? el("li", {}, el("i", { class: `role-${n}` }), name) : null)).filter(Boolean),
     el("li", {}, el("i", { class: "pending" }), "issued, not known complete"), el("li", {}, el("i", { class: "other" }), "differs from the first row"));
 
-  /** The first call of a form, as [stream, call]; null where no band has it. */
+  /** The first call of a form, as [stream, call]; null if no band has it. */
   function first(n) {
     for (let s = 0; s < D.streams.length; s++) {
       for (let b = 0; b < Math.min(16, D.streams[s].bands.length); b++) {

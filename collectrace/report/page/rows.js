@@ -1,4 +1,4 @@
-// Side by side: more rows than the table came with.
+// Calls side by side: adds rows to the table that the page was written with.
 
 const MORE = 10;
 

@@ -5,7 +5,7 @@ function drawWaits(box) {
   const W = 216, H = 58, GAP = 92;
   const depth = nodes.map(() => 0);
   const ring = [...new Set(edges.filter((e) => e[3]).flatMap((e) => [e[0], e[1]]))];
-  // Whoever waits stands left of what it waits for.
+  // A node is drawn left of the nodes that it waits for.
   for (let turn = 0; turn < nodes.length; turn++) {
     let moved = false;
     for (const [a, b, , circular] of edges) {
@@ -27,7 +27,7 @@ function drawWaits(box) {
   });
   const ordered = [...columns.keys()].sort((a, b) => b - a);
   const tallest = Math.max(1, ...[...columns.values()].map((list) => list.length));
-  // Around a circle those who wait stand below it, in rows; else who waits stands left.
+  // Nodes that wait for a circle are drawn below it, in rows.
   const rows = ring.length ? ordered.reverse() : [];
   const middle = ring.length === 2 ? H + 44 : base ? (ring.length === 3 ? 1.5 : 2) * radius + H + 24 : tallest * (H + 18) + 24;
   const height = middle + rows.length * (H + 46);
@@ -44,7 +44,7 @@ function drawWaits(box) {
     const next = new Map(edges.filter((e) => e[3]).map((e) => [e[0], e[1]]));
     const order = [];
     for (let n of ring) while (n !== undefined && !order.includes(n)) { order.push(n); n = next.get(n); }
-    const down = ring.length === 3 ? radius / 4 : 0; // the middle of a triangle is not that of its circle
+    const down = ring.length === 3 ? radius / 4 : 0; // a triangle's middle is not its circle's
     const cx = x + (ring.length > 1 ? radius * stretch : 0) + W / 2;
     order.forEach((n, i) => {
       const angle = (ring.length === 2 ? Math.PI : -Math.PI / 2) + (2 * Math.PI * i) / order.length;
@@ -52,7 +52,7 @@ function drawWaits(box) {
     });
     x = cx + radius * stretch + W / 2 + 24;
     rows.forEach((d, r) => columns.get(d).forEach((n, i) => {
-      // Every other row is moved, so that what waits for the circle itself can be seen to.
+      // Every second row is shifted, so that edges to the circle stay visible.
       const left = 12 + i * (W + 24) + (r % 2 ? 0 : W * 0.7);
       place.set(n, [left, middle + 34 + r * (H + 46)]);
       x = Math.max(x, left + W + 24);

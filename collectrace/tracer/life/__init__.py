@@ -1,1 +1,1 @@
-"""Life signs: heartbeats, stalls, exits, and the processes that this one starts."""
+"""Signs of life: heartbeats, stalls, exits, and the processes that a traced one starts."""

@@ -1,4 +1,4 @@
-"""The aligner in a process of its own, beside the job: bounded, at low priority, without torch."""
+"""Run the aligner in a separate process beside the job, with a time limit."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Final
 from collectrace import file_modes
 
 LIMIT: Final = 60.0
-"""Seconds that it may take."""
+"""Seconds that the process may run."""
 
 _TO_DIE: Final = 5.0
-"""Seconds after which a killed process is waited for no longer: it may hang in a file system."""
+"""Seconds to wait for the end of a killed process: it may hang in a file system."""
 
 _START: Final = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
     "from collectrace.commands import {} as d; d.main(sys.argv[1:])"
 )
-"""Not ``-m``: the program's working directory may hold anything."""
+"""``-m`` is not used, as it imports from the program's working directory."""
 
 
 class AlignerProcess:
     """A process that runs ``main`` of a module of ``collectrace.commands``.
 
-    It shares the standard error of this process, does not end with it, and ends by itself.
+    It shares the standard error of this process, and survives its end.
 
     Raises:
-        OSError: no process can be started.
+        OSError: the process cannot be started.
 
     """
 
@@ -47,7 +47,7 @@ class AlignerProcess:
         )  # fmt: skip
 
     def is_over(self) -> bool:
-        """Whether it has ended; one that lasts too long is ended."""
+        """Return whether the process has ended; kill it if it exceeds its time."""
         if self._process.poll() is not None:
             return True
         lasts = time.monotonic() - self._began

@@ -1,7 +1,7 @@
-"""What communicates past torch's dispatcher, where no call of it can be recorded: that is said.
+"""The ways to communicate without torch's dispatcher, which cannot be recorded.
 
-A library is noticed by its module, once that is loaded; what is part of torch, by a patch on the
-function that begins it (``patches/blind_spots``).
+A library is noticed when its module is loaded. For a part of torch, a patch notices the function
+that begins it (``patches/blind_spots``).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class BlindSpot:
     """One way to communicate that is not recorded."""
 
     name: str
-    """What people call it."""
+    """Its usual name."""
     what: str
-    """What of it is not recorded."""
+    """What is not recorded."""
     modules: tuple[str, ...] = ()
-    """It is there when one of these is loaded; none: a patch notices it."""
+    """It counts as used when one of these is loaded; empty: a patch notices it."""
     used: str = ""
-    """Attribute of the module that is not empty once it is used; empty: to load it is to use it."""
+    """A module's attribute that is set once the library is used; empty: loading counts as use."""
     how: str = "was loaded"
     """How it was noticed, as in "deep_ep was loaded"."""
 
@@ -73,32 +73,32 @@ BLIND_SPOTS: Final = (
     BlindSpot(CUDA_GRAPH, "its replays: the capture alone is recorded", how="was captured"),
     BlindSpot(SYMMETRIC_MEMORY, "what kernels read of other ranks' memory", how="was used"),
 )  # fmt: skip
-"""THE table of what is not recorded, a row for each."""
+"""The table of everything that is not recorded."""
 
 _noticed: Final[set[str]] = set()
-"""Names of what a patch has noticed in this process."""
+"""Names of blind spots that a patch has noticed in this process."""
 
 
 def notice(name: str) -> None:
-    """Take note that something of the table that has no module is used in this process."""
+    """Note that this process uses a blind spot of the table that has no module."""
     _noticed.add(name)
 
 
 class BlindSpots:
-    """What of the table was found in this process, for one record."""
+    """The blind spots of one run that were not recorded yet."""
 
     def __init__(self, table: Iterable[BlindSpot] = BLIND_SPOTS) -> None:
         self._left = list(table)
 
     def take(self) -> Iterator[Blind]:
-        """A record for each that is there by now, once."""
+        """Yield a record for each blind spot that is used by now, once."""
         for spot in self._left[:]:
-            if _is_there(spot):
+            if _is_used(spot):
                 self._left.remove(spot)
                 yield Blind(name=spot.name, how=spot.how, what=spot.what)
 
 
-def _is_there(spot: BlindSpot) -> bool:
+def _is_used(spot: BlindSpot) -> bool:
     if not spot.modules:
         return spot.name in _noticed
     loaded = [sys.modules.get(name) for name in spot.modules]

@@ -1,7 +1,7 @@
-"""What a spawned child runs first: its parent sends it this file as text, see ``children``.
+"""The code that a spawned child runs first. Its parent sends this file as text, see ``children``.
 
-It runs before the child has its parent's ``sys.path``, so it imports nothing beyond the standard
-library until the child's own work begins.
+It runs before the child has its parent's ``sys.path``. So it imports only the standard library
+until the child's work begins.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 
 def enable_when_running(environment: dict[str, str]) -> None:
-    """Switch tracing on later: when this process begins its work, and as soon as it has torch.
+    """Arrange that tracing is enabled when this process begins its work and has imported torch.
 
-    ``environment`` holds the parent's options as variables; those that the child has set itself
-    stay. Not at once, since the main module is imported after this, and may call ``enable()``
-    with options of its own.
+    ``environment`` holds the parent's options as variables; variables that the child has set
+    already keep their values. Tracing is not enabled at once: the main module is imported later,
+    and may call ``enable()`` with its own options.
     """
     process: Any = multiprocessing.process.BaseProcess
     bootstrap = process._bootstrap

@@ -1,9 +1,9 @@
-"""Has the processes that a traced one spawns traced too.
+"""Trace the processes that a traced process spawns.
 
-A forked child has everything its parent had. A spawned one starts from nothing and imports the
-main module, where ``enable()`` may stand under ``if __name__ == "__main__"``. So the options
-travel in what multiprocessing sends to prepare a child (multiprocessing/spawn.py, Python 3.11), as
-an object that has tracing switched on when it is unpickled. coverage.py does likewise.
+A forked child inherits everything. A spawned one starts a new interpreter and imports the main
+module, which may call ``enable()`` only under ``if __name__ == "__main__"``. So the options go into
+the data that multiprocessing sends to prepare a child (multiprocessing/spawn.py, Python 3.11). They
+are an object that enables tracing when it is unpickled. coverage.py does the same.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collectrace.tracer.tap.wire import Undo
 
 _KEY: Final = "collectrace"
 
-# As text, never imported here: the child runs it before it can import anything of this package.
+# The child runs this text before it can import anything of this package.
 _CHILD: Final = (pkgutil.get_data(__package__, "child.py") or b"").decode()
 
 
 class ChildSetup:
-    """The parent's options. Unpickled in a child, it has tracing switched on there.
+    """The parent's options, as an object that enables tracing when a child unpickles it.
 
-    That needs nothing of this package, which the child may not be able to import yet, or at all.
+    Unpickling imports nothing of this package: the child may not be able to do so yet, or at all.
     """
 
     def __init__(self, config: Config) -> None:
@@ -36,7 +36,7 @@ class ChildSetup:
 
 
 def install(config: Config) -> Undo:
-    """Send these options to every child that multiprocessing spawns from now on."""
+    """Send these options to every child that multiprocessing spawns; return the undo."""
     original = multiprocessing.spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Hooks on a process's exit: how it ends goes into the record while it still can."""
+"""Hooks on a process's exit, which record how it ends."""
 
 from __future__ import annotations
 
@@ -25,77 +25,77 @@ from collectrace.tracer.values.value_records import ValueRecords
 
 _MAX_CAUSE: Final = 500
 _MOST_CAUSES: Final = 4
-"""Exceptions before the one that ended the process: how many, and characters of their texts."""
+"""The causes of the exception that ended the process: their number, and characters of each."""
 
 
 _MOST_FRAMES: Final = 30
-"""Of an interrupt, the innermost ones. Values and exit must fit into the last 32 KiB of a file."""
+"""Innermost frames of an interrupt. Values and exit must fit into the last 32 KiB of a file."""
 
 _BOOTSTRAP: Final[CodeType] = multiprocessing.process.BaseProcess._bootstrap.__code__  # type: ignore[attr-defined]
 _LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # type: ignore[attr-defined]
-"""Where a child's run() is called, and where the child is begun and ended."""
+"""The functions that call a child's run(), and that begin and end the child."""
 
 
 class ExitListener(Protocol):
     """The receiver of the process's exit."""
 
     values: ValueRecords | None
-    """Reads what the variables of the program hold; None: there is no run."""
+    """Reads the values of the program's variables; None: there is no run."""
     live: bool
-    """False: it is to be told nothing any more."""
+    """False: the hooks must not call it any more."""
     rank: int | None
     """Global rank; None: not known."""
 
     @property
     def folder(self) -> Path | None:
-        """Where the record of the run in progress lies; None: there is none."""
+        """Return the folder of the current run's record; None: there is none."""
 
     def finish(self, last: records.Exit) -> None:
-        """The process ends, in the way that this record says."""
+        """Record that the process ends as ``last`` says."""
 
     def explain(self, last: records.Exit) -> bool:
-        """Begin to find out why the process ends so; false: a person is to ask for it."""
+        """Start to diagnose why the process ends; return False if the user must run the aligner."""
 
     def linger(self) -> bool:
-        """Wait for a moment for what is left to do; false: a person is to ask why it ended so."""
+        """Wait a moment for unfinished work; return whether the reason was printed."""
 
     def issued_since(self, t: int) -> bool:
-        """Whether a call was issued after ``t``, ns."""
+        """Return whether a call was issued after ``t``, ns."""
 
     def thread_raised(self, value: BaseException) -> bool:
-        """An exception ends the calling thread. False: it is none that has issued a call."""
+        """Record that an exception ends this thread; return whether it has issued a call."""
 
 
 class ExitHooks:
-    """Hooks on a normal exit, on an uncaught exception, and, through a patch, on ``sys.exit``."""
+    """Hooks on a normal exit, on uncaught exceptions, and, through a patch, on ``sys.exit``."""
 
     def __init__(self, listener: ExitListener) -> None:
         self._listener = listener
         self._last: records.Exit | None = None
-        """What is known of the exit so far."""
+        """What is known about the exit so far."""
         self._sys_exit_t = 0
         """When ``sys.exit`` was called last, ns."""
         self._handled: records.Exit | None = None
-        """The exception that was being handled when ``sys.exit`` was called, as an exit by it."""
+        """The exception that was being handled when ``sys.exit`` was called, as an exit."""
         self._is_leaving = False
-        """The end was reported; what takes a moment is left for when its traceback was printed."""
+        """Whether the end was recorded, and waiting is put off until the traceback is printed."""
         self._unexplained: tuple[records.Exit, Path | None] | None = None
-        """An end whose reason is being found out, and where its record lies."""
+        """An end that is being diagnosed, and the folder of its record."""
         self._is_child = False
-        """This is a child of multiprocessing."""
+        """Whether this is a child of multiprocessing."""
         self._of_thread: records.Exit | None = None
-        """The exception that ended a thread that had issued calls: what the process makes of it
-        is not to be seen, and it may end as if nothing had been."""
+        """The exception that ended a thread with calls. The process may still end normally, as
+        its own exit does not show the exception."""
 
     def install(self) -> Undo:
-        """Set both excepthooks and an ``atexit`` function; the undo takes all of them back."""
+        """Set both excepthooks and an ``atexit`` function; return the undo."""
         previous = sys.excepthook
         previous_of_thread = threading.excepthook
 
         def excepthook(
             kind: type[BaseException], value: BaseException, traceback: TracebackType | None
         ) -> None:
-            # `threading` calls it too, where its own hook has failed: no process ends of that.
+            # `threading` calls it too, if its own hook has failed; that ends no process.
             if not self._listener.live or not _is_main_thread():
                 previous(kind, value, traceback)
                 return
@@ -105,7 +105,7 @@ class ExitHooks:
             try:
                 previous(kind, value, traceback)
             finally:
-                self._ask_why(last, folder)  # no wait: torch's hook holds the traceback back
+                self._ask_why(last, folder)  # without waiting: torch's hook delays the traceback
 
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
             value = args.exc_value
@@ -129,9 +129,9 @@ class ExitHooks:
         return undo
 
     def watch_child(self) -> None:
-        """Have the exit of a child of multiprocessing noticed, which does not run ``atexit``.
+        """Notice the exit of a child of multiprocessing, which does not run ``atexit``.
 
-        A forked one ends with ``os._exit`` once its finalizers have run
+        A forked child ends with ``os._exit`` once its finalizers have run
         (multiprocessing/popen_fork.py and process.py, Python 3.11 to 3.14).
         """
         if multiprocessing.process.parent_process() is not None:
@@ -140,17 +140,17 @@ class ExitHooks:
             self._watch_printing()
 
     def _end_by(self, value: BaseException, traceback: TracebackType | None) -> records.Exit:
-        """Report that an exception ends the process, and return what is reported."""
+        """Record that an exception ends the process, and return the record."""
         try:
             self.note_exception(value, traceback)
             return self.at_end()
         except BaseException:
-            # Ctrl-C once more. It must not hide why the process ends.
+            # A second Ctrl-C must not hide why the process ends.
             self._last = records.Exit(reason="exception", error=type_name(value))
             return self.at_end()
 
     def _watch_printing(self) -> None:
-        """Have what run() raises noticed where it is printed, since all else forgets it.
+        """Notice an exception of run() when it is printed, as it is not available later.
 
         Up to Python 3.12 the finalizers run while it is being handled; since 3.13 they run later,
         from ``atexit`` (multiprocessing/process.py, ``BaseProcess._bootstrap``).
@@ -178,10 +178,10 @@ class ExitHooks:
                 self.note_sys_exit(code)
         self._ask_why(self.at_end(), folder)
         if problem is None or is_a(problem, SystemExit):
-            self._leave()  # else its traceback is printed first
+            self._leave()  # otherwise the traceback must be printed first
 
     def _ask_why(self, last: records.Exit, folder: Path | None) -> None:
-        """Begin to find out why the process ends so, or say how to ask."""
+        """Start to diagnose why the process ends, or print how to do so."""
         self._is_leaving = True
         if self._listener.explain(last):
             self._unexplained = last, folder
@@ -189,9 +189,9 @@ class ExitHooks:
             _tell_user(last, self._listener.rank, folder)
 
     def _leave(self) -> None:
-        """Wait for what takes a moment, and say how to ask why the process ended, if nobody knows.
+        """Wait for the diagnosis; if there is none, print the command that explains the end.
 
-        Only once its traceback was printed: the process may be killed meanwhile.
+        Call it after the traceback was printed: the process may be killed while it waits.
         """
         unexplained, self._unexplained = self._unexplained, None
         self._is_leaving = False
@@ -202,9 +202,9 @@ class ExitHooks:
     def note_exception(self, value: BaseException, traceback: TracebackType | None) -> None:
         """Note the exception that ends the process, and its traceback."""
         # torch.multiprocessing turns an exception into sys.exit(1) (torch/multiprocessing/spawn.py,
-        # _wrap; torch 2.13): then that exception counts.
+        # _wrap; torch 2.13). Then that exception is recorded.
         if is_a(value, SystemExit):
-            # Of one that has no status to be read the interpreter makes its text, and 1.
+            # Without a readable status, the interpreter prints the exception and exits with 1.
             code, handled = safe_attribute(value, "code", value), context_of(value)
             if not _status(code) or not is_a(handled, Exception):
                 self.note_sys_exit(code)
@@ -214,14 +214,14 @@ class ExitHooks:
         self._read_values(value, traceback)
 
     def _read_values(self, value: BaseException, traceback: TracebackType | None) -> None:
-        """Write what the functions held that an exception came through, which ends the thread."""
+        """Record the variables of the functions that an uncaught exception passed through."""
         if self._listener.values is not None:
             self._listener.values.of_exception(value, traceback)
 
     def note_sys_exit(self, code: Any, caller: FrameType | None = None) -> None:
         """Note that ``sys.exit`` was called, with ``code``: the status, a text, or None.
 
-        ``caller``: the frame that called it, where that is known.
+        ``caller``: the frame that called it, if known.
         """
         number = _status(code)
         words = None if code is None or is_a(code, int) else safe_text(code)
@@ -240,14 +240,14 @@ class ExitHooks:
             self._leave()
 
     def at_end(self) -> records.Exit:
-        """The process ends: report how, as far as it is known, and return that."""
+        """Record how the process ends, as far as it is known, and return the record."""
         last, self._last = self._last, None
         was_caught = self._listener.issued_since(self._sys_exit_t)
         if last is None or (last.reason == "finished" and was_caught):
             # sys.exit was not called, or it was caught: calls were issued after it.
             last = records.Exit(reason="finished")
         if self._is_child and last.code and self._handled is not None:
-            last = self._handled  # as note_exception has it, where the SystemExit is seen
+            last = self._handled  # as in note_exception, which sees the SystemExit
         if last.reason == "finished" and self._of_thread is not None:
             last, self._of_thread = self._of_thread, None
         self._listener.finish(last)
@@ -255,7 +255,7 @@ class ExitHooks:
 
 
 def _status(code: object) -> int:
-    """Return the status that the process ends with, given what ``sys.exit`` was given."""
+    """Return the process's exit status for an argument of ``sys.exit``."""
     if not is_a(code, int):
         return int(code is not None)
     number = int.__index__(code)
@@ -263,7 +263,7 @@ def _status(code: object) -> int:
 
 
 _BITS: Final = 64
-"""Of a number from which on the interpreter takes -1 in its place."""
+"""The interpreter exits with -1 if a number has this many bits or more."""
 
 
 def _is_main_thread() -> bool:
@@ -271,21 +271,21 @@ def _is_main_thread() -> bool:
 
 
 def _status_of_child() -> int | None:
-    """With which status the child of multiprocessing is about to end; None: that is not to be seen.
+    """Return the status with which the child of multiprocessing is about to end; None: unknown.
 
-    Its parent's ``Popen._launch`` has it in hand (multiprocessing/popen_fork.py, Python 3.13).
+    ``Popen._launch`` has it in a variable (multiprocessing/popen_fork.py, Python 3.13).
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not _LAUNCH:
         if frame.f_code is _BOOTSTRAP:
-            return None  # it is not decided
+            return None  # it is not decided yet
         frame = frame.f_back
     code = None if frame is None else frame.f_locals.get("code")
     return code if is_a(code, int) else None
 
 
 def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> None:
-    """Say on standard error how to ask why an exception ended the process."""
+    """Print on standard error which command explains why an exception ended the process."""
     if folder is None or last.reason != "exception":
         return
     interrupted = last.is_interrupt
@@ -303,13 +303,13 @@ def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit
             f"{type_name(cause)}: {safe_text(cause, _MAX_CAUSE)}"
             for cause in islice(_causes(value), _MOST_CAUSES)
         ],
-        # Any other exception says by itself what went wrong. An interrupt says nothing but where.
+        # Other exceptions explain themselves. Of an interrupt, only the place is informative.
         frames=sites.frames(traceback, _MOST_FRAMES) if is_a(value, KeyboardInterrupt) else None,
     )
 
 
 def _causes(value: BaseException) -> Iterator[BaseException]:
-    """What an exception was raised from, or while that was handled, as a traceback shows it."""
+    """Yield the exceptions that a traceback shows as causes of this one, the nearest first."""
     seen = {id(value)}
     while (cause := cause_of(value)) is not None and id(cause) not in seen:
         seen.add(id(cause))

@@ -1,9 +1,9 @@
-"""What the kernel says of the threads and children of a process that stalls: facts, no verdicts.
+"""Read from the kernel what the threads and children of a stalled process are in.
 
-Everything is read from ``/proc``, of the process itself where that is enough. Nothing is attached,
-nothing needs a privilege, and what cannot be read is left out: other systems, sandboxes and
-security modules hide different parts of it. A read of ``/proc`` or of a file's inode may block, so
-all are made in a thread of their own, which is given up after a second.
+Everything is read from ``/proc``, without a debugger and without privileges. Parts that cannot be
+read are left out: other systems, sandboxes and security modules hide different parts. A read of
+``/proc`` or of a file's inode may block, so a separate thread reads, and is abandoned after a
+second.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from collectrace.tracer.values.plain import attributes_of
 from collectrace.tracer.values.variables import may_read, variables
 
 _WITHIN: Final = 1.0
-"""Seconds that all reads may take together."""
+"""Seconds that all reads together may take."""
 
 _MOST_THREADS: Final = 16
 _MOST_CHILDREN: Final = 32
 _MOST_OTHERS: Final = 8
-"""Processes that are named as the other end of a pipe."""
+"""Processes that are recorded as the other end of a pipe."""
 _MOST_FRAMES: Final = 12
-"""Frames of a thread in which the name of a lock file is looked for, the innermost ones."""
+"""Innermost frames of a thread that are searched for the name of a lock file."""
 _STANDARD: Final = 2
-"""The last of the descriptors that whoever started the process may have given it."""
+"""The last of the standard descriptors, which a process inherits."""
 _WITH_PATH: Final = {
     "open": 0, "stat": 0, "lstat": 0, "mkdir": 0, "unlink": 0, "rename": 0, "openat": 1,
     "newfstatat": 1, "statx": 1, "mkdirat": 1, "unlinkat": 1, "renameat2": 1,
 }  # fmt: skip
-"""Calls with a path, and which of their arguments it is."""
+"""System calls with a path, and the index of that argument."""
 
 _WRITES: Final = frozenset({"write", "writev"})
 _LOCKS: Final = frozenset({"flock", "fcntl"})
@@ -50,20 +50,20 @@ _LOCK_FILES: Final = (
     (re.compile(r"/filelock/.*\.py$"), ("lock_filename",)),
     (re.compile(r"/torch/utils/file_baton\.py$"), ("self", "lock_file_path")),
 )
-"""Libraries that look for a lock again and again, by their files, and the variable of theirs that
-holds its path (filelock 3.0.12 to 4.3, torch 2.13)."""
+"""Libraries that poll a lock file (filelock 3.0.12 to 4.3, torch 2.13): a pattern of their source
+files, and the variable with the lock's path."""
 
 
 class KernelWaits:
-    """Looks at this process when it stalls."""
+    """Reads what a stalled process waits in."""
 
     def __init__(self) -> None:
         self._looker: threading.Thread | None = None
 
     def look(self) -> tuple[list[KernelWait], list[KernelWait]]:
-        """Return what the threads of this process are in, and what its children are in."""
+        """Return the waits of this process's threads, and of its children."""
         if self._looker is not None and self._looker.is_alive():
-            return [], []  # it hangs, as it would again
+            return [], []  # it hangs, and a second one would hang, too
         look = _Look()
         self._looker = threading.Thread(target=look.run, name="collectrace looks", daemon=True)
         self._looker.start()
@@ -72,7 +72,7 @@ class KernelWaits:
 
 
 class _Look:
-    """One look at everything; what has been found so far is there at any time."""
+    """One reading of everything. Other threads may use what it has found so far at any time."""
 
     def __init__(self) -> None:
         self.threads: list[KernelWait] = []
@@ -81,7 +81,7 @@ class _Look:
         self._locks: list[re.Match[str]] | None = None
 
     def run(self) -> None:
-        """Look at all threads and children; a failure ends it, and leaves what was found."""
+        """Read all threads and children; after a failure, keep what was found."""
         with contextlib.suppress(Exception):
             for name, ident, native_id in _python_threads():
                 wait = self._wait(f"/proc/self/task/{native_id}")
@@ -93,11 +93,11 @@ class _Look:
                 wait.pid = pid
                 wait.name, wait.state = proc.name_and_state(pid)
                 if wait.state == "Z":
-                    wait.call = None  # there is nothing left of it that could be in one
+                    wait.call = None  # a zombie is in no call
                 self.children.append(wait)
 
     def _wait(self, task: str) -> KernelWait:
-        """Return what a thread, or a child's main thread, is in."""
+        """Return what a thread, or a child's main thread, waits in."""
         wait = KernelWait()
         text = proc.read(f"{task}/wchan").strip()
         wait.wchan = text if text not in ("", "0") else None
@@ -124,7 +124,7 @@ class _Look:
         return wait
 
     def _add_other_end(self, wait: KernelWait, call: str, process: str, descriptor: int) -> None:
-        """Add to whom a socket is connected, or which processes hold the other end of a pipe."""
+        """Add the peer of a socket, or the processes that hold the other end of a pipe."""
         kind, _, inode = (wait.file or "").rstrip("]").partition(":[")
         if kind == "socket":
             wait.peer = proc.peer(inode)
@@ -134,11 +134,10 @@ class _Look:
             wait.others = self._at_other_end(wait.file or "", writes=not writes)
 
     def _at_other_end(self, link: str, *, writes: bool) -> list[int] | None:
-        """Return other processes that hold an end of a pipe; None: not all could be asked.
+        """Return other processes that hold an end of a pipe; None: not all could be read.
 
-        A pipe is inherited. So processes of other users are none of them, nor are those that are
-        older than this one and hidden from it, such as the first process of a container; its parent
-        may be.
+        A pipe is inherited. So processes of other users cannot hold it. Neither can processes that
+        are older and hidden, such as the first one of a container, except for the parent.
         """
         found = []
         me, user = os.getpid(), os.getuid()
@@ -159,7 +158,7 @@ class _Look:
         return sorted(found)[:_MOST_OTHERS]
 
     def _add_lock_file(self, wait: KernelWait, ident: int) -> None:
-        """Add the lock for which a library looks again and again, and who holds it."""
+        """Add the lock file that a library polls, and the process that holds it."""
         path = _polled(sys._current_frames().pop(ident, None))
         if path is None:
             return
@@ -190,11 +189,14 @@ class _Look:
         return self._locks
 
 
-# -- what is looked at ---------------------------------------------------------------------------
+# -- threads and children ------------------------------------------------------------------------
 
 
 def names() -> dict[int, str]:
-    """Return what a record calls each thread but the tracer's own, the main thread first."""
+    """Return the recorded name of each thread by its identifier, the main thread first.
+
+    The tracer's threads are left out.
+    """
     known = dict(threading._active)  # type: ignore[attr-defined]
     named = {ident: thread_name(thread) for ident, thread in known.items()}
     idents = sorted(sys._current_frames(), key=lambda i: i != threading.main_thread().ident)
@@ -206,18 +208,18 @@ def names() -> dict[int, str]:
 
 
 def _python_threads() -> Iterator[tuple[str, int, int]]:
-    """Return the names as in a stall's stacks, identifiers, and kernel's numbers of threads."""
+    """Yield the names (as in a stall's stacks), identifiers and kernel ids of threads."""
     known = dict(threading._active)  # type: ignore[attr-defined]
     for ident, name in [*names().items()][:_MOST_THREADS]:
         native_id = safe_attribute(known.get(ident), "native_id")
         if ident == threading.main_thread().ident:
-            native_id = os.getpid()  # in a forked process Python has that of its parent's (3.11)
+            native_id = os.getpid()  # after a fork, Python 3.11 still has the parent's id
         if type(native_id) is int:
             yield name, ident, native_id
 
 
 def _children() -> list[int]:
-    """Return the children of this process, those of all its threads."""
+    """Return the process ids of this process's children, of all its threads."""
     found: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         found += map(int, proc.read(f"{task}/children").split())
@@ -225,14 +227,14 @@ def _children() -> list[int]:
 
 
 def _polled(frame: FrameType | None) -> str | None:
-    """Return the lock file for which a thread looks again and again, by its innermost frames."""
+    """Return the lock file that a thread polls, by its innermost frames; None: it polls none."""
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return None
         for file, (name, *attribute) in _LOCK_FILES:
             if not file.search(frame.f_code.co_filename):
                 continue
-            references = sys.getrefcount(frame)  # by itself: an argument beside it would count
+            references = sys.getrefcount(frame)  # in a separate line: an argument would count
             if not may_read(frame, references, 0):
                 continue
             for _, x in variables(frame, [name]) or ():

@@ -1,10 +1,10 @@
-"""The program that moves the files of a spool to the log folder, in a process of its own.
+"""The program that moves the files of a spool to the log folder, in a separate process.
 
-Only this process touches the log folder's file system while a rank records into a spool. A write
-that is blocked there can neither be interrupted nor survive the end of a process: a thread would
-keep the rank from ending. It outlives a rank that is killed, and moves the rest.
+While a rank records into a spool, only this process touches the log folder's file system. A write
+that blocks there cannot be interrupted. A thread in such a write would keep the rank from ending.
+The mover survives a rank that is killed, and moves the rest.
 
-It imports nothing beyond the standard library: the package may lie on the same file system.
+It imports only the standard library, as the package may be on the same file system.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from typing import Final
 _PAUSE: Final = 0.05
 """Seconds between two passes."""
 _SHARE: Final = 10
-"""How many times as long as a pass lasted the pause after it lasts at least."""
+"""A pause is at least this many times as long as the pass before it."""
 _LONGEST_PAUSE: Final = 2.0
 _IDLE_PAUSE: Final = 0.25
-"""Seconds that it lasts if nothing has come for a while."""
+"""Seconds between two passes if nothing was written for a while."""
 
 _PATIENCE: Final = 600.0
-"""Seconds after the end of the rank in which moving is tried again. The rest stays in the spool."""
+"""Seconds after the rank's end in which moving is retried. Then the rest stays in the spool."""
 
 _OLD: Final = 3600
-"""Seconds after which an emptied file is made to look new."""
+"""Seconds after which the time of an emptied file is renewed."""
 
 PENDING: Final = "pending"
 """See ``collectrace.log_folder``."""
@@ -43,11 +43,10 @@ PENDING: Final = "pending"
 _CHUNK: Final = 1 << 20
 
 OVER: Final = "over"
-"""The file that the rank makes when it has written its last line. It is removed when all is moved.
-"""
+"""The file that the rank creates after its last line. The mover removes it when all is moved."""
 
 INODE: Final = 10**19
-"""Stands for a file's number in a header: the moved file gets its own, in as many characters."""
+"""Placeholder of the inode in a header: the moved file gets its own, in as many characters."""
 
 _PART: Final = re.compile(r"\.collectrace-[0-9a-f]+\.part")
 _TEXT: Final = re.compile(r"[0-9a-f]{64}\.py")
@@ -56,7 +55,7 @@ _SEGMENT: Final = re.compile(r"(?P<stem>.+?)(?:\.(?P<ordinal>\d+))?\.jsonl")
 
 @dataclass
 class _Copy:
-    """A file in the log folder, and how far it is."""
+    """A file in the log folder, and how much of it is moved."""
 
     path: Path
     fd: int = -1
@@ -64,19 +63,19 @@ class _Copy:
     size: int = 0
     """Bytes moved."""
     source: int = 0
-    """Inode of the file that is moved. Another one that takes its name is added behind it."""
+    """Inode of the source file. A new file with the same name is appended."""
     begins: int = 0
-    """Bytes before it."""
+    """Bytes before the source file's own."""
     head: bytes = b""
-    """Its first line, which has its own inode."""
+    """The first line, with the inode of this copy."""
     seen: tuple[int, int] | None = None
-    """Size and time of change when it was moved, of a file that is moved as a whole."""
+    """For a file that is moved as a whole: size and time of change of the source then."""
     is_ours: bool = True
-    """Made by this mover."""
+    """Whether this mover created it."""
 
 
 class Mover:
-    """Makes a folder equal to a spool, pass by pass; ``mode`` is that of new folders."""
+    """Copies a spool to a folder, pass by pass. New folders get ``mode``."""
 
     def __init__(self, spool: Path, folder: Path, mode: int) -> None:
         self._spool, self._folder, self._mode = spool, folder, mode
@@ -85,10 +84,10 @@ class Mover:
         self._copies: dict[Path, _Copy] = {}
         """By path in the spool."""
         self._stems: dict[tuple[Path, str], str] = {}
-        """Of a process's files in a folder, the name there, up to the first dot."""
+        """By folder and name in the spool, the name in the log folder, each up to the first dot."""
 
     def step(self) -> bool:
-        """Move what is new; return whether the log folder has everything now."""
+        """Move what is new; return whether the log folder is complete now."""
         files = dict(_walk(self._spool))
         for path in [path for path in self._copies if path not in files]:
             if _is_removed(path, self._copies[path], files):
@@ -111,7 +110,7 @@ class Mover:
         return is_whole
 
     def close(self) -> bool:
-        """Close the files; return whether their file system has taken everything."""
+        """Close the files; return whether no close failed."""
         is_whole = True
         for copy in self._copies.values():
             try:
@@ -151,7 +150,7 @@ class Mover:
             os.close(source)
 
     def _create(self, path: Path, status: os.stat_result) -> _Copy:
-        """Make the file, beside one that another process has taken: each of them is evidence."""
+        """Create the file; if another process has taken its name, under a name beside it."""
         target = self._target(path)
         stem, dot, rest = path.name.partition(".")
         is_first = (path.parent, stem) not in self._stems
@@ -167,7 +166,7 @@ class Mover:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
     def _open(self, copy: _Copy, status: os.stat_result) -> None:
-        """Open the file again. It may be gone, and hold more or less than the last write said."""
+        """Open the file again. It may be deleted, or its size may differ from the last write's."""
         with contextlib.suppress(OSError):
             _close(copy)
         copy.fd = _make(copy.path, status.st_mode, self._mode, 0)
@@ -177,13 +176,13 @@ class Mover:
             copy.head = b""
 
     def _end(self, path: Path, status: os.stat_result) -> None:
-        """Empty a segment that is whole in the log folder; its name says that it is wanted."""
+        """Empty a segment that is complete in the log folder; its name shows that it is kept."""
         copy = self._copies[path]
         if copy.size - copy.begins >= status.st_size > 0:
             _close(copy)
             os.truncate(path, 0)
         elif time.time() - status.st_mtime > _OLD:
-            os.utime(path)  # what cleans a folder for temporary files is to leave it
+            os.utime(path)  # so that no cleaner of temporary files removes it
 
     def _replace(self, path: Path, status: os.stat_result) -> None:
         seen = status.st_size, status.st_mtime_ns
@@ -231,9 +230,9 @@ class Mover:
 
 
 def _is_removed(path: Path, copy: _Copy, files: Mapping[Path, os.stat_result]) -> bool:
-    """Whether the rank has removed a file of the spool, and nobody else.
+    """Return whether the rank has removed a file of the spool, and nobody else.
 
-    It removes provisional files, segments before the one being written, and empty files.
+    A rank removes provisional files, segments before the one being written, and empty files.
     """
     if copy.seen is not None:
         return not copy.seen[0]
@@ -245,7 +244,7 @@ def _is_removed(path: Path, copy: _Copy, files: Mapping[Path, os.stat_result]) -
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Every file below a folder, but for those that are being written to get another name."""
+    """Yield every file below a folder with its status, without files that are half written."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
@@ -256,7 +255,7 @@ def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _order(path: Path) -> tuple[bool, str, int]:
-    """Rank files first, for they decide what those beside them are called; then by ordinal."""
+    """Return a sort key: rank files first, as they determine the others' names; then by ordinal."""
     found = _SEGMENT.fullmatch(path.name)
     if found is None:
         return True, str(path), 0
@@ -264,7 +263,7 @@ def _order(path: Path) -> tuple[bool, str, int]:
 
 
 def _last_segments(files: dict[Path, os.stat_result]) -> set[Path]:
-    """Of each process's segments the one that is written to."""
+    """Return the segment of each process that is being written."""
     last: dict[tuple[Path, str], Path] = {}
     for path in sorted(files, key=_order):
         found = _SEGMENT.fullmatch(path.name)
@@ -274,7 +273,7 @@ def _last_segments(files: dict[Path, os.stat_result]) -> set[Path]:
 
 
 def _head(source: int, inode: int) -> bytes:
-    """The first line of a segment, with the inode of the file that it is moved to."""
+    """Return the first line of a segment, with the inode of the file that it is moved to."""
     line, newline, _ = os.pread(source, _CHUNK, 0).partition(b"\n")
     wanted = b"%d" % INODE
     return line.replace(b'"inode":' + wanted, b'"inode":%-*d' % (len(wanted), inode), 1) + newline
@@ -290,16 +289,16 @@ def _make(path: Path, mode: int, mode_of_folder: int, more: int) -> int:
 
 
 def _close(copy: _Copy) -> None:
-    """Close a file. A network's file system may say only now that it has not taken everything."""
+    """Close a file. A network file system may report only then that a write has failed."""
     if copy.fd >= 0:
         fd, copy.fd = copy.fd, -1
         os.close(fd)
 
 
 def move(spool: Path, folder: Path, mode: int, rank: int) -> None:
-    """Move until the rank has written its last line, or is gone, and all is moved.
+    """Move files until the rank's process has ended and all is moved, or moving fails too long.
 
-    ``rank``: a descriptor that can be read when its process is gone.
+    ``rank``: a descriptor that becomes readable when the rank's process ends.
     """
     mover, pause, until, has_all = Mover(spool, folder, mode), 0.0, 0.0, False
     while True:
@@ -326,15 +325,15 @@ def move(spool: Path, folder: Path, mode: int, rank: int) -> None:
 
 
 def main() -> None:
-    """Run as ``mover.py SPOOL FOLDER MODE PID``: return at once, and move beside the rank."""
+    """Run as ``mover.py SPOOL FOLDER MODE PID``: return at once, and move in the background."""
     spool, folder, mode, pid = sys.argv[1:]
     rank = os.pidfd_open(int(pid))
     if os.fork():
-        os._exit(0)  # nobody is to wait for the mover, and no program finds it among its children
+        os._exit(0)  # so that the mover is not a child of the program, which might wait for it
     os.setsid()
     os.chdir("/")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, signal.SIG_IGN)  # what ends the rank is not to end what it has said
+        signal.signal(signum, signal.SIG_IGN)  # a signal that ends the rank must not end the mover
     move(Path(spool), Path(folder), int(mode, 8), rank)
 
 

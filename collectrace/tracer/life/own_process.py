@@ -1,4 +1,4 @@
-"""What the header of a rank file says of the process that writes it."""
+"""The header of a rank file: facts about the process that writes it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from collectrace.tracer.user_text import safe_text
 from collectrace.version import __version__
 
 _LONGEST_ARGV: Final = 64 << 10
-"""Characters of the command line: a header is looked for in the first part of a file."""
+"""Characters of the command line: readers expect the header in the first part of a file."""
 
 
 def header(**of_run: Any) -> Header:
-    """Return the header of a file that is begun now; ``of_run``: its fields about the run."""
+    """Return the header of a file that is created now; ``of_run``: its fields about the run."""
     return Header(
         t=now(),
         wall=time.time_ns(),
@@ -53,7 +53,7 @@ def _cwd() -> str:
 
 
 def _argv() -> list[str]:
-    """Return the command line, or what the program has made of it."""
+    """Return ``sys.argv``, without secrets, cut at a length."""
     given = getattr(sys, "argv", None)
     if not is_a(given, list):
         return []
@@ -68,9 +68,9 @@ def _argv() -> list[str]:
 
 
 def launched_as() -> int | None:
-    """Return the rank that a launcher gave to this very process; None: it gave none.
+    """Return the rank that a launcher gave to this process; None: it gave none.
 
-    A Python process that a rank starts inherits the variable, and is not that rank.
+    A Python process that a rank starts inherits the variable, but does not have that rank.
     """
     rank = environment_int("RANK")
     parent = Path("/proc", str(os.getppid()))
@@ -78,5 +78,5 @@ def launched_as() -> int | None:
         is_python = (parent / "exe").samefile("/proc/self/exe")
         is_inherited = f"RANK={rank}".encode() in (parent / "environ").read_bytes().split(b"\0")
     except OSError:
-        return rank  # the parent is gone, or somebody else's
+        return rank  # the parent has ended, or belongs to another user
     return None if is_python and is_inherited else rank

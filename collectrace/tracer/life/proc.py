@@ -1,4 +1,4 @@
-"""What ``/proc`` says of processes and threads, as the kernel puts it (Linux, ``man 5 proc``)."""
+"""Read facts about processes and threads from ``/proc`` (Linux, ``man 5 proc``)."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ _WITH_FILE: Final = frozenset(
      "getdents64", "ioctl", "flock", "fcntl", "connect", "accept", "accept4", "sendto", "sendmsg",
      "recvfrom", "recvmsg"}
 )  # fmt: skip
-"""Calls whose first argument is a file descriptor."""
+"""System calls with a file descriptor as their first argument."""
 
 POLLS: Final = frozenset({"poll", "ppoll"})
 LOCK: Final = re.compile(
     r"(?P<number>\d+):(?P<waits>(?:\s+->)*)\s+\w+\s+\w+\s+\w+\s+(?P<pid>-?\d+)\s+"
     r"(?P<major>[0-9a-f]+):(?P<minor>[0-9a-f]+):(?P<inode>\d+)\s"
 )
-"""A line of ``/proc/locks``: one that waits stands behind the one that holds, with its number."""
+"""A line of ``/proc/locks``: a waiting lock follows the one that is held, and has its number."""
 
 
 class Call(NamedTuple):
@@ -75,7 +75,7 @@ def name_and_state(pid: int) -> tuple[str | None, str | None]:
 
 
 def began(pid: str) -> int:
-    """Return when a process began, in ticks since the machine did."""
+    """Return when a process began, in clock ticks after the machine's start; 0: unknown."""
     parts = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(parts[19]) if len(parts) > 19 else 0
 
@@ -94,9 +94,9 @@ def read(path: str) -> str:
 
 
 def call(text: str) -> Call | None:
-    """Return the call of a line of ``/proc/PID/syscall``: ``running``, or number and arguments."""
+    """Parse the text of ``/proc/PID/syscall``; None: it is empty."""
     parts = text.split()
-    if not parts or parts[0] == "-1":  # it is in the kernel, and in no call: a page is read
+    if not parts or parts[0] == "-1":  # in the kernel without a call: a page is being read
         return Call("page fault") if parts else None
     if parts[0] == "running":
         return Call("running")
@@ -105,7 +105,7 @@ def call(text: str) -> Call | None:
 
 
 def is_in_write(descriptor: int) -> bool:
-    """Return whether a thread of this process is in a write to a file."""
+    """Return whether a thread of this process is in a write to this descriptor."""
     with contextlib.suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
             found = call(read(f"{thread}/syscall"))
@@ -115,13 +115,13 @@ def is_in_write(descriptor: int) -> bool:
 
 
 def signed(number: int) -> int | None:
-    """Return a process's number; None for "any child"."""
+    """Return the process id in a register; None for "any child"."""
     number &= 0xFFFFFFFF
     return number if 0 < number < 1 << 31 else None
 
 
 def descriptor(call: Call, *, is_own: bool) -> int | None:
-    """Return the file descriptor that a call is about: of several the first."""
+    """Return the file descriptor of a call, the first if it has several; None: it has none."""
     if call.name in _WITH_FILE:
         return call.arguments[0] & 0xFFFFFFFF
     if call.name in POLLS and is_own and call.arguments[1]:
@@ -131,13 +131,13 @@ def descriptor(call: Call, *, is_own: bool) -> int | None:
 
 
 def _memory(address: int, size: int) -> bytes:
-    """Return bytes of this process. Unlike a pointer, the file fails where there is nothing."""
+    """Return bytes of this process's memory. For a bad address the read fails, without a crash."""
     with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123
         return os.pread(memory.fileno(), size, address)
 
 
 def text_at(address: int) -> str | None:
-    """Return a text of C in this process, such as a path that a call was given."""
+    """Return the C string at an address of this process, such as the path of a call."""
     page = 4096 - address % 4096
     text = _memory(address, min(page, _PATH_MAX))
     if b"\0" not in text:
@@ -146,7 +146,7 @@ def text_at(address: int) -> str | None:
 
 
 def holds_end(process: str, link: str, *, writes: bool) -> bool:
-    """Whether a process has an end of a pipe open."""
+    """Return whether a process has an end of a pipe open; ``writes``: the end for writing."""
     for opened in Path(f"{process}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it was closed
             if str(opened.readlink()) != link:
@@ -157,13 +157,13 @@ def holds_end(process: str, link: str, *, writes: bool) -> bool:
 
 
 def is_for_writing(info: str) -> bool:
-    """Whether a descriptor may be written to, by ``/proc/PID/fdinfo``."""
+    """Return whether a descriptor is open for writing, by ``/proc/PID/fdinfo``."""
     found = re.search(r"^flags:\s+[0-7]*([0-7])$", info, re.MULTILINE)
     return found is not None and int(found[1]) & os.O_ACCMODE != os.O_RDONLY
 
 
 def process(lock: re.Match[str]) -> int | None:
-    """Return the process of a lock; a lock of an open file has none."""
+    """Return the process id of a lock; None for a lock of an open file description."""
     return int(lock["pid"]) if int(lock["pid"]) > 0 else None
 
 

@@ -1,9 +1,9 @@
-"""Has the files of all ranks compared when this rank has stalled, or an exception ends it.
+"""Compare the files of all ranks when this rank stalls or an exception ends it.
 
-One rank does it for all. The ranks agree on it by files in the run's folder, see
-``collectrace.log_folder``. Whoever creates the mark of a look first starts the aligner. Both touch
-the mark as long as that process lives. Nothing is read and no process is started before there is a
-reason to look.
+A comparison is called a look. One rank does it for all: the one that first creates the look's mark,
+a file in the run's folder (see ``collectrace.log_folder``), starts the aligner. The rank and the
+aligner touch the mark as long as the aligner runs. Without a reason to look, nothing is read and no
+process is started.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
 _GRACE: Final = 2.0
-"""Seconds in which ranks that stall a moment later write what they wait in, and their values."""
+"""Seconds for ranks that stall a moment later to record what they wait in, and their values."""
 
 _BUSY: Final = 8
-"""How many times ``stall_after`` a rank may be busy while others wait: an evaluation may be long.
-By default that is 8 minutes; NCCL's watchdog ends the job after 10."""
+"""A rank may be busy for so many times ``stall_after`` while others wait: an evaluation may be
+long. By default that is 8 minutes; NCCL's watchdog ends the job after 10."""
 
 _TO_TAKE_OVER: Final = 10.0
 """Seconds without a sign of life after which another rank looks."""
 
 _MOST_IN_VAIN: Final = 3
-"""Looks one after the other that came to no end."""
+"""Unfinished looks in a row, after which this rank stops."""
 
 _TO_TELL: Final = 5.0
-"""Seconds that the end of a process waits at most for the verdict."""
+"""Seconds for which an ending process waits for the verdict."""
 
 _PAUSE: Final = 0.05
 
@@ -46,9 +46,9 @@ _STANDARD_ERROR: Final = 2
 
 
 class Reporter:
-    """The part of one rank in it. Each method but :meth:`want` may look at the folder.
+    """Starts looks for one rank. All methods except :meth:`want` may read the folder.
 
-    ``recorder`` has its file in the run's folder already.
+    ``recorder`` must have its file in the run's folder already.
     """
 
     def __init__(self, recorder: Recorder, rank: int, world_size: int, stall_after: float) -> None:
@@ -57,38 +57,38 @@ class Reporter:
         self._patience = _BUSY * stall_after
         self._grace = _GRACE
         self._wanted_at: int | None = None
-        """When this rank had a reason to look that no look has covered so far."""
+        """When this rank had a reason to look that no look has covered yet, ns."""
         self._number = 1
-        """Of the first look that is not known to be over."""
+        """Number of the first look that may still be in progress."""
         self._told_at = self._quiet_at = 0
-        """When the latest look of either end read the files. By the monotonic clock, as all times:
-        once the wall clock has gone back, a look of the past would answer for what is to come."""
+        """When the latest look that printed an error, or that found none, read the files. In the
+        monotonic clock: if the wall clock is set back, an old look must not count as new."""
         self._in_vain = 0
         self._mark = -1.0
         self._marked_at = 0.0
-        """The last sign of life of the look that is on, and when it was seen first, s."""
+        """The last sign of life of the look in progress, and when it was seen first, s."""
         self._process: AlignerProcess | None = None
         self._look_at: Path | None = None
         """The mark of the look that this rank has begun."""
         self._is_off = False
         self._until = 0.0
-        """When the end of the process waits no longer, s."""
+        """Until when the end of the process waits, s."""
 
     def want(self) -> None:
-        """This rank has a reason to look."""
+        """Note that this rank has a reason to look."""
         self._wanted_at = now()
 
     def is_explained(self) -> bool:
-        """Whether a person was told of an error, and this rank has issued no call since."""
+        """Return whether an error was printed since this rank's last call."""
         self._follow()
         return self._told_at > self._recorder.last_t
 
     def step(self) -> None:
-        """Do what is to be done now; to be called again and again."""
+        """Start or follow a look if necessary. Call this regularly."""
         if self._process is not None:
             if self._process.is_over():
                 self._process = None
-            elif self._look_at is not None:  # on a busy machine it may take long to begin
+            elif self._look_at is not None:  # on a busy machine the aligner may start late
                 with contextlib.suppress(OSError):
                     os.utime(self._look_at)
         if not self._is_waiting:
@@ -97,10 +97,10 @@ class Reporter:
             if not self._follow():
                 self._look()
         except (OSError, RuntimeError):  # no process, no room on the disk, or Python has ended
-            self._is_off = True  # another rank may do better
+            self._is_off = True  # another rank may be able to look
 
     def explain(self) -> bool:
-        """Begin to look, since an exception ends this rank; false: nothing can be found out."""
+        """Begin to look, as an exception ends this rank; return False if that is impossible."""
         self._until = time.monotonic() + _TO_TELL
         self._grace = 0.0
         self.want()
@@ -108,7 +108,7 @@ class Reporter:
         return self._is_waiting or self.is_explained()
 
     def linger(self) -> bool:
-        """Wait for what :meth:`explain` has begun; whether a person was told of an error."""
+        """Wait for the look that :meth:`explain` began; return whether an error was printed."""
         if not self._until:
             return False
         with contextlib.suppress(KeyboardInterrupt):
@@ -134,7 +134,7 @@ class Reporter:
             )  # fmt: skip
 
     def _follow(self) -> bool:
-        """Find out which looks are over; return whether one is on."""
+        """Find out which looks are over; return whether one is in progress."""
         while True:
             told, quiet = self._time(TOLD), self._time(QUIET)
             if told is None and quiet is None:
@@ -149,9 +149,9 @@ class Reporter:
             else:
                 self._in_vain = 0
             if told is not None:
-                self._told_at = _moment(told)
+                self._told_at = _to_monotonic(told)
             if quiet is not None:
-                self._quiet_at = _moment(quiet)
+                self._quiet_at = _to_monotonic(quiet)
             self._number += 1
 
     def _time(self, mark: str) -> float | None:
@@ -175,7 +175,7 @@ class Reporter:
         return found >= set(range(self._world_size))
 
     def _can_print(self) -> bool:
-        """Whether this process has a standard error: its descriptor may be another file by now."""
+        """Return whether ``sys.__stderr__`` is still the standard error of this process."""
         stream = sys.__stderr__
         try:
             return stream is not None and stream.fileno() == _STANDARD_ERROR and bool(os.fstat(2))
@@ -184,12 +184,12 @@ class Reporter:
 
 
 class ReporterBeside(Reporter):
-    """A reporter whose folder may stop answering: only a thread of its own looks at it."""
+    """A reporter for a folder that may stop answering: only a separate thread reads it."""
 
     def __init__(self, recorder: Recorder, rank: int, world_size: int, stall_after: float) -> None:
         super().__init__(recorder, rank, world_size, stall_after)
         self._wishes: SimpleQueue[None] = SimpleQueue()
-        # At once: when an interpreter ends, no thread can be started.
+        # Started now, as no thread can be started when the interpreter ends.
         threading.Thread(target=self._work, name="collectrace-report", daemon=True).start()
 
     def want(self) -> None:
@@ -201,7 +201,7 @@ class ReporterBeside(Reporter):
         """Do nothing: the thread does it."""
 
     def is_explained(self) -> bool:
-        """See :class:`Reporter`; by what the thread has seen."""
+        """See :class:`Reporter`; uses what the thread has read so far."""
         return self._told_at > self._recorder.last_t
 
     def _work(self) -> None:
@@ -213,6 +213,6 @@ class ReporterBeside(Reporter):
                     time.sleep(_PAUSE)
 
 
-def _moment(wall: float) -> int:
-    """Return what the monotonic clock showed when the wall clock showed this, which is over."""
+def _to_monotonic(wall: float) -> int:
+    """Convert a past time of the wall clock, s, to the monotonic clock, ns."""
     return now() - max(0, round((time.time() - wall) * 1e9))

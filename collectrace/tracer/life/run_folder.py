@@ -1,4 +1,4 @@
-"""What one rank does for all as a run begins: says where it records, and makes room for it."""
+"""What rank 0 does when a run begins: print where it is recorded, and remove old runs."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _OURS: Final = re.compile(
     rf"|verdict\.\d+\.[a-z]+|{PART.pattern}"
 )
 _TEXTS: Final = re.compile(rf"{SOURCE_FILE.pattern}|{PART.pattern}")
-"""Files that the tracer writes, there and in the folder of sources; a folder that holds anything
-else is kept."""
+"""Files that the tracer writes to a run's folder, and to its folder of sources. A folder that holds
+any other file is kept."""
 
 _TAIL: Final = 64 << 10
-"""Bytes at a file's end in which its last line is looked for."""
+"""Bytes at a file's end that are searched for its last line."""
 
 _FORGOTTEN: Final = 3 * 86_400
-"""Seconds without a word after which a file without a last line is not written to any more. A
-process may hold the GIL over a week end; a run that is in doubt is kept."""
+"""Seconds without a write after which a file counts as finished. It is that long because a process
+may hold the GIL over a weekend."""
 
 
 def begin(config: Config, recorder: Recorder, *, first: bool) -> None:
-    """A run's folder was begun; to be called by rank 0 only.
+    """Announce a run's new folder, and remove old runs. Only rank 0 may call this.
 
-    ``first``: it is the process's first run, of which a person is told on standard error.
+    ``first``: it is the process's first run, and so is announced on standard error.
     """
     folder = recorder.writer.folder
     if folder is None:
-        return  # it cannot be written to, and a warning has said so
+        return  # it cannot be written to, and a warning was logged
     if first and config.announce:
         announce(folder)
     if config.keep_runs:
-        # Thousands of files on a network's disk take a while, and the job is to go on.
+        # In a thread: thousands of files on a network file system take a while.
         threading.Thread(
             target=_make_room, args=(folder, config.keep_runs, recorder), daemon=True,
             name="collectrace-keep-runs",
@@ -52,7 +52,7 @@ def begin(config: Config, recorder: Recorder, *, first: bool) -> None:
 
 def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
     try:
-        with contextlib.suppress(OSError):  # gone, or no folder: nothing is to be removed
+        with contextlib.suppress(OSError):  # without the folder there is nothing to remove
             removed = remove_old(folder.parent, keep, folder.name)
             if removed and recorder.active:
                 recorder.write(records.Removed(runs=removed))
@@ -61,13 +61,13 @@ def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
 
 
 def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:
-    """Remove the oldest runs of a folder beyond ``keep``, the ``current`` one counted.
+    """Remove the oldest runs of a folder, so that ``keep`` remain; return the removed ids.
 
-    A run that may still be written to stays, and so does a folder with anything else in it, or
-    with a name that is not the tracer's. The ids of those removed.
+    The ``current`` run counts as one of them. Runs that may still be written to are kept, too, and
+    so are folders with other files or with another kind of name.
     """
     names = sorted(
-        {current}  # a spool may not have come so far
+        {current}  # the mover of a spool may not have created it yet
         | {
             entry.name
             for entry in log_dir.iterdir()
@@ -85,9 +85,9 @@ def _remove(folder: Path) -> bool:
         texts = list(sources.iterdir()) if sources in files and _is_folder(sources) else None
         if texts is not None:
             files.remove(sources)
-        if not _are(_OURS, files) or not _are(_TEXTS, texts or ()):
+        if not _all_match(_OURS, files) or not _all_match(_TEXTS, texts or ()):
             return False
-        last: dict[str, Path] = {}  # per rank the segment that is written to
+        last: dict[str, Path] = {}  # the segment being written, by rank
         for file in sorted(files, key=_segment):
             if file.suffix == ".jsonl":
                 last[file.name.partition(".")[0]] = file
@@ -99,12 +99,12 @@ def _remove(folder: Path) -> bool:
             sources.rmdir()
         folder.rmdir()
     except OSError:
-        return False  # another job removes it, or it is somebody else's
+        return False  # another job is removing it, or it belongs to another user
     return True
 
 
-def _are(names: re.Pattern[str], files: Iterable[Path]) -> bool:
-    """Whether all are regular files that bear such names."""
+def _all_match(names: re.Pattern[str], files: Iterable[Path]) -> bool:
+    """Return whether all are regular files with such names."""
     return all(
         names.fullmatch(file.name) and file.is_file() and not file.is_symlink() for file in files
     )
@@ -115,16 +115,13 @@ def _is_folder(path: Path) -> bool:
 
 
 def _segment(file: Path) -> tuple[str, int]:
-    """Rank, and ordinal of a segment: 0 for the first, whose name has none."""
+    """Return the rank part of a file's name, and the ordinal of the segment (0: the first)."""
     rank, *rest = file.name.split(".")
     return rank, int(rest[0]) if rest[0].isdecimal() else 0
 
 
 def _is_over(file: Path) -> bool:
-    """Whether nothing is to come to a rank's last segment.
-
-    Its last line says so, or it is long forgotten.
-    """
+    """Return whether a rank's last segment is finished: by its last line, or by its age."""
     if time.time() - file.stat().st_mtime > _FORGOTTEN:
         return True
     with file.open("rb") as stream:
@@ -134,9 +131,9 @@ def _is_over(file: Path) -> bool:
 
 
 def unused(path: Path) -> Path:
-    """Return this path of a rank file, or one beside it if another process has taken it.
+    """Return this path of a rank file, or a free one beside it if it exists already.
 
-    Two processes may call themselves the same rank of one run: the file of each is evidence.
+    Two processes of a run may claim the same rank. The files of both are evidence.
     """
     for n in range(1, 100):
         if not path.exists():

@@ -1,7 +1,8 @@
-"""A local folder that a rank records into while the log folder's file system may block.
+"""A local folder that a rank records into if the log folder's file system may block.
 
-A write to a network's file system can last for ever, and nothing interrupts it. So the rank never
-touches it: ``mover`` does, in a process of its own. The spool is laid out as the log folder is.
+A write to a network file system can block forever, and cannot be interrupted. So the rank does not
+touch that file system; a separate process does (``mover``). The spool is laid out like the log
+folder.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ aufs bcachefs btrfs devtmpfs exfat ext2 ext3 ext4 f2fs hfsplus jfs nilfs2 ntfs3 
 reiserfs rootfs squashfs tmpfs ubifs vfat xfs zfs
 """
 _LOCAL: Final = frozenset(_NAMES.split())
-"""File systems of this machine, as the kernel calls them. All others may block without bound."""
+"""The kernel's names of local file systems. All others may block without bound."""
 
 _LAST_WAIT: Final = 5.0
-"""Seconds that the end of a run waits for what is not moved yet."""
+"""Seconds for which the end of a run waits until all is moved."""
 
 _TO_START: Final = 10.0
 """Seconds that the mover may take to start."""
 
 _MOST_LINKS: Final = 40
-"""Symbolic links in a path, as in the kernel."""
+"""Symbolic links that are followed in a path, as in the kernel."""
 
 _PAUSE: Final = 0.01
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
@@ -50,7 +51,7 @@ class Spool:
     """The spool of one run of this process, and the process that moves its files.
 
     Raises:
-        OSError: no local folder can be had, or no process.
+        OSError: there is no local folder, or no process can be started.
         RuntimeError: the interpreter is ending.
 
     """
@@ -59,9 +60,9 @@ class Spool:
         self._log_dir = log_dir
         name = re.sub(r"[^\w-]", "_", log_dir.name)
         self.of_folder = _local_folder() / f"{name}-{_digest(log_dir)}"
-        """Holds the spools of all ranks of this machine that record to the same log folder."""
+        """The folder of all spools on this machine that belong to the same log folder."""
         self.folder = self.of_folder / f"{os.getpid()}-{secrets.token_hex(4)}"
-        """Stands for the log folder."""
+        """The folder that replaces the log folder."""
         for folder in (self.of_folder, self.folder):
             folder.mkdir(0o700, exist_ok=True)
         self._start()
@@ -79,11 +80,11 @@ class Spool:
             raise OSError(f"no process moves its files: {problem}") from problem
 
     def home(self, path: Path) -> Path:
-        """Return where a file or folder of the spool is moved to."""
+        """Return the path to which a file or folder of the spool is moved."""
         return self._log_dir / path.relative_to(self.folder)
 
     def finish(self) -> None:
-        """Wait for a moment until all is moved, and warn if something is left."""
+        """Wait at most some seconds until all is moved, and warn if something is left."""
         over = self.folder / mover.OVER
         over.touch(0o600)
         until = time.monotonic() + _LAST_WAIT
@@ -100,14 +101,14 @@ class Spool:
 
 
 def begin(config: Config) -> Spool | None:
-    """Return a spool for a run that begins; None: it records where its files are to lie."""
+    """Return a spool for a new run; None: the run writes to the log folder directly."""
     if config.spool == OFF or (config.spool == AUTO and is_local(config.log_dir)):
         return None
     return make(config)
 
 
 def make(config: Config) -> Spool | None:
-    """Return a spool; None: there can be none, and a warning says so."""
+    """Return a spool; if none can be made, log a warning and return None."""
     try:
         return Spool(config.log_dir)
     except (OSError, RuntimeError) as problem:
@@ -119,7 +120,7 @@ def make(config: Config) -> Spool | None:
 
 
 def is_local(path: Path) -> bool:
-    """Return whether a path lies on a file system of this machine, which is not touched if not.
+    """Return whether a path is on a local file system. A remote one is not touched.
 
     The last folders of the path need not exist.
     """
@@ -144,7 +145,7 @@ def is_local(path: Path) -> bool:
 
 
 def _mounts() -> Mapping[str, str]:
-    """The kind of file system by the path that it is mounted at; none if the kernel hides them."""
+    """Return the kinds of file systems by mount point; empty if the kernel hides them."""
     found = {}
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():

@@ -1,15 +1,15 @@
 """Stacks of all threads, written by signal handlers in C when Python cannot run any more.
 
-Three things end or stop a process without giving its threads a turn. For each of them one of
-faulthandler's handlers, which need no GIL, writes every thread's Python stack to a file:
+Three things end or stop a process so that no Python code can run. For each of them a handler of
+faulthandler, which needs no GIL, writes every thread's Python stack to a file:
 
-- a call into C that holds the GIL: a timer of the kernel, set again and again by the watchdog,
-  goes off when the watchdog has had no turn for too long (a dead man's switch). Its signal goes
-  to the watchdog's own thread, so no system call of another thread is interrupted, and
-  ``faulthandler.dump_traceback_later``, of which a process has only one, stays the user's.
-- SIGTERM, from a launcher or a scheduler. The handler chains: the process dies, or the user's
-  own handler runs, exactly as it would have.
-- a fatal error: C++ ``terminate`` (gloo's answer to a size mismatch), a segmentation fault.
+- A call into C holds the GIL. The watchdog resets a kernel timer regularly (a dead man's switch).
+  If the watchdog cannot run for too long, the timer sends a signal to the watchdog's thread, which
+  interrupts no system call of another thread. ``faulthandler.dump_traceback_later`` is not used:
+  a process has only one, and the user may need it.
+- SIGTERM, from a launcher or a scheduler. The handler chains: afterwards the process dies, or the
+  user's handler runs, as without the tracer.
+- A fatal error: C++ ``terminate`` (by gloo after a size mismatch), or a segmentation fault.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from collectrace.tracer.record.writer import open_to_append
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
 _SIGACTION: Final = 256
-"""Bytes that hold a ``struct sigaction``, which is smaller everywhere."""
+"""Bytes for a ``struct sigaction``, which is smaller on all systems."""
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class _SigEvent(ctypes.Structure):
-    # struct sigevent of Linux: 64 bytes, the thread id first in its union.
+    # struct sigevent of Linux: 64 bytes; the thread id is the first member of its union.
     _fields_ = (
         ("value", ctypes.c_void_p),
         ("signo", ctypes.c_int),
@@ -57,12 +57,12 @@ class _Timer(ctypes.Structure):
 
 
 class DeadMansSwitch:
-    """A timer that sends a signal to one thread unless it is set again in time.
+    """A timer that sends a signal to one thread unless it is reset in time.
 
     ``native_id`` is the thread's id in the kernel. See timer_create(2), SIGEV_THREAD_ID.
 
     Raises:
-        OSError: the kernel gives no timer.
+        OSError: the timer cannot be created.
     """
 
     def __init__(self, signum: int, native_id: int) -> None:
@@ -72,21 +72,21 @@ class DeadMansSwitch:
             raise OSError(ctypes.get_errno(), "timer_create")
 
     def set(self, seconds: float) -> None:
-        """Go off after this time, unless set again before; 0: never."""
+        """Send the signal after this time, unless reset before; 0: never."""
         value = _Time(int(seconds), int(seconds % 1 * 1e9))
         _libc.timer_settime(self._timer, 0, ctypes.byref(_Timer(_Time(), value)), None)
 
     def remove(self) -> None:
-        """Give the timer back."""
+        """Delete the timer."""
         _libc.timer_delete(self._timer)
 
 
 class StackDumps:
-    """The two files beside a rank's own that the handlers write to.
+    """The two files beside a rank file to which the handlers write.
 
-    ``rank00000.stacks.txt`` holds the stacks of a process whose GIL is held (when it is free again
-    they move to the rank file), ``rank00000.ends.txt`` those at SIGTERM, or at a fatal error, which
-    is named in the first line. :func:`collectrace.dumps.parse` reads both.
+    ``rank00000.stacks.txt`` holds the stacks while a call holds the GIL. Later they move to the
+    rank file. ``rank00000.ends.txt`` holds the stacks at SIGTERM, or at a fatal error, which its
+    first line names. :func:`collectrace.dumps.parse` reads both.
     """
 
     def __init__(self, rank_file: Path) -> None:
@@ -94,18 +94,18 @@ class StackDumps:
         self._files: list[int] = []
         """Descriptors, in the order of the paths."""
         self._handlers: dict[int, int] = {}
-        """Per signal the address of the handler that faulthandler has installed."""
+        """By signal, the address of the handler that faulthandler has installed."""
         self._enabled = False
-        """Whether it was we who called ``faulthandler.enable``."""
+        """Whether the tracer called ``faulthandler.enable``."""
         self.signum: int | None = None
-        """The signal that has the stacks written; None where none was free."""
+        """The signal that writes the stacks; None: no signal was free."""
 
     def open(self) -> None:
-        """Open the files and register the handlers, but for those that the user has."""
+        """Open the files, and register the handlers that the user has not registered."""
         try:
             self._files = [_open(path) for path in self._paths]
         except OSError:
-            return  # the rank file has the same trouble, and says so
+            return  # writing the rank file fails, too, and logs a warning
         stacks, ends = self._files
         self.signum = _free_signal()
         if self.signum is not None:
@@ -124,7 +124,7 @@ class StackDumps:
         self._handlers[signum] = _handler(_action(signum))
 
     def collect(self) -> Dump | None:
-        """What was written while the GIL was held; None: nothing. The file is emptied."""
+        """Return the stacks that were written while the GIL was held, and empty the file."""
         if not self._files:
             return None
         fd = self._files[0]
@@ -136,7 +136,7 @@ class StackDumps:
         return dumps.parse(text)
 
     def close(self) -> None:
-        """Take the handlers off, and remove the files that are empty."""
+        """Unregister the handlers, and remove the files that are empty."""
         self.unregister()
         for path in self._paths:
             try:
@@ -146,9 +146,9 @@ class StackDumps:
                 continue
 
     def unregister(self) -> None:
-        """Take the handlers off, and close the files; a forked child must do no more.
+        """Unregister the handlers, and close the files. A forked child must not do more.
 
-        Handlers that the user has put in their place since stay.
+        Handlers by which the user has replaced them meanwhile are kept.
         """
         for signum, ours in self._handlers.items():
             action = _action(signum)
@@ -158,9 +158,9 @@ class StackDumps:
         if self._enabled and any(
             hasattr(held, "fileno") for held in gc.get_referents(faulthandler)
         ):
-            # It holds a file of the user's, and does not say what for: perhaps they have enabled it
-            # too, and to disable it would be to disable theirs. Should it still write to our
-            # descriptor, that goes to standard error from now on.
+            # faulthandler holds a file of the user, perhaps because the user has enabled it, too.
+            # Disabling it would disable that. If it still writes to our descriptor, the text goes
+            # to standard error from now on.
             with contextlib.suppress(OSError):  # there may be no standard error
                 os.dup2(2, self._files.pop(), inheritable=False)
         elif self._enabled:
@@ -174,10 +174,10 @@ class StackDumps:
 
 
 def _open(path: Path) -> int:
-    """Open a file that handlers write to, or one without a name if paths are left out.
+    """Open a file for the handlers; if paths are omitted from the record, one without a name.
 
-    They write paths as they are. What is collected loses them before it is recorded; what a process
-    that dies has not collected is lost.
+    Handlers cannot omit paths. The paths are removed when the stacks are collected. If the process
+    dies before that, the stacks are lost.
     """
     if PATHS in lines.omitted():
         return os.memfd_create(path.name, os.MFD_CLOEXEC)
@@ -185,8 +185,7 @@ def _open(path: Path) -> int:
 
 
 def _free_signal() -> int | None:
-    # Of the real-time signals one that nobody handles; not from either end, which glibc and others
-    # use.
+    # A real-time signal that nobody handles. Those at both ends are used by glibc and others.
     for signum in range(signal.SIGRTMIN + 7, signal.SIGRTMAX - 2):
         if _handler(_action(signum)) == signal.SIG_DFL:
             return signum
@@ -194,12 +193,12 @@ def _free_signal() -> int | None:
 
 
 def _action(signum: int) -> ctypes.Array[ctypes.c_char]:
-    """What the kernel holds: Python knows nothing of handlers that were installed from C."""
+    """Return the kernel's ``struct sigaction``: Python does not know handlers installed in C."""
     action = ctypes.create_string_buffer(_SIGACTION)
     _libc.sigaction(signum, None, action)
     return action
 
 
 def _handler(action: ctypes.Array[ctypes.c_char]) -> int:
-    # On Linux the handler is its first member.
+    # On Linux the handler is the first member.
     return ctypes.c_size_t.from_buffer(action).value

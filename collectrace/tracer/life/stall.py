@@ -1,4 +1,4 @@
-"""When a rank counts as stalled, and what is then written, where, and how often."""
+"""Decide when a rank has stalled, and record what it is in."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
 _STACK_LINES: Final = 60
-"""Frames of a thread's stack that are written down, the innermost ones."""
+"""Innermost frames of a thread's stack that are recorded."""
 
 _MOST_SOURCES: Final = 8
-"""Frames of a thread of which the source is recorded, the innermost ones of the user's code."""
+"""How many innermost frames of a thread's user code have their source recorded."""
 
 
 class Stalls:
-    """Notices that a rank has been in one thing for too long, and writes down what it is in.
+    """Notices that a rank has been in one thing for too long, and records what it is in.
 
-    Too long is ``stall_after`` seconds; after that it is told again when the time has doubled,
-    since a job that hangs over night must not fill the disk. A rank that is in nothing but has
-    issued no call for as long, or none yet, is recorded too, though not told on the terminal: when
-    its peers hang, its stack is the answer. ``is_explained``: whether a person knows already why
-    this rank is where it is.
+    The limit is ``stall_after`` seconds. Each next record needs twice the time, so that a job that
+    hangs over night does not fill the disk. A rank that is in nothing, but has issued no call for
+    that time, is recorded, too, without a message. If its peers hang, its stack explains it.
+    ``is_explained`` returns whether the reason was printed already.
     """
 
     def __init__(
@@ -47,31 +46,29 @@ class Stalls:
         self._is_explained = is_explained
         self._stall_after = int(stall_after * 1e9)
         self._next = self._stall_after
-        """How long a thing must be pending to be told, ns."""
+        """How long something must last before the next record, ns."""
         self.count = 0
-        """How often a stall was written down."""
+        """How many stalls were recorded."""
         self.due = 0
-        """When what the rank is in will have lasted for ``stall_after``, ns; 0: that is not known,
-        or it has."""
+        """When the current activity will have lasted ``stall_after``, ns; 0: unknown or past."""
         self._kernel = KernelWaits()
         self._joined = 0
-        """When the rank was first seen to be part of the job."""
+        """When the rank was first known to belong to the job, ns."""
 
     def check(self, doing: list[Activity]) -> bool:
         """Write a ``stall`` record if one is due, and return whether it was.
 
-        ``doing``: what the threads are in.
-
-        To be called at every heartbeat, and when a stall is :attr:`due`.
+        ``doing``: what the threads are in. Call this at every heartbeat, and when a stall is
+        :attr:`due`.
         """
-        # A rank that fetches one batch after the other is in something new each time, and yet may
-        # have issued no call for long.
+        # A rank that keeps fetching batches is in something new each time, but may have issued no
+        # call for a long time.
         is_calling = any(a.seq is not None for a in doing)
         begun = [a.since for a in doing]
         t = now()
         if not self._joined and self._recorder.global_rank is not None:
             self._joined = t
-        # What it is in, a group's creation say, stalls by its own time.
+        # Before the first call, an activity such as a group's creation has its own start time.
         idle_since = self._recorder.last_t or (0 if doing else self._joined)
         if idle_since and not is_calling:
             begun.append(idle_since)
@@ -93,7 +90,7 @@ class Stalls:
                 children=children or None,
             )
         )  # fmt: skip
-        self._ask_sources(threads)
+        self._request_sources(threads)
         self.count += 1
         longest = min(doing, key=lambda a: a.since, default=None)
         is_long = longest is not None and t - longest.since >= self._stall_after
@@ -103,8 +100,8 @@ class Stalls:
             self._dump_flight_recorder()
         return True
 
-    def _ask_sources(self, threads: Mapping[str, Sequence[str]]) -> None:
-        """Have the lines recorded that the threads are at: calls may have come from others only."""
+    def _request_sources(self, threads: Mapping[str, Sequence[str]]) -> None:
+        """Request the source of the lines that the threads are at."""
         sources = self._recorder.sources
         if sources is None:
             return
@@ -127,7 +124,7 @@ class Stalls:
         )
 
     def _dump_flight_recorder(self) -> None:
-        """Write what torch's Flight Recorder holds beside the rank file, as ``.flight.json``."""
+        """Write torch's Flight Recorder to ``.flight.json`` beside the rank file, if not empty."""
         dump = getattr(_distributed_c10d, "_dump_fr_trace_json", None)
         if dump is None:
             return
@@ -137,24 +134,24 @@ class Stalls:
             if PATHS in lines.omitted():
                 text = json.dumps(privacy.mapped(held, privacy.without_paths))
             path: Path = self._recorder.writer.path.with_suffix(".flight.json")
-            with contextlib.suppress(OSError):  # the rank file has the same trouble, and says so
+            with contextlib.suppress(OSError):  # writing the rank file fails, too, and logs it
                 path.touch(file_modes.of_files())
                 path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def stacks() -> dict[str, list[str]]:
-    """The Python stack of every thread but the tracer's own, innermost last."""
+    """Return the Python stack of each thread except the tracer's, innermost frame last."""
     named, frames = kernel_waits.names(), sys._current_frames()
     try:
         return {name: _lines(frames.get(ident)) for ident, name in named.items()}
     finally:
-        frames.clear()  # the function's own frame is among them, and would keep them all
+        frames.clear()  # this function's frame is among them: a cycle would keep all alive
 
 
 def _lines(frame: FrameType | None) -> list[str]:
     """Return ``path:line function`` of a frame and of its callers, innermost last.
 
-    Not by the module ``traceback``: it looks for the files, and asks the program's loaders.
+    The module ``traceback`` is not used: it reads files, and calls the program's loaders.
     """
     found: list[str] = []
     while frame is not None and len(found) < _STACK_LINES:

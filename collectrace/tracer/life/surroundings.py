@@ -1,7 +1,7 @@
-"""The command line and the environment of a process, as far as a log may hold them.
+"""The command line and the environment of a process, without secrets.
 
-Both hold secrets: logs are sent to others. Variables are recorded by a fixed list of names. In a
-command line, what looks like a secret becomes ``***``.
+People send logs to others. So only variables on a fixed list are recorded, and text of a command
+line that looks like a secret becomes ``***``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 HIDDEN: Final = "***"
-"""Stands for a secret."""
+"""Replaces a secret."""
 
 _LISTED: Final = """
 CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES
@@ -63,22 +63,22 @@ TORCHELASTIC_SIGNALS_TO_HANDLE TORCHELASTIC_TIMER_FILE TORCHELASTIC_UNINTERRUPTI
 TORCHELASTIC_USE_AGENT_STORE
 """
 _VARIABLES: Final = frozenset(_LISTED.split())
-"""Those that change how collectives behave, or say who launched the job: of torch 2.13 (strings of
-libtorch_cpu.so, torch/distributed) and of NCCL's documentation of its environment (2.27). Each
-is named, for a prefix would take in whatever a site or a script sets besides."""
+"""Variables that change how collectives behave, or show who launched the job: of torch 2.13
+(strings of libtorch_cpu.so, torch/distributed) and of NCCL's documentation (2.27). They are listed
+one by one, as a prefix would include variables that a site or a script adds."""
 
 _SECRET: Final = re.compile(
     r"token|secret|passw|passphrase|pwd|credential|auth|cookie|signature|bearer|private|webhook|dsn"
     r"|(^|[-_.])(key|pat|sas)s?($|[-_.])|api_?key|access_?key",
     re.IGNORECASE,
 )
-"""In the name of a setting: its value is a secret."""
+"""If the name of a setting matches, its value is a secret."""
 
 _NO_SECRET: Final = re.compile(
     r"token(s$|izer|[-_]?(id|len|count|num|type|file))|(max|num|min|new|pad|eos|bos|n)[-_].*tokens?",
     re.IGNORECASE,
 )
-"""Tokens of a language model."""
+"""Names about tokens of a language model, which are not secret."""
 
 _LOOKS_SECRET: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
@@ -90,7 +90,7 @@ _LOOKS_SECRET: Final = re.compile(
     r"|(?=[A-Za-z0-9+/_]*[0-9])(?=[A-Za-z0-9+/_]*[a-z])(?=[A-Za-z0-9+/_]*[A-Z])[A-Za-z0-9+/_]{32,}=*"
     r")"
 )
-"""Keys of well-known services, and long words such as only a generator makes."""
+"""Keys of well-known services, and long words that look generated."""
 
 _USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """The user and password of a URL."""
@@ -100,12 +100,12 @@ _FLAG: Final = re.compile(r"--?[A-Za-z_][\w.-]*")
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a log holds, by name, secrets in their values hidden."""
+    """Return the variables to record, by name, with secrets in their values hidden."""
     return {name: _plain(variables[name]) for name in sorted(_VARIABLES & variables.keys())}
 
 
 def arguments(argv: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a command line, secrets hidden."""
+    """Yield the words of a command line, with secrets hidden."""
     expects_secret = False
     for word in argv:
         setting = _SETTING.fullmatch(word)
@@ -126,5 +126,5 @@ def _is_secret(name: str) -> bool:
 
 
 def _plain(value: str) -> str:
-    """Return a value without what looks like a secret."""
+    """Return a value with everything hidden that looks like a secret."""
     return _LOOKS_SECRET.sub(HIDDEN, _USER.sub(HIDDEN, value))

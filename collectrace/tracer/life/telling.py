@@ -1,6 +1,6 @@
-"""What the tracer says to the person at the terminal, in a line of its own.
+"""Print messages of the tracer to the person at the terminal.
 
-On standard error: logging may be configured to go anywhere.
+They go to standard error, as logging may be configured to go anywhere.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 def announce(folder: Path) -> None:
-    """Say where the run is recorded, and the command for when it is needed."""
+    """Print the folder of the run's record, and the command that reads it."""
     say(f"recording to {folder}. If the job hangs or fails, run: {_command(folder)}")
 
 
 def tell(rank: int | None, what: str, folder: Path | None) -> None:
-    """Say what has happened to a rank, and the command that tells why.
+    """Print what has happened to a rank, and the command that explains it.
 
-    ``rank``: None where it is not known; ``folder``: where the record is; None: there is none.
+    ``rank`` may be unknown (None). ``folder`` is that of the record; None: there is none.
     """
     who = "this process" if rank is None else f"rank {rank}"
     say(f"{who} {what}" + ("" if folder is None else f". To see why, run: {_command(folder)}"))
@@ -29,7 +29,7 @@ def _command(folder: Path) -> str:
 
 
 def say(what: str) -> None:
-    """Say something, if there is anywhere to say it."""
-    with contextlib.suppress(Exception):  # it is closed, there is none, or it is the program's own
+    """Print a line to standard error, if possible."""
+    with contextlib.suppress(Exception):  # it may be closed, missing, or an object of the program
         sys.stderr.write(f"collectrace: {what}\n")
         sys.stderr.flush()

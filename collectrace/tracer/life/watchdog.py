@@ -1,7 +1,7 @@
-"""The watchdog: a thread that writes what has completed, that the process lives, what it is in.
+"""The watchdog: a thread that records completed calls, signs of life, and what the process is in.
 
-It only observes: no collective, no store, no device. A Work is asked with ``is_completed()``,
-which neither blocks nor synchronises.
+It only observes: it uses no collective, no store and no device. It polls a Work with
+``is_completed()``, which neither blocks nor synchronises.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from collectrace.tracer.record.template import Template
 from collectrace.tracer.values.value_records import ValueRecords
 
 _POLLS: Final = 5
-"""How often per heartbeat the Works are asked."""
+"""How often per heartbeat the Works are polled."""
 
 _WORK_AGE: Final = 2
-"""Heartbeats after which a Work of the CPU is asked no more."""
+"""Heartbeats after which a Work of the CPU is no longer polled."""
 
 _CALL_AGE: Final = 4
 """Heartbeats after which a call counts as complete if a later one of its stream is."""
 
 _AT_ONCE: Final = 1.0
-"""Seconds in which sources are read before the heart beats again."""
+"""Seconds for reading sources between two heartbeats."""
 _AT_LAST: Final = 5.0
-"""Seconds that the end of the record may take for them."""
+"""Seconds for reading sources at the end of the record."""
 
 _SLOW_WRITE: Final = 0.1
-"""Seconds that a write to the rank file may last."""
+"""Seconds that a write to the rank file may take."""
 
 _STOP_TIMEOUT: Final = 5.0
-"""Seconds to wait for the thread's end. It sleeps nearly always, and wakes at once."""
+"""Seconds to wait for the thread's end. It usually sleeps, and wakes at once."""
 
 
 class Watchdog:
@@ -59,21 +59,21 @@ class Watchdog:
         self._blind_spots = BlindSpots()
         self._stalls = Stalls(recorder, config.stall_after, self._is_explained)
         self.reporter: Reporter | None = None
-        """Has the ranks compared when this one stalls; None: it does not."""
+        """Compares the ranks when this one stalls; None: that is not wanted."""
         self._values = values
         self._switch: DeadMansSwitch | None = None
         self._stack_dumps: StackDumps | None = None
         self._last_turn = now()
-        """When this thread last ran."""
+        """When this thread last ran, ns."""
         self._news: SimpleQueue[None] = SimpleQueue()
-        """Wakes the thread. Unlike an event's, its ``put`` may be interrupted by another: a signal
-        handler of the program may issue a call in the midst of it."""
+        """Wakes the thread. Unlike an event, it allows a second ``put`` during a first: a signal
+        handler of the program may issue a call at any moment."""
         if recorder.sources is not None:
             recorder.sources.news = self.wake
         self._may_leave = config.spool == AUTO
-        """Whether a spool is to take over if a write hangs."""
+        """Whether a spool may take over if a write hangs."""
         self._spool: spool.Spool | None = None
-        """The one that takes over with the next line."""
+        """The spool that takes over with the next line."""
         self._is_stopped = False
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
 
@@ -82,16 +82,16 @@ class Watchdog:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the thread look for new sources now: the process may end in a moment."""
+        """Wake the thread to read new sources now: the process may end in a moment."""
         self._news.put(None)
 
     @property
     def stalls(self) -> int:
-        """How often this rank has stalled so far."""
+        """Return how often this rank has stalled so far."""
         return self._stalls.count
 
     def arm(self, stack_dumps: StackDumps) -> None:
-        """Have the stacks written when the GIL is held for longer than ``stall_after``."""
+        """Write the stacks from now on if the GIL is held for longer than ``stall_after``."""
         native_id = self._thread.native_id
         if stack_dumps.signum is not None and native_id is not None:
             switch = DeadMansSwitch(stack_dumps.signum, native_id)
@@ -100,7 +100,7 @@ class Watchdog:
             self._switch = switch
 
     def stop(self) -> None:
-        """End the thread, and wait a little for it: it may be in the middle of a slow write."""
+        """End the thread, and wait some seconds: it may be in the middle of a slow write."""
         self._is_stopped = True
         self.wake()
         if self._switch is not None:
@@ -137,7 +137,7 @@ class Watchdog:
             except Exception as problem:
                 self._recorder.count_beside(problem, "watching")
                 if not self._recorder.active:
-                    break  # it may be waiting that fails, and then nothing paces this loop
+                    break  # if the wait fails, this loop would run without a pause
         with contained(self._recorder.count_beside, "watching"):
             if self._switch is not None:
                 self._switch.remove()
@@ -150,7 +150,7 @@ class Watchdog:
                 self._news.get_nowait()
 
     def _reset_switch(self) -> None:
-        """Set the dead man's switch again; write the stacks if it went off meanwhile."""
+        """Reset the dead man's switch; record the stacks if it was triggered meanwhile."""
         before, self._last_turn = self._last_turn, now()
         if self._switch is None or self._stack_dumps is None:
             return
@@ -175,11 +175,11 @@ class Watchdog:
                 self.reporter.want()
 
     def _can_write(self) -> bool:
-        """Return whether no thread hangs in a write to the rank file; else a spool takes over."""
+        """Return whether the rank file can be written; if a write hangs, use a spool instead."""
         writer, lock = self._recorder.writer, self._recorder.lock
         if writer.spool is not None or not self._may_leave:
             return True
-        # No call pays for this look: who writes holds the lock.
+        # A thread that writes holds the lock. So this check costs nothing in a call.
         if lock.acquire(timeout=_SLOW_WRITE):
             lock.release()
             return True
@@ -189,10 +189,10 @@ class Watchdog:
                 self._may_leave = False
             else:
                 writer.leave(self._spool)
-        return False  # and the dead man's switch is set again: the GIL is free
+        return False  # the next loop resets the dead man's switch, as the GIL is free
 
     def _is_stall_due(self) -> bool:
-        """Whether a heartbeat is due before its time, since something pends for so long."""
+        """Return whether a stall is due, which needs a heartbeat before its time."""
         due = self._stalls.due
         if not due or now() < due:
             return False
@@ -203,14 +203,14 @@ class Watchdog:
         return self.reporter is not None and self.reporter.is_explained()
 
     def poll(self) -> None:
-        """Ask the Works that are held; write of those that nobody waited for."""
+        """Poll the Works that are held; record those that nobody waited for."""
         works = self._recorder.works
         works.poll(round(self._heartbeat * _WORK_AGE * 1e9))
         for record in works.unwaited_records():
             self._recorder.write(record)
 
     def write_sources(self, *, at_last: bool = False) -> None:
-        """Write the sources of the lines that calls have come from since.
+        """Record the sources of the lines that new calls have come from.
 
         ``at_last``: the process ends, and nothing can be left for later.
         """
@@ -225,17 +225,17 @@ class Watchdog:
                 at_once = at_last or recorder.writes_texts
                 recorder.sources.texts.write(folder, now(), at_once=at_once)
         except Exception as problem:
-            recorder.sources = None  # no evidence is lost, and it must not fail again and again
+            recorder.sources = None  # calls are still recorded, and it must not fail repeatedly
             recorder.count_beside(problem, "reading source lines")
 
     def write_blind_spots(self) -> None:
-        """Write what communicates past the record, as far as it is there by now."""
+        """Record the blind spots that this process uses by now."""
         if self._recorder.active:
             for record in self._blind_spots.take():
                 self._recorder.write_repeated(record)
 
     def write_watermarks(self) -> None:
-        """Write a ``done`` record for each stream and channel whose watermark has moved."""
+        """Write a ``done`` record for each stream and channel with a new watermark."""
         recorder = self._recorder
         old = now() - int(self._heartbeat * _CALL_AGE * 1e9)
         in_flight: dict[CallCounter, int] = {}
@@ -254,7 +254,7 @@ class Watchdog:
 
 
 def counters(recorder: Recorder) -> list[CallCounter]:
-    """Every stream and channel of the run."""
+    """Return every stream and channel of the run."""
     return [
         counter
         for group in list(recorder.book.states.values())
@@ -273,7 +273,7 @@ def _done(counter: CallCounter, mark: int, recorder: Recorder) -> records.Done:
 
 
 def activities(recorder: Recorder) -> list[Activity]:
-    """What every thread of this process is in, and every device; those in nothing left out."""
+    """Return what each thread of this process and each device is in, without idle ones."""
     found = []
     for state in scopes.all_states():
         activity = _activity(state, recorder)
@@ -286,7 +286,7 @@ def activities(recorder: Recorder) -> list[Activity]:
 
 
 def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
-    # The thread goes on meanwhile: each field is read once.
+    # The thread keeps running: each field is read only once.
     wait, call, scope = state.wait, state.call, state.scope
     if wait is not None:
         template, seq, since = wait
@@ -317,8 +317,8 @@ def _in_call(what: str, thread: str, template: Template, seq: int, since: int) -
 
 
 def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
-    # backward() ends by waiting for DDP's buckets, in C++ (Reducer::finalize_backward): until it
-    # returns it is in the first of them.
+    # backward() waits for DDP's buckets at its end, in C++ (Reducer::finalize_backward). Until it
+    # returns, it is in the first of them.
     buckets = recorder.buckets
     if activity.what == "backward" and buckets:
         template, seq = buckets[0]

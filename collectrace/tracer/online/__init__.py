@@ -1,1 +1,1 @@
-"""The ranks of a running job compare notes through its store, and say themselves what is wrong."""
+"""Let the ranks of a running job compare their streams through its store, and diagnose it."""

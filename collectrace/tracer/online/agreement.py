@@ -1,9 +1,9 @@
-"""Whether this rank's streams agree with the others', asked of one key of the store per stream.
+"""Compare this rank's streams with those of other ranks, through one key of the store per stream.
 
-The key holds where some rank stood, and its prefix digests there. Every rank that comes to it
-compares, and puts its own place there if it is further: digests that are equal at a call say that
-all calls before it are equal, so nobody has to see every value, and no rank has to read another's.
-That is a request per stream and look, whatever the number of ranks and of calls.
+The key holds a position of some rank and its prefix digests there. A rank that has reached the
+position compares its digests. If it is further ahead, it stores its own position. Equal digests at
+a call prove that all calls before it are equal, so no rank needs every value. A look costs one
+request per stream, independent of the number of ranks and calls.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.streams import Stream
 
 _MOST_STREAMS: Final = 4
-"""Streams that are compared in one look; the others have their turn at the next ones."""
+"""Streams that are compared in one look; the next looks compare the others."""
 
 _MOST_GONE: Final = 64
-"""Streams of groups that are gone whose places stay in the store."""
+"""Streams of destroyed groups that keep their positions in the store."""
 
 _VALUE: Final = re.compile(rb"([\w-]{1,100}) (\d{1,18}) (\d{1,19}) (\d{1,19})")
 
 _ATTEMPTS: Final = 2
-"""How often a rank tries to put its place there in one look: another may be faster."""
+"""How often a rank tries to store its position in one look: another may be faster."""
 
 Digests = tuple[int, int]
 """``digest`` and ``program``, as in a ``call`` record."""
@@ -39,7 +39,7 @@ OwnDigests = Callable[[str, str, int], Digests | None]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a rank stood."""
+    """The position of a rank in a stream."""
 
     run: bytes
     seq: int
@@ -49,8 +49,8 @@ class _Place:
         return b"%b %d %d %d" % (self.run, self.seq, *self.digests)
 
 
-def _place(value: bytes, run: bytes) -> _Place | None:
-    """What a value tells; None: it is damaged, or was left by another run."""
+def _decode(value: bytes, run: bytes) -> _Place | None:
+    """Decode a value of the store; None: it is damaged, or belongs to another run."""
     found = _VALUE.fullmatch(value)
     if found is None or found[1] != run:
         return None
@@ -60,34 +60,34 @@ def _place(value: bytes, run: bytes) -> _Place | None:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one stream at the store."""
+    """What this rank knows about one stream in the store."""
 
     value: bytes = b""
-    """What its key held last."""
+    """The last known value of its key."""
     to_compare: _Place | None = None
-    """Another rank's place, which this rank has not come to yet, or not compared with."""
+    """Another rank's position that this rank has not reached, or not compared with."""
     seq: int = 0
-    """This rank's own place when it looked last."""
+    """This rank's position at its last look."""
     differs: bool = False
-    """It does not agree; from then on it is not compared any more."""
+    """Whether it differs. Then it is not compared any more."""
 
 
 class Agreement:
-    """One rank's comparisons, look after look.
+    """The comparisons of one rank.
 
-    A key is that of a stream, and not of a ``run``, so that nobody has to remove it at the end:
-    who comes last compares with who came before, and the next run writes over it.
+    A key belongs to a stream and not to a ``run``, so the next run overwrites it, and nobody has to
+    remove it.
     """
 
     def __init__(self, run: str, own: OwnDigests) -> None:
         self._run, self._own = run.encode(), own
         self._known: dict[str, _Known] = {}
         self._streams: dict[str, Stream] = {}
-        """By name; also those of groups that are gone, which are compared a last time."""
+        """By name; includes streams of destroyed groups, which are compared a last time."""
         self._next = 0
 
     def look(self, store: JobStore, groups: list[GroupState], most: int = _MOST_STREAMS) -> bool:
-        """Compare ``most`` of the streams; whether one was found to differ, which is told once.
+        """Compare at most ``most`` streams; return whether one differs for the first time.
 
         Raises:
             StoreError: the store does not answer.
@@ -106,7 +106,7 @@ class Agreement:
         return any(found)
 
     def _forget(self, store: JobStore, groups: list[GroupState]) -> None:
-        """Remove what is told of groups that are gone; not of the latest: others come to it yet."""
+        """Remove keys of destroyed groups, except the latest, which other ranks may still need."""
         there = {name for name, _ in _named(groups)}
         gone = [name for name in self._streams if name not in there]
         for name in gone[:-_MOST_GONE]:
@@ -120,27 +120,27 @@ class Agreement:
 
     def _compare(self, store: JobStore, name: str, stream: Stream) -> bool:
         known = self._known[name]
-        # Read without a lock that the training would have to wait for. The recorder assigns them
-        # with no call in between, and so no other thread sees them half done (Recorder._number).
+        # Read without a lock, on which the training would wait. The recorder assigns all three
+        # without a call in between, so no other thread sees a part of them (Recorder._number).
         seq, digest, program = stream.seq, stream.digest, stream.program
         mine = _Place(self._run, seq, (digest, program))
-        if self._has_parted(known, stream, mine):
+        if self._differs(known, stream, mine):
             return True
         for _ in range(_ATTEMPTS):
-            there = _place(known.value, self._run)
+            there = _decode(known.value, self._run)
             if there is not None and there.seq >= seq:
                 known.seq = seq
-                return False  # somebody is further: it is compared with when this rank comes there
+                return False  # another rank is ahead: this rank compares when it has caught up
             known.value = store.compare_set(Keys.position(name), known.value, mine.encode())
             if known.value == mine.encode():
                 known.seq = seq
                 return False
-            known.to_compare = _place(known.value, self._run)
-            if self._has_parted(known, stream, mine):
+            known.to_compare = _decode(known.value, self._run)
+            if self._differs(known, stream, mine):
                 return True
         return False
 
-    def _has_parted(self, known: _Known, stream: Stream, mine: _Place) -> bool:
+    def _differs(self, known: _Known, stream: Stream, mine: _Place) -> bool:
         theirs = known.to_compare
         if theirs is None or theirs.seq > mine.seq:
             return False
@@ -154,7 +154,7 @@ class Agreement:
 
 
 def _named(groups: list[GroupState]) -> Iterator[tuple[str, Stream]]:
-    """Every stream, by a name that is the same on all members of the group, and on no others."""
+    """Yield every stream with a name that is the same on all members of its group only."""
     for group in groups:
         for stream in list(group.streams.values()):
             told = f"{stream.group}|{stream.device}|{group.ranks}".encode()

@@ -1,4 +1,4 @@
-"""What this rank tells of its own files while a turn is open: their names, sizes and bytes."""
+"""Answer questions about this rank's files while a turn is open: names, sizes and bytes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Answers:
     def __init__(self, keys: Keys, turn: int, rank: int, files: OwnFiles) -> None:
         self._keys, self._turn, self._rank, self._files = keys, turn, rank, files
         self._answered = 0
-        """Number of the latest ask that was answered."""
+        """Number of the latest question that was answered."""
         self._names: tuple[str, ...] = ()
         self._texts: tuple[tuple[str, int], ...] = ()
-        """Hashes and sizes of the program's text, as they were listed."""
+        """Hashes and sizes of the program's source files, as listed for the reader."""
         self._text_left = MOST_TEXT
 
     def begin(self, store: JobStore, stands: bytes) -> None:
-        """Say that this rank will answer, and where it ``stands``, see :meth:`exchange.Keys.card`.
+        """Announce that this rank will answer, with its card, see :meth:`exchange.Keys.card`.
 
         Raises:
             StoreError: the store does not answer.
@@ -41,7 +41,7 @@ class Answers:
         store.set(self._keys.card(self._turn, self._rank), stands)
 
     def look(self, store: JobStore) -> None:
-        """Answer what is asked, if something new is.
+        """Answer the reader's latest question, if it is new.
 
         Raises:
             StoreError: the store does not answer.
@@ -50,7 +50,7 @@ class Answers:
         value = store.read(self._keys.ask(self._turn, self._rank))
         if value is None:
             return
-        with contextlib.suppress(ValueError):  # whoever asks so gets no answer
+        with contextlib.suppress(ValueError):  # an invalid question gets no answer
             ask = exchange.decode(Ask, value)
             if ask.number > self._answered:
                 self._answered = ask.number

@@ -1,4 +1,4 @@
-"""The aligner, in a process of its own, for the one rank that has opened a turn."""
+"""Run the aligner in a separate process, for the rank that has opened a turn."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from collectrace.exchange import Announced
 from collectrace.tracer.life.aligner_process import AlignerProcess
 
 _LARGEST_REPORT: Final = 16 << 20
-"""Bytes of a report that listeners are told."""
+"""Bytes of a report that listeners receive."""
 
 
 class Diagnosis(AlignerProcess):
-    """A diagnosis that is on.
+    """A diagnosis in progress.
 
-    The process does the telling: on the standard error that both have, but for what has been
-    ``told`` already (:func:`exchange.headline_hash`), and, through the store, to all ranks.
+    Its process prints the findings on the shared standard error, except those in ``told`` (hashes,
+    see :func:`exchange.headline_hash`). It sends the verdict to all ranks through the store.
 
     Raises:
-        OSError: no process can be started.
+        OSError: the process cannot be started.
 
     """
 
@@ -40,7 +40,7 @@ class Diagnosis(AlignerProcess):
         )  # fmt: skip
 
     def report(self) -> dict[str, Any] | None:
-        """The findings as ``--json`` gives them; None: it has left none."""
+        """Return the findings as ``--json`` writes them; None: there is no valid report."""
         with contextlib.suppress(OSError, ValueError, RecursionError):
             if self._report.stat().st_size <= _LARGEST_REPORT:
                 found = json.loads(self._report.read_bytes())

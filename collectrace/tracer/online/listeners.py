@@ -1,4 +1,4 @@
-"""Who wants to be told what a job has found out about itself, see ``collectrace.on_finding``."""
+"""The callbacks for findings of a running job, see ``collectrace.on_finding``."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from typing import Any, Final
 Listener = Callable[[dict[str, Any]], object]
 
 listeners: Final[list[Listener]] = []
-"""In the order in which they came."""
+"""In the order of their registration."""

@@ -1,7 +1,7 @@
-"""The thread in which a rank takes part: compares, answers, and has a diagnosis made.
+"""The thread in which a rank compares its streams, answers questions, and starts a diagnosis.
 
-All of it goes over a connection of its own, and nothing of the training's ever waits for it: not
-its threads, not its locks. The end of the process does, for a moment: see :meth:`Member.linger`.
+It uses a separate connection to the store. The training never waits for it. Only the end of the
+process does so, for a moment: see :meth:`Member.linger`.
 """
 
 from __future__ import annotations
@@ -36,51 +36,51 @@ _LOOKS: Final = 2
 """Looks per heartbeat while no turn is open."""
 
 _TO_CONNECT: Final = 60.0
-"""Seconds that the store may take to let this rank in: it looks up the name of each that comes,
-one after the other, and a thousand ranks come at once."""
+"""Seconds that the store may take to accept this rank. It resolves the host names of all ranks one
+after the other, and a thousand ranks may connect at once."""
 
 _TO_LEAVE: Final = 1.0
-"""Seconds that the end of a process waits at most for the store to take what it leaves."""
+"""Seconds for which an ending process waits until the store has its files."""
 
 _TO_ASK: Final = 15.0
-"""Seconds that a process which an exception has ended waits at most to be told why."""
+"""Seconds for which a process with an exception waits for the diagnosis."""
 
 _MOST_LEFT: Final = 64 << 20
-"""Bytes that all ranks together leave, before they are packed; of a small job all there is."""
+"""Bytes that all ranks together leave with the store, before compression."""
 
 _MOST_AT_LAST: Final = 64
-"""Streams that are compared when all has come to its end."""
+"""Streams that are compared at the end of the record."""
 
 _ANSWER_PAUSE: Final = 0.05
-"""Seconds between two looks while a turn is open, of a small job."""
+"""Seconds between two looks of a small job while a turn is open."""
 
 _RANKS_AT_ONCE: Final = 100
-"""Ranks from which on the looks of an open turn are rarer: the store has one thread."""
+"""In larger jobs the looks of an open turn are rarer, as the store has one thread."""
 
 _MOST_LOST: Final = 8
-"""Connections that may be lost one after the other until this rank does without."""
+"""Connections that may be lost in a row before this rank stops taking part."""
 
 _ABANDONED: Final = LIMIT + 15.0
-"""Seconds after which a turn is closed by whoever sees that it is still open."""
+"""Seconds after which any rank closes a turn that is still open."""
 
 _MOST_MISSED: Final = 8
-"""Turns before the latest that are asked for what they have found."""
+"""How many turns before the latest have their verdicts read."""
 
 _MOST_TOLD: Final = 100
-"""Different verdicts that are told on standard error."""
+"""Different verdicts that are printed on standard error."""
 
 _MOST_IN_VAIN: Final = 3
-"""Ranks that try, one after the other, where none can be diagnosed."""
+"""Turns without a diagnosis in a row, after which no rank tries again."""
 
 _LONGEST_PROBLEM: Final = 300
-"""Characters of what a listener has raised."""
+"""Characters of an exception that a listener has raised."""
 
 _TO_LISTEN: Final = 30.0
-"""Seconds that a listener has before what is to be done about a verdict is done."""
+"""Seconds that a listener may take before ``on_divergence`` acts on a verdict."""
 
 
 def endpoint(store: Any) -> tuple[str, int] | None:
-    """Host and port of a job's store; None: it is none that a second connection can be made to."""
+    """Return host and port of a job's store; None: it accepts no second connection."""
     for _ in range(10):
         inner = getattr(store, "underlying_store", None)
         if inner is None:
@@ -93,11 +93,11 @@ def endpoint(store: Any) -> tuple[str, int] | None:
 
 
 class Member:
-    """One rank of a run that compares notes with the others, from :meth:`start` to :meth:`leave`.
+    """A rank that compares its streams with others, from :meth:`start` to :meth:`leave`.
 
-    ``at`` is the store's host and port, ``stalls`` tells how often this rank has stalled so far,
-    ``act`` is told every verdict that names an error, as long as the rank has not ended.
-    ``values`` reads what variables hold, for those who will read the rank's files.
+    ``at`` is the store's host and port. ``stalls`` returns how often this rank has stalled so far.
+    ``act`` is called with every verdict that names an error, until the rank has ended. ``values``
+    records the values of variables for the readers of the rank's files.
     """
 
     def __init__(
@@ -116,37 +116,37 @@ class Member:
         self._lost = 0
         self._seen_stalls = 0
         self._wants_turn = False
-        """Something is wrong here that no turn has looked at."""
+        """Whether something is wrong here that no turn has examined."""
         self._answers: Answers | None = None
-        """Of the turn that is open."""
+        """The answers in the open turn."""
         self._turn = 0
-        """Number of the latest turn that this rank has taken part in, or heard of."""
+        """Number of the latest turn in which this rank has answered."""
         self._open_since = 0.0
         self._heard = 0
-        """Number of the latest turn whose verdict this rank has heard."""
+        """Number of the latest turn with a verdict that this rank has read."""
         self._diagnosis: Diagnosis | None = None
         self._told: set[str] = set()
         self._calls = 0
-        """Calls that this rank had recorded when it came to the latest turn."""
+        """Calls that this rank had recorded when it began to answer in the latest turn."""
         self._explained_at = -1
-        """Those of the latest turn that found an error; -1: none so far."""
+        """The same number for the latest turn that found an error; -1: none so far."""
         self._in_vain = 0
-        """Turns one after the other that nobody came to look in."""
+        """Turns in a row in which no diagnosis was made."""
         self._can_diagnose = True
         self._telling: threading.Thread | None = None
-        """Tells the listeners."""
+        """Calls the listeners."""
         self._told_since = 0.0
         self._asks = False
-        """It does not go before it was told why."""
+        """Whether this rank waits for a diagnosis before it ends."""
         self._groups: list[GroupState] = []
-        """Those that there were at the end."""
+        """The groups at the end of the record."""
         self._leaving = threading.Event()
-        """The record has ended."""
+        """Set when the record has ended."""
         self._gone = threading.Event()
         self._heard_of = 0
-        """Number of the latest turn when the record had been left."""
+        """Number of the latest turn when the record was left with the store."""
         self._has_ended = False
-        """Nothing can be done about a verdict here any more."""
+        """Whether it is too late to act on a verdict."""
         self._thread = threading.Thread(
             target=self._take_part, name="collectrace-online", daemon=True
         )
@@ -156,20 +156,20 @@ class Member:
         self._thread.start()
 
     def end(self) -> None:
-        """The record is about to end: what its streams are at now is what they end with."""
+        """Note that the record is about to end, and keep its groups for a last comparison."""
         self._groups = list(self._recorder.book.states.values())
 
     def leave(self, *, failed: bool) -> None:
-        """The record has its last line: leave it with the store. Waits for nothing.
+        """Start to leave the finished record with the store, without waiting.
 
-        ``failed``: an exception ends this rank. Then it asks why before it goes, as it does where
-        its streams have ended otherwise than another's.
+        ``failed``: an exception ends this rank. Then it asks for a diagnosis before it ends, as it
+        does if its streams differ from another rank's at the end.
         """
         self._asks = failed
         self._leaving.set()
 
     def linger(self) -> None:
-        """Wait until that is done: seconds where this rank asks why, else hardly any time."""
+        """Wait until :meth:`leave` is done: some seconds if this rank waits for a diagnosis."""
         if self._thread.is_alive() and self._leaving.is_set() and not self._gone.wait(_TO_LEAVE):
             self._gone.wait(_TO_ASK if self._asks else 0)
 
@@ -187,7 +187,7 @@ class Member:
                 self._store.close()
 
     def _try(self, step: Callable[[JobStore], object]) -> bool:
-        """Do one thing with the store; false: this rank does without from now on."""
+        """Run a step with the store; return False if this rank must stop taking part."""
         try:
             step(self._connection())
             self._lost = 0
@@ -201,14 +201,14 @@ class Member:
         return True
 
     def _leave(self) -> None:
-        """Leave the record, and, where this rank has a question, ask it."""
+        """Leave the record with the store; if this rank failed or differs, get a diagnosis."""
         until = time.monotonic() + _TO_ASK
         self._try(self._leave_record)
         if not self._asks or self._is_explained:
             return
         before, self._has_ended = self._heard_of, True
         while self._lost == 0 and time.monotonic() < until:
-            self._wants_turn = True  # whoever was read before has read less
+            self._wants_turn = True  # earlier turns have read less of this rank's record
             self._try(self._look)
             if self._diagnosis is None and (self._is_explained or self._heard > before):
                 break
@@ -217,13 +217,13 @@ class Member:
     def _leave_record(self, store: JobStore) -> None:
         most = min(LARGEST_LEFT // 2, _MOST_LEFT // self._announced.world_size)
         store.set(Keys.left(self._rank), self._files.left(self._keys.run, most))
-        # From here on it can be asked, so that the last to come to a difference has all answers.
-        if self._has_parted(store, _MOST_AT_LAST):
+        # Only now: the last rank that finds a difference can then read the records of all.
+        if self._differs(store, _MOST_AT_LAST):
             self._asks = True
         turn = exchange.turn_of(store.read(self._keys.turn))
         self._heard_of = 0 if turn is None else turn.number
 
-    def _has_parted(self, store: JobStore, *most: int) -> bool:
+    def _differs(self, store: JobStore, *most: int) -> bool:
         groups = (
             self._groups if self._leaving.is_set() else list(self._recorder.book.states.values())
         )
@@ -231,11 +231,11 @@ class Member:
 
     @property
     def _is_explained(self) -> bool:
-        """Whether this rank is where it was when it heard of an error."""
+        """Return whether this rank has issued no call since an error was found."""
         return self._recorder.calls == self._explained_at
 
     def _pause(self) -> float:
-        """Seconds until the next look."""
+        """Return the seconds until the next look."""
         usual = self._announced.heartbeat / _LOOKS
         if self._answers is None and self._diagnosis is None:
             return usual * (1 + self._lost * random.uniform(1, 2))  # not all at once again
@@ -244,7 +244,7 @@ class Member:
     def _connection(self) -> JobStore:
         if self._store is None:
             self._store = JobStore(*self._at, to_connect=_TO_CONNECT)
-            # Every rank does: the others may be gone before they come to it.
+            # Every rank does this, as the others may end before they connect.
             self._store.set(exchange.ANNOUNCED, exchange.encode(self._announced))
         return self._store
 
@@ -258,7 +258,7 @@ class Member:
             self._answer(store, turn)
             return
         self._answers = None
-        if self._has_parted(store):
+        if self._differs(store):
             self._wants_turn = True
         stalls = self._stalls()
         if stalls != self._seen_stalls:
@@ -279,10 +279,10 @@ class Member:
             self._answers.begin(store, stands(groups, activities(self._recorder)))
         self._answers.look(store)
         if time.monotonic() - self._open_since > _ABANDONED:
-            self._close(store, turn)  # who has opened it is gone
+            self._close(store, turn)  # the process that opened it has ended
 
     def _diagnose(self, store: JobStore) -> None:
-        """Have a diagnosis made, unless another rank was faster, whose verdict counts for all."""
+        """Start a diagnosis, unless another rank was faster: its verdict counts for all."""
         turn = exchange.open_turn(store, self._keys, f"rank {self._rank}")
         if turn is None:
             return
@@ -297,18 +297,18 @@ class Member:
             exchange.close_turn(store, self._keys, turn, in_vain=True)
 
     def _hear(self, store: JobStore, turn: Turn) -> None:
-        """Know what the turns have found that are over.
+        """Read the verdicts of the turns that are over.
 
-        A reader outside may have opened another one already, before this rank has looked.
+        A reader outside the job may have opened another turn before this rank has looked.
         """
         last = turn.number - turn.is_open
         if last < self._heard:
-            self._heard = last - 1  # a stranger had written a number that was none of theirs
+            self._heard = last - 1  # a foreign process had written a wrong number
         for number in range(max(self._heard, last - _MOST_MISSED) + 1, last + 1):
             if self._is_telling() or (
                 self._diagnosis is not None and self._diagnosis.turn == number
             ):
-                return  # the listeners come first, for what is done now may end this process
+                return  # listeners run first, as acting on a verdict may end this process
             self._heard = number
             verdict = self._verdict(store, number)
             if number == turn.number:
@@ -319,11 +319,11 @@ class Member:
             self._heed(verdict)
 
     def _reconsider(self, by: str) -> None:
-        """A turn is over that somebody has opened: whether this rank still wants one."""
+        """Decide after a turn that ``by`` opened whether this rank still wants one."""
         if 0 < self._in_vain < _MOST_IN_VAIN:
-            self._wants_turn = True  # who noticed something could not look
+            self._wants_turn = True  # the rank that noticed something could not diagnose it
         elif self._in_vain or (self._turn == self._heard and by.startswith("rank ")):
-            self._wants_turn = False  # this rank was looked at; a reader outside tells nobody
+            self._wants_turn = False  # this rank was read; an outside reader would inform nobody
 
     def _heed(self, verdict: Verdict | None) -> None:
         if verdict is None or not verdict.headline:
@@ -344,21 +344,21 @@ class Member:
             return None
         if found is None:
             return None
-        # Anybody may have written it, and what comes of it goes to terminals.
+        # Any process may have written it, and it is printed on terminals.
         return replace(
             found, headline=clean(found.headline), by=clean(found.by),
             also=tuple(map(clean, found.also)),
         )  # fmt: skip
 
     def _follow(self, store: JobStore, diagnosis: Diagnosis) -> None:
-        """Tell the listeners what the diagnosis has found, once it is over."""
+        """Call the listeners with the findings of the diagnosis, if it is over."""
         if not diagnosis.is_over():
             return
         self._diagnosis = None
         verdict, report = self._verdict(store, diagnosis.turn), diagnosis.report()
         turn = exchange.turn_of(store.read(self._keys.turn))
         if turn is not None and turn.is_open and turn.number == diagnosis.turn:
-            self._can_diagnose = False  # it was killed, and so another may be
+            self._can_diagnose = False  # it was killed, and the next may be, too
             self._close(store, turn, in_vain=True)
         if verdict is None:
             return
@@ -367,20 +367,20 @@ class Member:
             return
         self._told_since = time.monotonic()
         self._telling = threading.Thread(
-            target=self._tell, args=(report,), name="collectrace-listeners", daemon=True
+            target=self._call_listeners, args=(report,), name="collectrace-listeners", daemon=True
         )
         self._telling.start()
 
-    def _tell(self, report: dict[str, Any]) -> None:
+    def _call_listeners(self, report: dict[str, Any]) -> None:
         for listener in list(listeners):
             try:
                 listener(report)
-            except BaseException as problem:  # it may call sys.exit(), too
+            except BaseException as problem:  # a listener may call sys.exit(), too
                 what = clean(f"{type_name(problem)}: {safe_text(problem, _LONGEST_PROBLEM)}")
                 say(f"a callback of on_finding() raised {what}")
 
     def _is_telling(self) -> bool:
-        """Whether the listeners are being told, and have not taken too long for it."""
+        """Return whether the listeners are running, and have not exceeded their time."""
         telling = self._telling
         if telling is None or not telling.is_alive():
             return False
@@ -391,7 +391,7 @@ class Member:
         exchange.clean_up(store, self._keys, turn.number, self._announced.world_size)
 
     def _is_news(self, headline: str) -> bool:
-        """Whether this has not been told here, from now on it has."""
+        """Return whether this headline is new in this process, and remember it."""
         name = exchange.headline_hash(headline)
         if name in self._told or len(self._told) >= _MOST_TOLD:
             return False

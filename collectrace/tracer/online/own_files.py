@@ -1,4 +1,4 @@
-"""This rank's own files: which they are, bytes of them, and the digests at an earlier call."""
+"""Read this rank's files: their names and bytes, and the digests at an earlier call."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from collectrace.exchange import MOST_FILES, Left
 from collectrace.log_folder import SOURCES
 
 _PAGE: Final = 80 << 10
-"""Bytes looked at in one place. A checkpoint, which names every stream, comes every 64 KiB."""
+"""Bytes that are read at once. A checkpoint, which names every stream, is written every 64 KiB."""
 
 _HEAD: Final = 48 << 10
 _TAIL: Final = 112 << 10
-"""Bytes of either end that a reader looks at: 32 KiB, then up to 96 KiB back to a checkpoint, and
-the pages and lines that these lie in."""
+"""Bytes at each end that a reader needs. At the end, these are 32 KiB, and up to 96 KiB back to a
+checkpoint, with complete pages and lines."""
 
 _TEXT: Final = 32 << 10
-"""Bytes of stacks that are left behind; of more nothing is."""
+"""Bytes of a file of stacks that is left behind; a larger file is not."""
 
 _MOST_LOOKS: Final = 40
-"""Places that are looked at to find one call: halving a segment takes a dozen."""
+"""Reads to find one call: halving a segment takes a dozen."""
 
 
 class OwnFiles:
-    """The files of one rank, beside ``path``, that of its first segment.
+    """The files of one rank. ``path`` is that of its first segment.
 
-    ``texts``: the hashes of the program's text that this rank has recorded.
+    ``texts`` returns the hashes of the source files that this rank has recorded.
     """
 
     def __init__(self, path: Path, texts: Callable[[], Iterable[str]] = tuple) -> None:
@@ -43,7 +43,7 @@ class OwnFiles:
         self._all = re.compile(rf"{stem}(?:\.\d+)?\.(?:jsonl|stacks\.txt|ends\.txt)")
 
     def list(self) -> list[tuple[str, int]]:
-        """Names and sizes, bytes, of all that there are now, by name."""
+        """Return names and sizes (bytes) of all files that exist now, sorted by name."""
         found = []
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
@@ -53,7 +53,7 @@ class OwnFiles:
         return sorted(found)
 
     def texts(self) -> tuple[tuple[str, int], ...]:
-        """Hashes and sizes, bytes, of the recorded texts that lie in the run's folder by now."""
+        """Return hashes and sizes (bytes) of the recorded sources that were written already."""
         found = []
         for sha256 in sorted(set(self._texts())):
             with contextlib.suppress(OSError):  # not written yet
@@ -61,7 +61,7 @@ class OwnFiles:
         return tuple(found)
 
     def read(self, name: str, start: int, stop: int) -> bytes:
-        """Bytes of one of them; fewer where it ends before, none where it is gone."""
+        """Return bytes of a file: fewer if it is shorter, none if it was removed."""
         try:
             with (self._folder / name).open("rb", buffering=0) as file:
                 return os.pread(file.fileno(), max(0, stop - start), start)
@@ -69,10 +69,10 @@ class OwnFiles:
             return b""
 
     def left(self, run: str, most: int) -> bytes:
-        """What this rank leaves behind of them when it ends, see :func:`exchange.pack_left`.
+        """Return what this rank leaves with the store at its end, see :func:`exchange.pack_left`.
 
-        All of a record of at most ``most`` bytes. Else what a reader looks at in any case: the
-        beginning of it, and of what comes after a segment that is gone, and the end back to a
+        That is the whole record if it has at most ``most`` bytes. Otherwise it is what every reader
+        needs: its beginning, the beginning after each removed segment, and the end back to a
         checkpoint.
         """
         files = self.list()
@@ -84,7 +84,7 @@ class OwnFiles:
         if sum(files[n][1] for n in records) <= most:
             parts += [(n, 0, files[n][1]) for n in records if n in chosen]
         else:
-            parts += _ends([(n, self._ordinal(files[n][0]), files[n][1]) for n in records])
+            parts += _parts_at_ends([(n, self._ordinal(files[n][0]), files[n][1]) for n in records])
         parts = [part for part in parts if part[0] in chosen][:MOST_FILES]
         data = [self.read(files[n][0], start, stop) for n, start, stop in parts]
         left = Left(
@@ -95,9 +95,9 @@ class OwnFiles:
         return exchange.pack_left(left, data)
 
     def digests(self, group: str, device: str, seq: int) -> tuple[int, int] | None:
-        """The prefix digests of a stream at one of its calls, as in the call's line.
+        """Return the prefix digests of a stream at one of its calls, as in the call's line.
 
-        None: it is not found, in the latest two segments, with little effort.
+        None: a short search of the latest two segments has not found the call.
         """
         segments = [(name, size) for name, size in self.list() if self._segments.fullmatch(name)]
         segments.sort(key=lambda one: self._ordinal(one[0]))
@@ -122,7 +122,7 @@ class OwnFiles:
             found = _positions(page, start, group, device)
             exact = [where for where in found if where[1] == seq and where[2] is not None]
             if exact:
-                return exact[-1][2]  # of a call that was taken back there are two lines
+                return exact[-1][2]  # a call that was taken back has two lines
             if is_last or not found:
                 return None
             if found[0][1] >= seq:
@@ -132,8 +132,11 @@ class OwnFiles:
         return None
 
 
-def _ends(segments: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Of segments, by number of the file, ordinal and size: the parts that count, by file."""
+def _parts_at_ends(segments: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Return the parts of segments that a reader needs, as file number, start and stop.
+
+    A segment is given by its file number, ordinal and size.
+    """
     parts, before, left = list[tuple[int, int, int]](), None, _TAIL
     for n, ordinal, size in segments:
         if before is None or ordinal != before + 1:
@@ -150,7 +153,7 @@ def _ends(segments: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 def _positions(
     page: bytes, start: int, group: str, device: str
 ) -> list[tuple[int, int, tuple[int, int] | None]]:
-    """Where a stream stood: offset of the line, sequence number, digests of a call's line."""
+    """Return positions of a stream: offset of the line, sequence number, digests if a call's."""
     found: list[tuple[int, int, tuple[int, int] | None]] = []
     wanted = json.dumps(group).encode(), json.dumps(device).encode()
     offset = start

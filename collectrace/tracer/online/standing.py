@@ -1,4 +1,4 @@
-"""Where this rank stands, in one digest: equal ones say that ranks need not be read one by one."""
+"""Sum up the state of this rank in one digest: a reader needs only one rank of each digest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collectrace.tracer.record.groups import GroupState
 
 
 def stands(groups: Iterable[GroupState], inside: Iterable[Activity]) -> bytes:
-    """A digest of all that this rank has called, in which groups, and of what it is in now.
+    """Return a digest of this rank's groups and calls, and of what it is in now.
 
-    :data:`exchange.CARD` bytes. Streams go in by their digests; messages, which are part of none,
-    by their numbers, so that ranks that have sent any are rarely equal.
+    It has :data:`exchange.CARD` bytes. Streams contribute their digests. Channels contribute only
+    the number of their messages, so ranks that have sent some are rarely equal.
     """
     told = hashlib.blake2b(digest_size=CARD)
     for group in sorted(groups, key=lambda group: group.name):

@@ -1,1 +1,1 @@
-"""Wrappers on functions of torch: who issues a collective, and what for."""
+"""Wrap functions of torch to find out who issues a collective, and for what."""

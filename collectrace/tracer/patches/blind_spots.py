@@ -1,4 +1,4 @@
-"""Wrappers that notice what torch does past its own dispatcher: nothing of it is recorded."""
+"""Wrappers that notice communication of torch without its dispatcher, which is not recorded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collectrace.tracer.life import blind_spots
 from collectrace.tracer.session import Session
 
 _begun: dict[int, int] = {}
-"""Per CUDA graph that is being captured, by its id, the calls recorded before that."""
+"""The number of calls before the capture of a CUDA graph began, by the graph's id."""
 
 
 def capture_begin(session: Session) -> Wrapper:
-    """``CUDAGraph.capture_begin``: what is issued from now on is captured."""
+    """Wrap ``CUDAGraph.capture_begin``: remember how many calls came before it."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is not None:
@@ -24,7 +24,7 @@ def capture_begin(session: Session) -> Wrapper:
 
 
 def capture_end(session: Session) -> Wrapper:
-    """``CUDAGraph.capture_end``: a graph that collectives were captured in is a blind spot."""
+    """Wrap ``CUDAGraph.capture_end``: a graph with captured collectives is a blind spot."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         before = _begun.pop(id(instance), None)
@@ -36,7 +36,7 @@ def capture_end(session: Session) -> Wrapper:
 
 
 def symmetric_memory(session: Session) -> Wrapper:
-    """What gives a rank access to other ranks' memory."""
+    """Wrap a function that gives a rank access to other ranks' memory."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is not None:

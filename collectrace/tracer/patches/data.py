@@ -15,10 +15,10 @@ from collectrace.tracer.user_objects import ByObject
 
 
 def next_batch(session: Session) -> Wrapper:
-    """``next()`` of a DataLoader's iterator: how long the rank waited for its data."""
+    """Wrap ``next()`` of a DataLoader's iterator: record how long the rank waited for data."""
     loaders = Ordinals()
     passes = ByObject[int]()
-    """Per iterator, which stands for one pass, the batches fetched so far."""
+    """The batches fetched so far, by iterator. An iterator is one pass."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -64,7 +64,7 @@ def _length(iterator: Any) -> int | None:
 
 
 def set_epoch(session: Session) -> Wrapper:
-    """``DistributedSampler.set_epoch``: which epoch the sampler then holds."""
+    """Wrap ``DistributedSampler.set_epoch``: record the sampler's new epoch."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         result = wrapped(*args, **kwargs)
@@ -75,7 +75,7 @@ def set_epoch(session: Session) -> Wrapper:
 
 
 def sampler_pass(session: Session) -> Wrapper:
-    """``DistributedSampler.__iter__``: which epoch a pass begins with."""
+    """Wrap ``DistributedSampler.__iter__``: record the epoch of a pass."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         _write_epoch(session, instance, was_set=False)

@@ -15,7 +15,7 @@ from collectrace.tracer.session import Session
 
 
 def ddp_forward(session: Session) -> Wrapper:
-    """``DistributedDataParallel._pre_forward``: counts the iterations of each module."""
+    """Wrap ``DistributedDataParallel._pre_forward``: count the iterations of each module."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -29,7 +29,7 @@ def ddp_forward(session: Session) -> Wrapper:
 
 
 def ddp_module(session: Session) -> Wrapper:
-    """``_run_ddp_forward``: what the model raises in its forward, which the program may catch."""
+    """Wrap ``_run_ddp_forward``: record an exception of the model, which the program may catch."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         try:
@@ -43,7 +43,7 @@ def ddp_module(session: Session) -> Wrapper:
 
 
 def register_comm_hook(session: Session) -> Wrapper:
-    """``register_comm_hook``: what the hook issues in the reducer's place are gradient buckets."""
+    """Wrap ``register_comm_hook``: calls of the hook are gradient buckets, like the reducer's."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         def traced(hook: Any, _: Any, hook_args: Any, hook_kwargs: Any) -> Any:
@@ -64,7 +64,7 @@ def register_comm_hook(session: Session) -> Wrapper:
 
 
 def no_sync(session: Session) -> Wrapper:
-    """``no_sync()``: when a rank begins and ends to keep its gradients to itself."""
+    """Wrap ``no_sync()``: record when a rank enters and leaves it."""
 
     @contextmanager
     def traced(inner: AbstractContextManager[Any], site: str | None) -> Iterator[Any]:

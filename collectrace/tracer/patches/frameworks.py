@@ -1,11 +1,11 @@
-"""The table of the frameworks' parts: which function issues collectives in which role.
+"""The table of the frameworks' functions that issue collectives, with their roles.
 
-A row is a function and its role; each wrapper does no more than enter a scope. Rows name the
-narrowest functions that issue, so that the user's own code does not run inside them; where it does,
-in a callback of a library, ``make_template`` sees that no library stands between it and torch.
+A wrapper only enters a scope. Rows name the narrowest functions that issue calls, so that no user
+code runs inside them. If it does, in a callback of a library, ``make_template`` notices that there
+is no library between it and torch.
 
-Read in torch 2.13, Lightning 2.6, Accelerate 1.15, Transformers 5.23, torchmetrics 1.9 and
-DeepSpeed 0.19. A function that a version does not have is left out.
+The table is from torch 2.13, Lightning 2.6, Accelerate 1.15, Transformers 5.23, torchmetrics 1.9
+and DeepSpeed 0.19. Functions that a version lacks are skipped.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from collectrace.tracer.user_objects import type_name
 from collectrace.tracer.user_text import safe_name
 
 Part = Callable[..., str | None]
-"""Names the part, as in ``Call.part``, from what a method was called with, its instance first."""
+"""Returns the part (``Call.part``) from the arguments of a method, its instance first."""
 
 
 def part_of(role: str, part: Part | None = None) -> Callable[[Session], Wrapper]:
-    """A function of a framework that issues collectives in this role."""
+    """Wrap a function of a framework that issues collectives in this role."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -45,13 +45,13 @@ def part_of(role: str, part: Part | None = None) -> Callable[[Session], Wrapper]
 
 
 def _fqn(group: Any, *_: Any, **__: Any) -> str | None:
-    """The name of an FSDPParamGroup's module below the root module, such as ``layers.2``."""
+    """Return the name of an FSDPParamGroup's module below the root, such as ``layers.2``."""
     name = group._module_fqn
     return None if name is None else name or "(root)"
 
 
 def _handle(handle: Any, *_: Any, **__: Any) -> str | None:
-    """The module of a FlatParamHandle: its place in the order of FSDP's modules, and its class."""
+    """Return the module of a FlatParamHandle: its index among FSDP's modules, and its class."""
     index = handle._handle_index
     return None if index is None else f"{index} {type_name(handle._fully_sharded_module)}"
 
@@ -61,7 +61,7 @@ def _handle_of(_: Any, __: Any, handle: Any, *___: Any, **____: Any) -> str | No
 
 
 def _step(_: Any, step: Any = None, *__: Any, **___: Any) -> str | None:
-    """What a checkpoint's exchange is for: ``plan``, ``write``, ``read``."""
+    """Return the purpose of a checkpoint's exchange: ``plan``, ``write``, ``read``."""
     return step if isinstance(step, str) else None
 
 
@@ -74,18 +74,18 @@ def _metric(metric: Any, *_: Any, **__: Any) -> str:
 
 
 def _logged(result: Any, *_: Any, **__: Any) -> str | None:
-    """The name that a value was logged under."""
+    """Return the name under which a value was logged."""
     return getattr(result.meta, "name", None)
 
 
 # -- pipelining ---------------------------------------------------------------------------
 
 _messages: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
-"""Role and part of each message that a stage has asked to be sent or received."""
+"""Role and part of each message that a stage wants to send or receive."""
 
 
 def _chunk(role: str) -> Callable[[Session], Wrapper]:
-    """A stage's method that lists the messages of one microbatch."""
+    """Wrap a stage's method that lists the messages of one microbatch."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, stage: Any, args: Any, kwargs: Any) -> Any:
@@ -102,7 +102,7 @@ def _chunk(role: str) -> Callable[[Session], Wrapper]:
 
 
 def _batch(session: Session) -> Wrapper:
-    """``_batch_p2p``: issues messages of one microbatch, or of two on their way past each other."""
+    """Wrap ``_batch_p2p``, which issues the messages of one microbatch, or of two."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is None:
@@ -179,7 +179,7 @@ _TORCH: Final[tuple[tuple[str, str, Part | None], ...]] = (
     (f"{_CP}_templated_ring_attention_backward", "cp.backward", None),
     (f"{_CP}context_parallel_unshard", "cp.unshard", None),
 
-    # torch 2.15: stages vote on what they know, and warm up their connections.
+    # torch 2.15: stages vote, exchange metadata and warm up their connections.
     (f"{_SCHEDULE}._initialize_pipeline_distributed_state", "pp.handshake", None),
     (f"{_STAGE}PipelineStage._send_meta", "pp.metadata", _stage),
     (f"{_STAGE}PipelineStage._recv_meta", "pp.metadata", _stage),
@@ -204,7 +204,7 @@ _TORCH: Final[tuple[tuple[str, str, Part | None], ...]] = (
 )  # fmt: skip
 
 _NORMS: Final = ("_get_total_norm", "clip_grad_norm_", "_clip_grads_with_norm_")
-"""Functions of torch.nn.utils.clip_grad, which know nothing of sharding: DTensor does the rest."""
+"""Functions of torch.nn.utils.clip_grad. DTensor issues the collectives inside them."""
 
 _LIGHTNING_PARTS: Final[tuple[tuple[str, str, Part | None], ...]] = (
     *((f"{strategy}.{method}", role, None)
@@ -270,7 +270,7 @@ def _target(where: str, make: Callable[[Any], Any]) -> Target:
 
 
 def rows() -> Iterator[Target]:
-    """The functions to patch, those of libraries that are not imported included."""
+    """Yield the functions to patch, including those of libraries that are not imported."""
     for where, role, part in (*_TORCH, *_LIBRARIES):
         yield _target(where, part_of(role, part))
     for package in _LIGHTNING:

@@ -1,7 +1,7 @@
 """Wrappers of ``Join``, and so of DDP's ``join()`` (torch/distributed/algorithms/join.py, 2.13).
 
-A rank that has run out of inputs, and so has *joined*, shadows the collectives of those that still
-train, until all have joined.
+A rank that has run out of inputs has *joined*. Until all have joined, it shadows the collectives
+of the ranks that still train.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collectrace.tracer.user_objects import type_name
 
 
 def notify_join(session: Session) -> Wrapper:
-    """``notify_join_context``: a rank that trains says so, in the name of the first joinable.
+    """Wrap ``notify_join_context``: a rank that trains notifies the ranks that have joined.
 
-    That is DDP in its forward, or another's ``step()``.
+    The first joinable calls it: DDP in its forward, or another one in its ``step()``.
     """
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
@@ -43,9 +43,9 @@ def notify_join(session: Session) -> Wrapper:
 
 
 def count_nonjoined(session: Session) -> Wrapper:
-    """``_get_num_nonjoined_procs``: a rank that has joined asks whether another still trains.
+    """Wrap ``_get_num_nonjoined_procs``: a rank that has joined checks if another still trains.
 
-    If one does, this meets the beginning of its next forward, and bears the same iteration.
+    If so, this call meets the beginning of the other's next forward, and has the same iteration.
     """
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def count_nonjoined(session: Session) -> Wrapper:
 
 
 def ddp_main_hook(session: Session) -> Wrapper:
-    """``_DDPJoinHook.main_hook``: a rank that has joined shadows one iteration of a DDP module."""
+    """Wrap ``_DDPJoinHook.main_hook``: a rank that has joined shadows one iteration of a module."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -79,12 +79,12 @@ def ddp_main_hook(session: Session) -> Wrapper:
 
 
 def notify_to_terminate(session: Session) -> Wrapper:
-    """``_notify_procs_to_terminate``: a rank that has joined tells the others to stop."""
+    """Wrap ``_notify_procs_to_terminate``: a rank that has joined makes the others stop."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is None:
             return wrapped(*args, **kwargs)
-        # In the name of the first joinable, in which the others issue what meets it.
+        # The first joinable owns it, as it owns the calls of other ranks that meet it.
         scope = local.state.scope.inside_role("join.terminate", instance._joinables[0])
         return scopes.within(scope, wrapped, args, kwargs)
 
@@ -92,7 +92,7 @@ def notify_to_terminate(session: Session) -> Wrapper:
 
 
 def join_enter(session: Session) -> Wrapper:
-    """``__enter__``: the context is entered."""
+    """Wrap ``__enter__``: record that the context is entered."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is not None:
@@ -104,9 +104,9 @@ def join_enter(session: Session) -> Wrapper:
 
 
 def join_exit(session: Session) -> Wrapper:
-    """``__exit__``: called when this rank has joined, it returns when all have.
+    """Wrap ``__exit__``, which is called when this rank has joined, and returns when all have.
 
-    At once, if an exception leaves the context.
+    After an exception it returns at once.
     """
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:

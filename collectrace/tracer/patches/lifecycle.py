@@ -1,4 +1,4 @@
-"""Wrappers of what begins and ends: process groups, and the process itself."""
+"""Wrappers of the functions that begin and end process groups, and that end the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collectrace.tracer.user_text import LONGEST_NAME, is_asking, safe_name, saf
 
 
 def init_process_group(session: Session) -> Wrapper:
-    """``init_process_group``: begins a run, so that a rank that never gets past it has a file."""
+    """Wrap ``init_process_group``: begin a run, so that a rank that hangs in it has a file."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         with _GroupCreation(session) as creation:
@@ -31,7 +31,7 @@ def init_process_group(session: Session) -> Wrapper:
 
 
 def new_process_group(session: Session) -> Wrapper:
-    """``_new_process_group_helper``, which creates every group, the default one included."""
+    """Wrap ``_new_process_group_helper``, which creates every group, also the default one."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         with _GroupCreation(session) as creation:
@@ -46,7 +46,7 @@ def new_process_group(session: Session) -> Wrapper:
 
 
 def destroy_process_group(session: Session) -> Wrapper:
-    """``destroy_process_group``: a group is gone, or, with the default one, all of them."""
+    """Wrap ``destroy_process_group``: record the end of a group; the default one ends all."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -73,9 +73,9 @@ def destroy_process_group(session: Session) -> Wrapper:
 
 
 def constructed(session: Session, pg: Any, args: Any, kwargs: dict[str, Any]) -> None:
-    """A ProcessGroup has been constructed: by the program itself, or torch has done it.
+    """Note that the program or torch has constructed a ProcessGroup.
 
-    With a program that makes its groups by itself (``_dist2.new_group``, torchft) a run begins.
+    If the program constructs its groups itself (``_dist2.new_group``, torchft), begin a run.
     """
     if not session.live or local.state.scope.what == "group" or session.is_other_rank():
         return
@@ -86,7 +86,7 @@ def constructed(session: Session, pg: Any, args: Any, kwargs: dict[str, Any]) ->
 
 
 class _GroupCreation:
-    """A context in which a group is created: the heartbeat says so, and records are written."""
+    """A context for the creation of a group: heartbeats report it, and it is recorded."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -107,7 +107,7 @@ class _GroupCreation:
             recorder.book.asking = None
 
     def guard(self, act: Any) -> Any:
-        """Run a part of the tracer's own, whose failure is only counted; what it returns."""
+        """Call a function of the tracer and return its result; count its failure, return None."""
         if not self._session.live:
             return None
         try:
@@ -119,7 +119,7 @@ class _GroupCreation:
             return None
 
     def default_asked(self, given: dict[str, Any]) -> None:
-        """Begin a run, since ``init_process_group`` was called with these arguments."""
+        """Begin a run for a call of ``init_process_group`` with these arguments."""
         rank, world_size = _launched_as(given)
         recorder = self._session.begin(rank, world_size)
         if self._session.is_other_rank() or recorder.book.states or recorder.book.asked:
@@ -140,9 +140,10 @@ class _GroupCreation:
         recorder.write(record)
 
     def asked(self, given: dict[str, Any]) -> Group | None:
-        """Write that a group is about to be created; ``given``: arguments of torch's helper.
+        """Record that a group is about to be created, and return the record.
 
-        None where it is another rank's, see ``groups.ranks_are_threads``.
+        ``given``: the arguments of torch's helper. None: the group belongs to another rank, see
+        ``groups.ranks_are_threads``.
         """
         ranks = list(given["global_ranks_in_group"])
         is_default = not ranks
@@ -155,7 +156,7 @@ class _GroupCreation:
             return None
         if recorder is None:
             raise RuntimeError("a group without a default group")
-        # By init_process_group's wrapper: the default group has one record.
+        # init_process_group's wrapper has recorded the default group already.
         is_written = is_default and recorder.book.asked > 0
         place = sites.place_here(3)
         site, via = sites.resolve(place)
@@ -179,16 +180,16 @@ class _GroupCreation:
         return record
 
     def ready(self, record: Group, given: dict[str, Any], result: Any) -> None:
-        """Write that the group exists; ``result``: what torch's helper returned.
+        """Record that the group exists; ``result``: what torch's helper returned.
 
-        That is the group and its store, or no group on a rank that is no member.
+        That is the group and its store; on a rank that is not a member, no group.
         """
         recorder = self._session.recorder
         pg, store = result
         if recorder is None or not isinstance(pg, c10d.ProcessGroup):
             return
         if pg in recorder.book.states:
-            return  # the same tag and ranks give the same group again
+            return  # torch returns an existing group for the same tag and ranks
         record = Group(
             phase="ready", group=record.group, description=record.description,
             backend=groups.backend_of(pg), ranks=record.ranks, member=True,
@@ -203,7 +204,7 @@ class _GroupCreation:
 
 
 def sys_exit(session: Session) -> Wrapper:
-    """``sys.exit``, ``exit``, ``quit``: their status cannot be asked for later."""
+    """Wrap ``sys.exit``, ``exit``, ``quit``: note their status, which is not available later."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.live and not is_asking():
@@ -221,12 +222,12 @@ def _arguments(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> di
 
 
 def _device_id(given: dict[str, Any]) -> str | None:
-    """The device a group is bound to, as it was given; torch makes its communicator at once."""
+    """Return the device that a group is bound to. Torch creates its communicator at once."""
     return safe_name(given.get("device_id"))
 
 
 def _launched_as(given: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Rank and world size, from the arguments or from the launcher's environment."""
+    """Return rank and world size, from the arguments or from the launcher's environment."""
     rank, size = given.get("rank"), given.get("world_size")
     return (
         rank if isinstance(rank, int) and rank >= 0 else groups.environment_int("RANK"),

@@ -1,7 +1,7 @@
-"""Puts wrappers on functions of torch, and takes them off again.
+"""Put wrappers on functions of torch, and remove them again.
 
-What is patched stands in ``targets``, here is only how. Whatever is installed returns its undo.
-Where somebody has put a wrapper around ours since, both stay, and ours only passes calls on.
+``targets`` lists the functions. Each installation returns its undo. If another wrapper was put
+around ours meanwhile, both stay, and ours only passes calls on.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if not hasattr(wrapt.BoundFunctionWrapper, "__class_getitem__"):
 
 
 class Installer(Protocol):
-    """For whom functions are patched."""
+    """The owner of the wrappers: a session."""
 
     live: bool
-    """False: nothing more is to be patched."""
+    """False: no more functions must be patched."""
 
     def count_failure(self, problem: Exception, doing: str) -> None:
-        """Take note that a wrapper failed, though not the function it stands around."""
+        """Count the failure of a wrapper. The wrapped function has not failed."""
 
     def not_found(self, where: str) -> None:
-        """Take note that every torch known so far has this function, and this one has not."""
+        """Note that this torch lacks a function that all known versions have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +49,24 @@ class Target:
     """One function to patch."""
 
     modules: tuple[str, ...]
-    """Every module through which the function is looked up."""
+    """All modules in which callers look the function up."""
     name: str
     """Dotted path inside the module."""
     make: Callable[[Any], Any]
-    """From the installer to a ``guard.Wrapper``. If ``direct``, to a function that takes the
-    original and returns what is called in its place."""
+    """Makes a ``guard.Wrapper`` from the installer. If ``direct`` or ``plain``, it makes a function
+    that takes the original and returns its replacement."""
     direct: bool = False
-    """On the hot path: nothing guards what is called, which has too little in it to fail."""
+    """On the hot path: the replacement is called without a guard, as hardly anything can fail."""
     plain: bool = False
-    """Like ``direct``, and a plain function: a wrapper takes two levels of what Python lets calls
-    be nested, that takes one."""
+    """Like ``direct``, but the replacement is a plain function. It costs one level of Python's
+    recursion limit, a wrapper two."""
     by_name: bool = False
-    """A module's function is patched also where a module of its package has imported it by name.
-    What imports it later gets the wrapper anyhow."""
+    """Patch the function also in modules of its package that have imported it by name. Modules
+    that import it later get the wrapper anyway."""
 
     @property
     def where(self) -> str:
-        """Its name in a header."""
+        """Return its name in a header."""
         return f"{self.modules[0]}.{self.name}"
 
 
@@ -78,9 +78,9 @@ class _Bound(wrapt.BoundFunctionWrapper[..., Any]):
 
 
 class Patched(wrapt.FunctionWrapper[..., Any]):
-    """A wrapped function that pickles and copies as the function itself does.
+    """A wrapped function that pickles and copies like the function itself.
 
-    wrapt's own refuses to be pickled, and so could not be given to ``mp.spawn``.
+    wrapt's class cannot be pickled, and so not be passed to ``mp.spawn``.
     """
 
     __bound_function_wrapper__ = _Bound
@@ -100,13 +100,10 @@ _MISSING: Final = object()
 
 
 def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str], Undo]:
-    """Patch every target that this torch has.
+    """Patch every target that this torch has; return the names of the patched ones, and the undo.
 
-    Where a module is not imported yet, its target is patched when it is: to import parts of torch
-    that the user may not need would take seconds.
-
-    Returns the names of the functions that are patched, a list that grows with such modules, and
-    the undo.
+    A target in a module that is not imported yet is patched at the import, and the list of names
+    grows then. Importing parts of torch that the user may not need would take seconds.
     """
     dynamo.hide_package()
     undos = ExitStack()
@@ -137,21 +134,21 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
 
 
 def _patch(target: Target, installer: Installer, undos: ExitStack) -> bool:
-    """Patch one function wherever it is looked up; whether there is such a function."""
+    """Patch one function in all modules that have it; return whether there is such a function."""
     original, wrapper = _MISSING, None
     for module in (*target.modules, *_importers(target)):
         found = _find(module, target.name)
         if found is None:
             continue
         parent, attribute, function = found
-        if function is not original:  # what several modules share gets one wrapper
+        if function is not original:  # modules that share a function share its wrapper
             original, wrapper = function, _wrapper(target, parent, function, installer)
         undos.callback(put(parent, attribute, wrapper))
     return wrapper is not None
 
 
 def _importers(target: Target) -> list[str]:
-    """Modules of the same package that have imported a module's function by its name."""
+    """Return the modules of the same package that have imported the function by its name."""
     home = sys.modules.get(target.modules[0])
     if not target.by_name or "." in target.name or home is None:
         return []
@@ -178,9 +175,9 @@ def _wrapper(target: Target, parent: Any, original: Any, installer: Installer) -
 
 
 def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
-    """What takes the place of ``original``, and calls ``handler`` with it.
+    """Return a replacement of ``original`` that calls ``handler`` with it.
 
-    ``parent`` is what the function is looked up in: a class, a module, or None for neither.
+    ``parent`` holds the function: a class, a module, or None for neither.
     """
     dynamo.hide_from_dynamo(handler.__code__, callees=False)
     name = safe_text(safe_attribute(original, "__name__", "a hook"), LONGEST_NAME)
@@ -189,20 +186,20 @@ def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
 
 
 def _direct(original: Any, call: Any) -> Any:
-    """What takes the place of a module's function ``original``, and is ``call`` when called."""
+    """Return a replacement of a module's function ``original`` that runs ``call``."""
     dynamo.hide_from_dynamo(call.__code__, callees=False)
 
     class CalledDirectly(Patched):
-        # wrapt's own asks a function for the `__self__` it never has: half of what a call costs.
+        # wrapt's `__call__` looks up `__self__`, which a function lacks: half the cost of a call.
         __call__ = call
 
-    # The wrapper is used only where somebody has made a method of the function.
+    # The wrapper is used only if somebody has made a method of the function.
     return CalledDirectly(original, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
 
 
 def _method(original: Any, handler: Wrapper) -> Any:
-    # A plain function: of a wrapper written in C, as wrapt's are, Dynamo compiles a call without
-    # its self. It has the original's name, and so pickles as that does.
+    # A plain function: Dynamo compiles calls of wrappers in C, such as wrapt's, without their self.
+    # It has the original's name, and so pickles like the original.
     if isinstance(original, staticmethod):
         return staticmethod(_function(original.__func__, handler))
     if isinstance(original, classmethod):
@@ -225,7 +222,7 @@ def _function(original: Any, handler: Wrapper) -> Any:
 
 
 def _plain(original: Any, function: Any) -> Any:
-    """``function``, with the name of ``original``, and so pickled as that."""
+    """Give ``function`` the name of ``original``, so that it pickles like it, and return it."""
     functools.update_wrapper(function, original)
     dynamo.hide_from_dynamo(function.__code__, callees=False)
     dynamo.see_through(function, original)
@@ -234,7 +231,7 @@ def _plain(original: Any, function: Any) -> Any:
 
 
 def is_wrapper(function: Any) -> bool:
-    """Whether a function is one of ours, in the place of another."""
+    """Return whether a function is a replacement made by this module."""
     return isinstance(function, Patched) or function in _methods
 
 
@@ -242,9 +239,9 @@ _methods: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
 def put(parent: Any, attribute: str, wrapper: Any) -> Undo:
-    """Put a wrapper in a function's place; the undo puts the function back.
+    """Replace a function by a wrapper; return the undo.
 
-    That leaves alone what somebody else has put in its place since.
+    If somebody else has replaced the wrapper meanwhile, the undo does nothing.
     """
     own = vars(parent).get(attribute, _MISSING)
     setattr(parent, attribute, wrapper)
@@ -261,7 +258,7 @@ def put(parent: Any, attribute: str, wrapper: Any) -> Undo:
 
 
 def _find(module: str, path: str) -> tuple[Any, str, Any] | None:
-    """A function's holder, its name there, and the function; None where there is none."""
+    """Return a function's holder, its name there, and the function; None: it does not exist."""
     parent: Any = importlib.import_module(module)
     *outer, attribute = path.split(".")
     for name in outer:

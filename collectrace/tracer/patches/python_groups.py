@@ -1,13 +1,13 @@
-"""ProcessGroups written in Python: recorded where their methods are called.
+"""Record calls of ProcessGroups written in Python, by wrapping their methods.
 
 Such a group (torchft's, torch's threaded test group) is its own backend. ``torch.distributed``,
-functional collectives and DDP's reducer in C++ all call its methods, and no operator reaches the
-dispatcher for the tap to see. So the methods that a class overrides are wrapped, and a call is
-recorded before it is made, its arguments read as those of the operator that it stands for.
+functional collectives and DDP's reducer in C++ call its methods, and no operator reaches the
+dispatcher. So the methods that a class overrides are wrapped. A call is recorded before it is
+made, with its arguments read as those of the corresponding operator.
 
-What the group does with itself within that call is part of it: a barrier made of an allreduce,
-or ``super().allreduce()``, which the tap sees. What it does with another group, such as an inner
-one of gloo, is recorded as that group's.
+Calls on the same group within that call are part of it, such as an allreduce in a barrier, or
+``super().allreduce()``, which the tap sees. Calls on another group, such as an inner one of gloo,
+are recorded as that group's.
 """
 
 from __future__ import annotations
@@ -83,25 +83,25 @@ METHODS: Final[dict[str, tuple[str, tuple[str, ...], Callable[[], Any] | None]]]
     "recv": ("recv_", ("tensors", "src", "tag"), None),
     "recv_anysource": ("recv_any_source_", ("tensors", "tag"), None),
 }  # fmt: skip
-"""Per method of a ProcessGroup (torch/csrc/distributed/c10d/init.cpp, torch 2.15): the operator it
-stands for; which of the operator's arguments it takes, in this order, by whatever names; and the
-class of the options that come after them."""
+"""The methods of ProcessGroup (torch/csrc/distributed/c10d/init.cpp, torch 2.15). Each has its
+operator, the operator's arguments in the order in which the method takes them, and the class of the
+options after them."""
 
 _GIVEN: Final[dict[str, Any]] = {
     "process_group": None, "tensor": torch.empty(0), "device_ids": (),
     "output_split_sizes": (), "input_split_sizes": (),
 }  # fmt: skip
-"""Values for arguments of operators that a method does not take, or need not be given."""
+"""Values of operators' arguments that a method does not take, or that are optional."""
 
 
 _SIZES: Final = ("output_split_sizes", "input_split_sizes")
 
 _UNTOLD: Final = (-1,)
-"""In place of split sizes that lie on a device: to read them would be to wait for it."""
+"""Replaces split sizes on a device: reading them would wait for the device."""
 
 
 def _sizes(given: Any) -> tuple[int, ...]:
-    """Split sizes as numbers, however a group's method is given them: as tensors, too."""
+    """Return split sizes as numbers; a group's method may get them as tensors."""
     if isinstance(given, torch.Tensor):
         return tuple(given.tolist()) if is_readable(given) else _UNTOLD
     if any(isinstance(size, torch.Tensor) and not is_readable(size) for size in given):
@@ -110,9 +110,9 @@ def _sizes(given: Any) -> tuple[int, ...]:
 
 
 class MethodReader(ArgumentReader):
-    """Reads a call of a method as one of the operator that it stands for; see METHODS.
+    """Reads a call of a group's method as a call of the corresponding operator, see METHODS.
 
-    The arguments of its methods are three: the group, those given by position, those by name.
+    ``args`` are three: the group, the positional arguments, and the keyword arguments.
     """
 
     def __init__(self, operator: str, names: tuple[str, ...], options: Any) -> None:
@@ -124,20 +124,20 @@ class MethodReader(ArgumentReader):
         self._tells_async = hasattr(options, "asyncOp")
         self._schema_names = [a.name for a in schema.arguments]
         if options is not None and "async_op" not in self._index:
-            # An operator of an older torch, that is not told: then this is one argument more.
+            # An operator of an older torch lacks this argument: it is added at the end.
             self._index["async_op"] = len(self._schema_names)
             self._schema_names.append("async_op")
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
-        """As for the operator."""
+        """Return the key of the operator's call, see :class:`ArgumentReader`."""
         return super().key(self._as_operator(args), reduce_op)
 
     def fields(self, args: Args, group_size: int) -> CallFields:
-        """As for the operator."""
+        """Return the fields of the operator's call, see :class:`ArgumentReader`."""
         return super().fields(self._as_operator(args), group_size)
 
     def device(self, args: Args) -> str:
-        """As for the operator; ``cpu`` where the arguments make no sense."""
+        """Return the device type of the operator's call; ``cpu`` if the arguments are invalid."""
         try:
             return super().device(self._as_operator(args))
         except Exception:
@@ -168,7 +168,7 @@ class MethodReader(ArgumentReader):
 
 
 class _ReduceOp:
-    """A ReduceOp as operators get it: there ``op`` is a method, and returns the number."""
+    """A ReduceOp in the form that operators get: ``op`` is a method that returns the number."""
 
     def __init__(self, reduce_op: Any) -> None:
         self._reduce_op = reduce_op
@@ -178,9 +178,9 @@ class _ReduceOp:
 
 
 def install(session: Session) -> Undo:
-    """Wrap what classes written in Python override of ProcessGroup.
+    """Wrap the methods of ProcessGroup that classes in Python override; return the undo.
 
-    Those that exist at once, others when their first instance is made.
+    Classes that exist are wrapped at once, others at their first instance.
     """
     overrides = _Overrides(session)
 
@@ -195,14 +195,14 @@ def install(session: Session) -> Undo:
         undone.callback(overrides.undo)
         for known in _subclasses(dist.ProcessGroup):
             overrides.wrap(known)
-        # pybind11 demands of each such class that it calls this one.
+        # pybind11 requires that the constructor of each such class calls this one.
         first = wrap(dist.ProcessGroup, init, constructed, session.count_failure)
         overrides.undos.callback(put(dist.ProcessGroup, "__init__", first))
         return undone.pop_all().close
 
 
 class _Overrides:
-    """The methods of classes written in Python that are wrapped for a session."""
+    """Wraps methods of classes written in Python, for a session."""
 
     def __init__(self, session: Session) -> None:
         self.undos = ExitStack()
@@ -211,7 +211,7 @@ class _Overrides:
         self._lock = threading.RLock()
 
     def wrap(self, cls: type) -> None:
-        """Wrap what this class, or one it inherits from, overrides of ProcessGroup or Work."""
+        """Wrap the methods of ProcessGroup or Work that this class or its bases override."""
         if cls in self._seen:
             return
         with self._lock:
@@ -224,7 +224,7 @@ class _Overrides:
                 self._put(cls, "wait", dist.Work, waits.work_wait(self._session))
 
     def undo(self) -> None:
-        """Take all wrappers off, the latest first."""
+        """Remove all wrappers, the latest first."""
         self.undos.close()
 
     def _put(self, cls: type, name: str, base: type, handler: Wrapper) -> None:
@@ -234,7 +234,7 @@ class _Overrides:
         self.undos.callback(put(cls, name, wrap(cls, found, handler, self._session.count_failure)))
 
     def _recorded(self, name: str) -> Wrapper:
-        """A wrapper that records a call of this method, and that it is part of one meanwhile."""
+        """Return a wrapper that records a call of this method, without the calls inside it."""
         session = self._session
         reader = MethodReader(*METHODS[name])
         local = scopes.local
@@ -243,7 +243,7 @@ class _Overrides:
             recorder = session.recorder or session.begin_by_call(instance)
             if recorder is None:
                 return wrapped(*args, **kwargs)
-            # Three frames of ours: this one, its guard's, that of what is in the method's place.
+            # Three frames of ours: this one, its guard's, and the replacement's.
             given = (instance, _positional(wrapped, args, kwargs), kwargs)
             call = recorder.issue(reader, given, above=3)
             group = recorder.book.states.get(instance)
@@ -262,7 +262,7 @@ class _Overrides:
             finally:
                 state.scope = scope
             if state.call is not None and state.call is not mine:
-                recorder.completed(state.call)  # of a group inside this one, and synchronous
+                recorder.completed(state.call)  # a synchronous call of a group inside this one
             state.call = mine
             if call is not None:
                 self.wrap(type(result))
@@ -273,7 +273,7 @@ class _Overrides:
 
 
 def _positional(method: Any, args: Args, kwargs: dict[str, Any]) -> Args:
-    """The arguments as if all had been given by position, however the method calls them."""
+    """Return the arguments as positional ones, in the order of the method's parameters."""
     if not kwargs.keys() - {"opts"}:
         return args
     try:

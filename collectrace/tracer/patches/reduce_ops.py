@@ -1,6 +1,6 @@
-"""Methods of a ProcessGroup that are given a ReduceOp: they leave it with the thread.
+"""Wrap methods of ProcessGroup that take a ReduceOp, to store its name for the thread.
 
-Only for a torch whose operators do not tell which it is, see ``tap/untold``.
+Needed only for a torch in which operators hide their ReduceOp, see ``tap/untold``.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _REDUCE_OPS: Final = (dist.ReduceOp, dist.ReduceOp.RedOpType)
 
 
 def install() -> Undo:
-    """Wrap the methods, where that is needed; the undo takes the wrappers off."""
+    """Wrap the methods, if this torch needs it; return the undo."""
     if torch_api.tells_reduce_op():
         return lambda: None
     undos = ExitStack()
     for name in _METHODS:
         if hasattr(dist.ProcessGroup, name):
-            method = _telling(name, getattr(dist.ProcessGroup, name))
+            method = _wrapped(name, getattr(dist.ProcessGroup, name))
             undos.callback(put(dist.ProcessGroup, name, method))
     return undos.close
 
 
-def _telling(name: str, original: Any) -> Any:
+def _wrapped(name: str, original: Any) -> Any:
     @functools.wraps(original)
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         given = _given(args, kwargs)
-        # From here to the try nothing is called: a signal handler could raise after it.
+        # No call between here and the try: a signal handler could raise after it.
         told.reduce_op, told.frames = given, 1
         try:
             return original(self, *args, **kwargs)
         finally:
             told.reduce_op, told.frames = None, 0
 
-    # Of a group written in Python that leaves this method to C++, pybind11 looks for an override:
-    # it would find this one, and call it again without end. It does not look where the innermost
-    # frame is of a function of that name whose first argument is the group (get_type_override,
+    # For a group in Python that does not override this method, pybind11 looks for an override. It
+    # would find this one and recurse forever. It does not look if the innermost frame belongs to a
+    # function of that name with the group as first argument (get_type_override,
     # pybind11/pybind11.h).
     made: Any = method
     made.__code__ = made.__code__.replace(co_name=name)
@@ -59,7 +59,7 @@ def _telling(name: str, original: Any) -> Any:
 
 
 def _given(args: Any, kwargs: dict[str, Any]) -> str | None:
-    """The name of the ReduceOp among the arguments, which is in the options or stands alone."""
+    """Return the name of the ReduceOp among the arguments, or in the options; None: no ReduceOp."""
     for value in (*args, *kwargs.values()):
         found = value if isinstance(value, _REDUCE_OPS) else getattr(value, "reduceOp", None)
         if found is not None:

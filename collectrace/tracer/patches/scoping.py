@@ -1,7 +1,6 @@
-"""Wrappers that only enter a scope: of public functions, of a framework's parts, of ``backward()``.
+"""Wrappers that enter a scope: for public functions, functions of frameworks, and ``backward()``.
 
-Each function here takes a session and makes a wrapper for it. Without a run to record, a wrapper
-only passes calls on.
+The functions here make wrappers for a session. Without a run, a wrapper only passes calls on.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from collectrace.tracer.session import Session
 
 Make = Callable[[Session], Wrapper]
 
-_getframe = sys._getframe  # by a name of its own: one look-up less for each call
+_getframe = sys._getframe  # a separate name saves a look-up in each call
 
 _SUM: Final = ReduceOp.SUM
 _MEMBER: Final = ReduceOp.RedOpType
-"""Class of ``ReduceOp.SUM`` and its like."""
+"""The class of ``ReduceOp.SUM`` and the other members."""
 
 
 def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
-    """A public function of torch.distributed: its scope, and the end of a synchronous call.
+    """Wrap a public function of torch.distributed: enter its scope, complete a synchronous call.
 
-    This is on the hot path: what is made is called in the function's place, see ``Target.direct``.
+    This is on the hot path: the replacement is called without a guard, see ``Target.direct``.
     """
     position = ops.of(name).op_at
 
@@ -49,16 +48,16 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                 scope = state.scope
                 if position is not None:
                     op = args[position] if len(args) > position else kwargs.get("op", _SUM)
-                    # Told to the recorder, which need not ask the operator's ReduceOp then.
+                    # For the recorder, which need not query the operator's ReduceOp then.
                     state.reduce_op = op if type(op) is _MEMBER else None
                 if scope.api is not None:
                     # Called by another public function, which is the one that counts.
                     return wrapped(*args, **kwargs)
-                # Scope.inside_api, its look-up written out.
+                # The look-up of Scope.inside_api, inlined.
                 inside = scope.children.get(name) or _inside(recorder, scope, name)
                 caller = _getframe(1)
-                # From here to the try nothing is called: after a call a signal handler of the
-                # program may raise, and the scope would never be left.
+                # No call between here and the try: after one, a signal handler of the program may
+                # raise, and the scope would never be left.
                 outer_caller = state.caller
                 state.scope, state.caller, state.issued = inside, caller, None
                 try:
@@ -75,7 +74,7 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                 synchronous = state.call
                 if synchronous is not None:
                     state.call = None
-                    # CallCounter.complete, written out: a synchronous call is never an open one.
+                    # CallCounter.complete, inlined: a synchronous call is never an open one.
                     counter = synchronous[0].counter
                     if synchronous[1] > counter.done:
                         counter.done = synchronous[1]
@@ -93,7 +92,7 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
 
 
 def _inside(recorder: Recorder, scope: Scope, name: str) -> Scope:
-    """This scope with a public function entered; the same where the tracer fails."""
+    """Return the scope inside a public function; this scope if the tracer fails."""
     try:
         return scope.inside_api(name)
     except Exception as problem:
@@ -102,10 +101,10 @@ def _inside(recorder: Recorder, scope: Scope, name: str) -> Scope:
 
 
 def recv(session: Session) -> Callable[[Any], Any]:
-    """``recv``: as any public function, and whose message it took where it named no source.
+    """Wrap ``recv``: as any public function, and note the sender of a receive from any source.
 
-    It returns the global rank of the sender (torch/distributed/distributed_c10d.py, torch 2.6 to
-    2.15).
+    ``recv`` returns the global rank of the sender (torch/distributed/distributed_c10d.py, torch
+    2.6 to 2.15).
     """
     make = api("recv")(session)
 
@@ -113,8 +112,8 @@ def recv(session: Session) -> Callable[[Any], Any]:
         def telling(*args: Any, **kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             if (args[1] if len(args) > 1 else kwargs.get("src")) is not None:
-                return source  # it was named; nothing more is asked
-            # It is there still: the wrapper around this one sees the end of the call.
+                return source  # the program named the source
+            # The call is still known: only the wrapper around this one completes it.
             call, recorder = local.state.call, session.recorder
             if call is not None and call[0].peer == ANY_SOURCE and recorder is not None:
                 recorder.answered(call, source)
@@ -127,7 +126,7 @@ def recv(session: Session) -> Callable[[Any], Any]:
 
 
 def _track(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:
-    """Follow the Work of an asynchronous call, if that is what the function has returned."""
+    """Follow the Work of an asynchronous call, if the function has returned one."""
     try:
         if isinstance(result, Work):
             recorder.works.track(result, call, args[0] if args else None)
@@ -136,12 +135,12 @@ def _track(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:
 
 
 def role(name: str) -> Make:
-    """A method that issues collectives in this role; its instance is the scope's owner."""
+    """Wrap a method that issues collectives in this role; its instance owns the scope."""
     return role_of(lambda *_, **__: name)
 
 
 def role_of(choose: Callable[..., str]) -> Make:
-    """Like :func:`role`; ``choose`` gives the role, from the method's arguments."""
+    """Wrap a method like :func:`role`; ``choose`` returns the role for its arguments."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -156,7 +155,7 @@ def role_of(choose: Callable[..., str]) -> Make:
 
 
 def around(what: str) -> Make:
-    """A function that can take long; ``what``: as the heartbeat calls it, see ``Scope.what``."""
+    """Wrap a function that can take long; ``what``: its name in heartbeats, see ``Scope.what``."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
@@ -171,13 +170,13 @@ def around(what: str) -> Make:
 
 
 def backward(session: Session) -> Callable[[Any], Any]:
-    """``backward()``: whose line it is, and when the gradient buckets it issued are complete.
+    """Wrap ``backward()``: note the line that calls it, and when its gradient buckets are complete.
 
-    Of ``torch.autograd.backward``, which ``Tensor.backward`` calls by that name (torch/_tensor.py,
-    torch 2.6 to 2.15). A backward may run another, many deep, and each level has one frame of
-    ours: autograd goes 60 levels down before it takes another thread (MAX_DEPTH,
-    torch/csrc/autograd/engine.h), and Python's limit is 1,000 frames. So what is made is called in
-    the function's place, see ``Target.plain``, and guards itself.
+    ``Tensor.backward`` calls ``torch.autograd.backward`` by that name (torch/_tensor.py, torch 2.6
+    to 2.15). Backwards may be nested, and each level adds one frame of ours. Autograd nests 60
+    levels before it uses another thread (MAX_DEPTH, torch/csrc/autograd/engine.h). Python's limit
+    is 1,000 frames. So the replacement is a plain function that guards itself, see
+    ``Target.plain``.
     """
 
     def in_place_of(wrapped: Any) -> Any:
@@ -185,11 +184,11 @@ def backward(session: Session) -> Callable[[Any], Any]:
             recorder = session.recorder
             state = local.state
             outer, outer_since = state.scope, state.since
-            # A tensor subclass comes by twice.
+            # A tensor subclass calls this twice.
             if recorder is None or outer.what == "backward":
                 return wrapped(*args, **kwargs)
             inside, since = _backward_begins(recorder, outer, _getframe(1)), now()
-            # Both at once, and nothing called before the try: see scopes.within.
+            # One assignment, and no call before the try: see scopes.within.
             state.scope, state.since = inside, since
             try:
                 result = wrapped(*args, **kwargs)
@@ -212,7 +211,7 @@ _FOLLOWING: Final = "following backward"
 
 
 def _backward_begins(recorder: Recorder, scope: Scope, caller: FrameType) -> Scope:
-    """The scope of a backward that begins in this one; the same where the tracer fails."""
+    """Return the scope inside a backward that begins; this scope if the tracer fails."""
     with contained(recorder.count_failure, _FOLLOWING):
         place = sites.find(caller, local.state)
         inside = scope.inside_what("backward")
@@ -222,7 +221,7 @@ def _backward_begins(recorder: Recorder, scope: Scope, caller: FrameType) -> Sco
 
 
 def _backward_returned(recorder: Recorder) -> None:
-    # Not in the wrapper itself, where Dynamo would compile the frames of the context manager.
+    # A separate function: in the wrapper, Dynamo would compile the context manager's frames.
     with contained(recorder.count_failure, _FOLLOWING):
         recorder.backward_over()
 

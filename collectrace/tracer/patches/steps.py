@@ -1,7 +1,7 @@
-"""What a step of the job is where no DDP forward tells: optimizer steps, or what the script says.
+"""Count the steps of a job without DDP forwards: by optimizer steps, or as the script says.
 
-The hook is torch's own, for all optimizers (torch/optim/optimizer.py, torch 2.13). In a compiled
-graph it is not called, and steps are not counted.
+The hook is torch's hook for all optimizers (torch/optim/optimizer.py, torch 2.13). A compiled
+graph does not call it, so its steps are not counted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from collectrace.tracer.tap.wire import Undo
 from collectrace.tracer.user_objects import ByObject
 
 _AROUND: Final = Optimizer.profile_hook_step(Optimizer.step).__code__
-"""Code of what torch puts around the ``step()`` of each optimizer; it calls the hooks."""
+"""The code of torch's wrapper around the ``step()`` of each optimizer; it calls the hooks."""
 
 
 def install(session: Session) -> Undo:
-    """Count the steps of optimizers from now on; the undo stops that."""
+    """Count the steps of optimizers from now on; return the undo."""
     counted = _Counted()
 
     def stepped(optimizer: Optimizer, *_: Any) -> None:
@@ -40,7 +40,7 @@ def install(session: Session) -> Undo:
 
 
 def step(session: Session) -> None:
-    """The script begins a step of its own, see :func:`collectrace.step`."""
+    """Count a step that the script has begun, see :func:`collectrace.step`."""
     recorder = session.recorder
     if recorder is None:
         return
@@ -50,7 +50,7 @@ def step(session: Session) -> None:
 
 
 def _nothing(*_: Any) -> None:
-    """What Dynamo compiles in the hook's place."""
+    """Do nothing. Dynamo compiles this instead of the hook."""
 
 
 class _Counted:
@@ -61,10 +61,10 @@ class _Counted:
         self._steps = ByObject[int]()
 
     def step(self, recorder: Recorder, optimizer: Optimizer, frame: FrameType) -> None:
-        """An optimizer has made a step, in a frame of ``_AROUND``.
+        """Count a step of an optimizer, in a frame of ``_AROUND``.
 
-        Of several optimizers the one that has made most steps counts: a round in which each makes
-        one is one step. One that another makes its step with does not count.
+        If there are several optimizers, the one with the most steps counts: an iteration in which
+        each makes one step is one step. A step inside another optimizer's step does not count.
         """
         if recorder.book.is_other_rank() or _is_inside_another(frame.f_back):
             return

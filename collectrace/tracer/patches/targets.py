@@ -1,4 +1,4 @@
-"""The table of patched functions: a row for each, and for each a wrapper."""
+"""The table of patched functions and their wrappers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SYMMETRIC: Final = ("torch.distributed._symmetric_memory",)
 _SAMPLER: Final = ("torch.utils.data.distributed",)
 
 _PUBLIC: Final = (
-    *(name for name in ops.NAMES if hasattr(dist, name)),  # of some batches only torch knows
+    *(name for name in ops.NAMES if hasattr(dist, name)),  # some batches have no public function
     "_all_gather_base", "_reduce_scatter_base",
     "all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list",
     "send_object_list", "recv_object_list", "batch_isend_irecv",
 )  # fmt: skip
-"""Public collectives and point-to-point functions, deprecated names included, and what is made of
-them. Not isend and irecv: torch tells them apart by identity (P2POp, batch_isend_irecv), and the
-tap sees all there is."""
+"""Public collectives and point-to-point functions, with deprecated names, and functions built on
+them. Not isend and irecv: torch compares them by identity (P2POp, batch_isend_irecv), and the tap
+sees their calls."""
 
 _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 
@@ -59,7 +59,7 @@ def _rows() -> Iterator[Target]:
     for name in _CREATING:
         yield Target(_DIST, name, around("group"))
 
-    # DistributedDataParallel, by the place of each call in its source
+    # DistributedDataParallel, by the methods that issue its calls
     for name, make in _DDP_PARTS.items():
         yield Target(_DDP, f"DistributedDataParallel.{name}", make)
     yield Target(_DDP, "_DDPJoinHook.main_hook", join.ddp_main_hook)
@@ -74,7 +74,7 @@ def _rows() -> Iterator[Target]:
 
     yield from frameworks.rows()
 
-    # backward: the line of the user's code behind what autograd's threads issue
+    # backward: the user's line for calls that autograd's threads issue
     yield Target(("torch.autograd",), "backward", backward, plain=True)
 
     # data and devices
@@ -90,7 +90,7 @@ def _rows() -> Iterator[Target]:
     for name in ("rendezvous", "get_symm_mem_workspace"):
         yield Target(_SYMMETRIC, name, blind_spots.symmetric_memory)
 
-    # threads: the line of the user's code behind what they issue
+    # threads: the user's line for calls that they issue
     yield Target(("concurrent.futures.thread",), "ThreadPoolExecutor.submit", threads.submit)
     yield Target(("threading",), "Thread.start", threads.start)
 

@@ -1,7 +1,7 @@
-"""Wrappers of what gives work to other threads: it is remembered which line of the user's did so.
+"""Wrappers of functions that give work to other threads, to remember the user's line.
 
-A checkpoint that is saved in the background, say, issues its collectives from a thread on whose
-stack no line of the user's stands.
+For example, a checkpoint that is saved in the background issues its collectives from a thread with
+no line of the user on its stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collectrace.tracer.session import Session
 
 
 class _Submitted:
-    """A function that is given to an executor, and where that was done. Pickled as the function."""
+    """A function for an executor, with the place that submitted it. Pickles as the function."""
 
     __slots__ = ("_function", "_place")
 
@@ -40,7 +40,7 @@ class _Submitted:
 
 
 def submit(session: Session) -> Wrapper:
-    """``ThreadPoolExecutor.submit``, of which ``map`` makes use too."""
+    """Wrap ``ThreadPoolExecutor.submit``, which ``map`` uses, too."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is None or not args or not callable(args[0]):
@@ -52,7 +52,7 @@ def submit(session: Session) -> Wrapper:
 
 
 def start(session: Session) -> Wrapper:
-    """``Thread.start``."""
+    """Wrap ``Thread.start``: remember the line that starts the thread."""
 
     def wrapper(wrapped: Any, thread: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is not None:

@@ -1,4 +1,4 @@
-"""Wrappers of what the host waits in: a Work, or a device."""
+"""Wrappers of functions in which the host waits for a Work or a device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collectrace.tracer.session import Session
 
 
 def work_wait(session: Session) -> Wrapper:
-    """``Work.wait``: which call the thread waits for, and that it is then complete."""
+    """Wrap ``Work.wait``: note which call the thread waits for, and that it completes."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -22,7 +22,7 @@ def work_wait(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         state = local.state
         if state.call is not None:
-            # Inside the public function that issued the call, whose wrapper sees its end.
+            # Inside the public function that issued the call: its wrapper completes it.
             return wrapped(*args, **kwargs)
         recorder.works.waited_for(instance)
         call = recorder.works.call_of(instance)
@@ -39,7 +39,7 @@ def work_wait(session: Session) -> Wrapper:
             state.wait = None
         if template.peer == ANY_SOURCE:
             recorder.answered_by(call, instance)
-        # On a device wait() only orders streams: there the watchdog asks the Work.
+        # On a device, wait() only orders streams, so the watchdog polls the Work.
         if not template.on_device:
             recorder.completed(call)
             recorder.works.release(call)
@@ -49,7 +49,7 @@ def work_wait(session: Session) -> Wrapper:
 
 
 def counts_as_wait(session: Session) -> Wrapper:
-    """Another method of Work that comes to waiting for it: by its future, or by a CUDA stream."""
+    """Wrap another method of Work that waits: through its future, or through a CUDA stream."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -61,7 +61,7 @@ def counts_as_wait(session: Session) -> Wrapper:
 
 
 def is_completed(session: Session) -> Wrapper:
-    """``Work.is_completed``: who is told that it is need not wait for it."""
+    """Wrap ``Work.is_completed``: a program that got True need not wait for the Work."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         result = wrapped(*args, **kwargs)
@@ -74,7 +74,7 @@ def is_completed(session: Session) -> Wrapper:
 
 
 def synchronize(name: str) -> Callable[[Session], Wrapper]:
-    """A function that waits for a device, recorded under this name: how long it took."""
+    """Wrap a function that waits for a device: record how long it took, under this name."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:

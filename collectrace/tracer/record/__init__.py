@@ -1,1 +1,1 @@
-"""One rank's record: what a call is, its number and digests, its line."""
+"""The record of one rank: its calls, their numbers and digests, and their lines."""

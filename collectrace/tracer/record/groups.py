@@ -1,6 +1,6 @@
-"""Process groups as the tracer knows them: their names in the record, members and backends.
+"""The process groups of a run: their names in the record, members and backends.
 
-Some of it is private to torch (``distributed_c10d._world``, torch 2.13).
+Parts of this use private attributes of torch (``distributed_c10d._world``, torch 2.13).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Ordinals:
     __slots__ = ("_known", "_next", "several")
 
     def __init__(self) -> None:
-        # Not by id(): a new object may get that of a dead one, on one rank and not on another.
+        # Not by id(): on some ranks only, a new object may get the id of a dead one.
         self._known = ByObject[int]()
         self._next = itertools.count()
         self.several = False
         """Whether more than one object has been seen."""
 
     def of(self, thing: Any) -> int:
-        """The number of an object, from 0. It must be one that weak references can refer to."""
+        """Return the number of an object, from 0. The object must support weak references."""
         found = self._known.get(thing)
         if found is None:
             self._known[thing] = found = next(self._next)
@@ -45,9 +45,9 @@ class Ordinals:
 
 
 class GroupState:
-    """One process group of this process, with its streams and channels.
+    """A process group of this process, with its streams and channels.
 
-    ``record`` is its ``ready`` record, ``self_rank`` this process's rank within the group.
+    ``record`` is its ``ready`` record. ``self_rank`` is this process's rank within the group.
     """
 
     __slots__ = (
@@ -65,18 +65,18 @@ class GroupState:
         self.channels: dict[tuple[str, int, int, int], Channel] = {}
         """By device type, source, destination (global ranks) and tag."""
         self.templates: dict[Any, Template] = {}
-        """By the key that ``Recorder.issue`` makes."""
+        """By the key from ``Recorder.issue``."""
         self.owners = Ordinals()
         """DDP modules and ZeRO optimizers in the order of their first use on this group."""
 
     def global_rank(self, group_rank: int | None) -> int | None:
-        """The global rank of a member; -1 (any source) and None stay what they are."""
+        """Return the global rank of a member; -1 (any source) and None are returned unchanged."""
         if group_rank is None or group_rank < 0:
             return group_rank
         return self.ranks[group_rank] if group_rank < len(self.ranks) else group_rank
 
     def stream(self, device: str) -> Stream:
-        """The stream of a device type, which begins with its first use."""
+        """Return the stream of a device type, which is created at its first use."""
         found = self.streams.get(device)
         if found is None:
             backend = backend_for(self.record.backend, device)
@@ -84,7 +84,7 @@ class GroupState:
         return found
 
     def channel(self, device: str, source: int, destination: int, tag: int) -> Channel:
-        """The channel between two global ranks, which begins with its first use."""
+        """Return the channel between two global ranks, which is created at its first use."""
         key = (device, source, destination, tag)
         found = self.channels.get(key)
         if found is None:
@@ -92,12 +92,12 @@ class GroupState:
         return found
 
     def owner(self, module: object) -> int:
-        """The ordinal of a DDP module or ZeRO optimizer on this group, from 0."""
+        """Return the ordinal of a DDP module or ZeRO optimizer on this group, from 0."""
         return self.owners.of(module)
 
 
 _DESTROYED: Final = object()
-"""Stands for a default group that is gone."""
+"""Replaces a default group that was destroyed."""
 
 
 class GroupBook:
@@ -107,23 +107,23 @@ class GroupBook:
         self.states: dict[Any, GroupState] = {}
         """By the ProcessGroup object."""
         self.default: Any = None
-        """The default group of the rank whose record this is; None: there is none yet."""
+        """The default group of the recorded rank; None: there is none yet."""
         self.asking: Group | None = None
-        """The ``asked`` record of a group whose creation is in progress."""
+        """The ``asked`` record of a group that is being created."""
         self.asked = 0
-        """Groups asked for so far, those that this rank is no member of counted."""
+        """How many groups were requested so far, including those without this rank."""
         self.strange: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Groups of which nobody knows which ranks they have."""
+        """Groups with unknown members."""
         self._uses: dict[str, int] = {}
         """How many groups have had a name so far."""
         self._beginner = threading.get_ident()
         """The thread that began the run."""
 
     def is_other_rank(self, *, may_begin: bool = False) -> bool:
-        """Whether the calling thread belongs to another rank than the one whose record this is.
+        """Return whether the calling thread belongs to another rank than the recorded one.
 
-        That is possible only where ranks are threads. One without a default group belongs to no
-        rank yet; ``may_begin``: it is about to get one, and counts as another rank.
+        That is possible only if ranks are threads. A thread without a default group belongs to no
+        rank yet. With ``may_begin`` it is about to get one, and counts as another rank.
         """
         if not ranks_are_threads():
             return False
@@ -133,49 +133,48 @@ class GroupBook:
         return theirs is not self.default and (may_begin or theirs is not None)
 
     def name_of(self, c10d_name: str) -> str:
-        """The name in the record: torch's own, or ``name@n`` for its n-th use in this process."""
+        """Return the recorded name: torch's, or ``name@n`` for its n-th use in this process."""
         n = self._uses[c10d_name] = self._uses.get(c10d_name, 0) + 1
         return c10d_name if n == 1 else f"{c10d_name}@{n}"
 
     def adopt(self, pg: Any, record: Group) -> GroupState:
-        """Know this group from now on, by its ``ready`` record."""
+        """Add a group with its ``ready`` record, and return its state."""
         state = self.states[pg] = GroupState(record, pg.rank())
         return state
 
     def named(self, name: str) -> GroupState | None:
-        """The group of this name in the record; None where it is destroyed."""
+        """Return the group with this name in the record; None: it was destroyed."""
         return next((state for state in list(self.states.values()) if state.name == name), None)
 
     def forget(self, pg: Any) -> GroupState | None:
-        """Know this group no longer, since it is destroyed; what was known of it.
+        """Remove a destroyed group, and return its state.
 
-        At once, so that no reference of ours to it is the last one: where the last reference to a
-        group of gloo ends on one of its own threads, the destructor waits for that very thread,
-        and the process aborts.
+        This must happen at once, so that the tracer never holds the last reference. If the last one
+        to a group of gloo ends on one of gloo's threads, the destructor waits for that same thread.
+        Then the process aborts.
         """
         if pg is self.default:
             self.default = _DESTROYED
         return self.states.pop(pg, None)
 
     def forget_all(self) -> None:
-        """Know no group any more, and keep none alive: the record has ended."""
+        """Remove all groups and keep none alive, as the record has ended."""
         self.default = _DESTROYED
         self.states.clear()
 
 
 def ranks_are_threads() -> bool:
-    """Whether torch keeps its groups per thread, and the threads of this process are ranks.
+    """Return whether torch keeps its groups per thread, so that threads are ranks.
 
-    So it does under its threaded test group (torch/testing/_internal/distributed/
-    multi_threaded_pg.py, which replaces ``distributed_c10d._world``; torch 2.13). One process has
-    one record, that of the rank that begins first; the calls, groups and batches of the others
-    are left out of it.
+    That is so with torch's threaded test group (torch/testing/_internal/distributed/
+    multi_threaded_pg.py, which replaces ``distributed_c10d._world``; torch 2.13). A process has one
+    record, of the rank that begins first. Calls, groups and batches of other ranks are not in it.
     """
     return type(c10d._world) is not c10d._World
 
 
 def c10d_name(pg: Any) -> str:
-    """The name by which torch knows a group; if it knows none, that of its class, numbered."""
+    """Return torch's name of a group; if it has none, the name of its class, with a number."""
     name = c10d._world.pg_names.get(pg)
     if name is None:
         name = safe_attribute(pg, "group_name")  # torch raises
@@ -187,12 +186,12 @@ def c10d_name(pg: Any) -> str:
 
 
 by_hand: Final[defaultdict[str, Ordinals]] = defaultdict(Ordinals)
-"""By class, groups that the program constructed by itself, in the order in which it did, or in
-which they were first used: it should be the same on all ranks."""
+"""By class, groups that the program constructed itself, in the order of their construction or first
+use, which should be the same on all ranks."""
 
 
 def ready_record(pg: Any, name: str, ranks: list[int], **known: Any) -> Group:
-    """The ``ready`` record of a group that exists; ``known``: fields that torch does not tell."""
+    """Return the ``ready`` record of an existing group; ``known``: fields unknown to torch."""
     return Group(
         phase="ready",
         group=name,
@@ -204,10 +203,10 @@ def ready_record(pg: Any, name: str, ranks: list[int], **known: Any) -> Group:
 
 
 def members(pg: Any, world_size: int | None) -> list[int] | None:
-    """Global ranks in group order; None: nobody knows them.
+    """Return the global ranks in group order; None: they are unknown.
 
-    So it is with a group that is not registered with torch.distributed, unless it has all the
-    ranks of the job, or was told which it has.
+    They are unknown if the group is not registered with torch.distributed, unless it has all ranks
+    of the job, or its options contain them.
     """
     try:
         return list(dist.get_process_group_ranks(pg))
@@ -224,7 +223,7 @@ def members(pg: Any, world_size: int | None) -> list[int] | None:
 
 
 def backend_of(pg: Any) -> str:
-    """The backends by device type, as in ``cpu:gloo,cuda:nccl``, or the name of the only one."""
+    """Return the backends by device type, as in ``cpu:gloo,cuda:nccl``, or the only one's name."""
     config = c10d._world.pg_backend_config.get(pg)
     if config:
         return str(config)
@@ -237,7 +236,7 @@ def backend_of(pg: Any) -> str:
 
 
 def backend_sequence(pg: Any) -> int | None:
-    """How many collectives the backend has counted on this group; None where it does not count."""
+    """Return how many collectives the backend has counted on this group; None: it does not."""
     try:
         return int(pg._get_sequence_number_for_group())
     except RuntimeError:
@@ -245,6 +244,6 @@ def backend_sequence(pg: Any) -> int | None:
 
 
 def environment_int(name: str) -> int | None:
-    """A variable that a launcher has set to a number; None where it has not."""
+    """Return the number in an environment variable; None: it is not set to a number."""
     text = os.environ.get(name, "")
     return int(text) if text.isdigit() else None

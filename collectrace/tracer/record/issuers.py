@@ -1,8 +1,8 @@
-"""Which framework issued a call that no patched function of it is around: told by its files.
+"""Find the framework that issued a call outside all patched functions, by the files on the stack.
 
-The patched functions (``patches/frameworks``) are what names a call. What they leave is named here
-after the framework alone, so that it is not taken for the script's own. Such roles pair as the
-script's own calls do: which of them a line gets first is not the same on every rank.
+Usually a patched function gives a call its role (``patches/frameworks``). Other calls of frameworks
+get a role here that names only the framework, so that they do not look like the script's calls.
+Such roles pair like the script's calls: which role a line gets first may differ between ranks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 from collectrace.tracer.record import owners
 
 _FILES: Final = (
-    # What torch.compile's options let the ranks agree on. When a graph is run, none of these is on
-    # the stack (torch 2.13: output_graph.py under convert_frame.py, and where each is called).
+    # Collectives by which torch.compile lets the ranks agree. None of these files is on the stack
+    # when a graph runs (torch 2.13: output_graph.py under convert_frame.py, and their callers).
     ("torch/_dynamo/convert_frame.py", "compile.agree"),
     ("torch/_dynamo/eval_frame.py guard_collectives_hook", "compile.agree"),
     ("torch/_functorch/partitioners.py", "compile.agree"),
@@ -44,17 +44,16 @@ _FILES: Final = (
     ("accelerate/", "accelerate.other"),
     ("ray/", "ray.other"),
 )
-"""Beginnings of the paths of a framework's files below the folder of packages, or such a path and a
-function, and the role of what comes from there. Of several frameworks on a stack the first row
-names the call."""
+"""Prefixes of a framework's files below the folder of packages, or a path and a function; and the
+role of their calls. If several frameworks are on a stack, the first row counts."""
 
 _PATHS: Final = tuple((path.replace("/", os.sep), role) for path, role in _FILES)
 
 
 def by_file(frame: FrameType | None) -> str | None:
-    """The role of a call issued in ``frame``, by the files between it and the user's code.
+    """Return the role of a call issued in ``frame``, by the files between it and the user's code.
 
-    None where no framework of the table stands between.
+    None: no framework of the table is between them.
     """
     paths = set()
     while frame is not None and owners.classify(frame.f_code) != owners.USER:

@@ -1,4 +1,4 @@
-"""The lines of this process's rank files: records as bytes, without what ``omit`` leaves out."""
+"""Encode records as lines of this process's rank files, without the parts that ``omit`` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectrace.records import Record
 RecordT = TypeVar("RecordT", bound=Record)
 
 _omitted: frozenset[str] = frozenset()
-"""Words of ``privacy.OMITTABLE``: as the libraries of ``sites``, the same for all runs."""
+"""Words of ``privacy.OMITTABLE``; the same for all runs of the process."""
 
 
 def omit(words: Collection[str]) -> None:
@@ -21,12 +21,12 @@ def omit(words: Collection[str]) -> None:
 
 
 def omitted() -> frozenset[str]:
-    """Return what is left out."""
+    """Return the words of the parts that are left out."""
     return _omitted
 
 
 def plain(record: RecordT) -> RecordT:
-    """Return a record without what is left out: itself, or a copy."""
+    """Return a record without the omitted parts: the record itself, or a copy."""
     return privacy.without(record, _omitted) if _omitted else record
 
 

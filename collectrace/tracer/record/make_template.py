@@ -1,6 +1,6 @@
-"""The template of a call that is new: what it is, who issued it, from which line.
+"""Make the template of a new kind of call: what it is, who issued it, from which line.
 
-Runs once per line of code and kind of tensors, never per call.
+This runs once per line of code and kind of tensors, not per call.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from collectrace.tracer.tap.arguments import ArgumentReader, CallFields
 
 
 class Origin(NamedTuple):
-    """Where a call comes from."""
+    """The origin of a call."""
 
     state: ThreadState
-    """Of the thread that issues it."""
+    """The state of the thread that issues it."""
     scope: Scope
-    """What it is inside of: that of the thread, and whose gradients it reduces."""
+    """The scope of the thread, with the module of the gradients that the call reduces."""
     frame: FrameType | None
     """The innermost Python frame that is not the tracer's; None: a thread of C++ has none."""
     place: Place
-    """Of the user's code on the stack above it."""
+    """The user's code on the stack above it."""
     from_autograd: bool
-    """Whether no Python stands between autograd's engine and the call: DDP's reducer does so."""
+    """Whether autograd's engine issues it without Python in between, as with DDP's reducer."""
     hook_role: str | None
-    """Role under which a comm hook ran last, if one did."""
+    """The role under which a comm hook ran last, if one did."""
     stacks: Stacks
-    """Of the run."""
+    """The stacks of the run."""
 
 
 def make_template(
     group: GroupState, reader: ArgumentReader, args: tuple[Any, ...], origin: Origin
 ) -> Template:
-    """The template of a call on this group; IGNORED for one that is not to be recorded.
+    """Return the template of a call on this group; IGNORED: do not record the call.
 
-    ``args`` are those that ``reader`` reads.
+    ``args`` are the arguments that ``reader`` reads.
     """
     if group.name in origin.scope.within:
         return IGNORED  # part of a call that is recorded
@@ -59,13 +59,13 @@ def make_template(
     call = _call(group, fields, origin)
     template = Template(call, _counter(group, call), fields, group.self_rank)
     if fields.is_async and origin.scope.api is None and not origin.from_autograd:
-        # Of functional collectives: whoever else calls a group's own method has its Work besides.
+        # A functional collective. Other callers of a group's method get its Work.
         template.outputs = reader.outputs
     return template
 
 
 def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ...]) -> Template:
-    """The template of a call that could not be described, but has its place in the stream."""
+    """Return the template of a call that could not be described, but has a number in its stream."""
     fields = CallFields(reader.row.op, reader.device(args))
     call = Call(seq=0, group=group.name, device=fields.device, op=fields.op, void=True)
     return Template(call, group.stream(fields.device), fields)
@@ -76,12 +76,12 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
     role = _role(fields, origin)
     part = scope.part if role != USER else None
     site, via = sites.resolve(origin.place)
-    # A function that is not patched (isend), or was imported by name before that.
+    # A function that is not patched (isend), or was imported by name before it was patched.
     api = scope.api or (sites.public_function(origin.frame) if role == USER else None)
     if role == USER:
         role = issuers.by_file(origin.frame) or USER
     if fields.op in ops.POINT_TO_POINT:
-        # The operator does not say; send() and recv() wait for the Work themselves.
+        # The operator does not show it; send() and recv() wait for the Work themselves.
         fields.is_async = api not in ops.of(fields.op).waits_in
     return Call(
         seq=0, group=group.name, device=fields.device, op=fields.op,
@@ -97,7 +97,7 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
 
 
 def _cuda_stream(fields: CallFields) -> int | None:
-    """The id of the current CUDA stream; None for the default one, and elsewhere."""
+    """Return the id of the current CUDA stream; None for the default one and other devices."""
     if fields.device != "cuda":
         return None
     return torch.cuda.current_stream(fields.device_index).stream_id or None
@@ -118,8 +118,8 @@ def _model(group: GroupState, role: str, scope: Scope) -> int | None:
         return None
     ordinal = group.owner(owner)
     if roles.of(role).in_backward:
-        # Told where there are several models, and known of which it is (record/models.py).
-        # join()'s shadow is equal to its bucket.
+        # Only if there are several models, and the one is known (record/models.py). join()'s
+        # shadow equals the bucket that it meets.
         return ordinal + 1 if scope.what == "backward" and group.owners.several else None
     return ordinal + 1 if ordinal else None
 
@@ -128,9 +128,9 @@ def _role(fields: CallFields, origin: Origin) -> str:
     scope = origin.scope
     row = roles.of(scope.role) if scope.role is not None else None
     if row is not None and row.is_library and origin.place.is_direct:
-        return USER  # the library has called a function of the user's, such as a callback
+        return USER  # the library has called a function of the user, such as a callback
     if row is not None and row.is_family:
-        # Between its named parts DDP's C++ broadcasts the new order of its buckets
+        # Outside its named parts, DDP broadcasts the new order of its buckets in C++
         # (Reducer::sync_bucket_indices, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13).
         is_rebuild = scope.api is None and fields.op == "broadcast"
         if is_rebuild and scope.owner is not None:

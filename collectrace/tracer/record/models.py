@@ -1,9 +1,9 @@
-"""The DDP modules of a run: how often each has run forward, and whose gradients are reduced.
+"""The DDP modules of a run: how often each has run forward, and which one's gradients are reduced.
 
-DDP's reducer is C++ and does not say of which module a gradient bucket is. It issues one from a
-hook on the node that accumulates the gradient of a parameter, the last of the bucket's to be ready
-(``Reducer::autograd_hook``, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13), and autograd
-tells which node a thread is at. Asked for where there are several modules only: 0.1 us per bucket.
+DDP's reducer is C++ and does not show to which module a gradient bucket belongs. It issues the
+bucket from a hook on the node that accumulates the bucket's last gradient
+(``Reducer::autograd_hook``, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13). Autograd shows
+at which node a thread is. That costs 0.1 us per bucket, and is used only for several modules.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import torch
 from collectrace.tracer.user_objects import ByObject
 
 _current_node: Final[Callable[[], Any]] = getattr(torch._C, "_current_autograd_node", lambda: None)
-"""The node of autograd's graph that the calling thread is evaluating; None: it is at none."""
+"""Returns the node of autograd's graph that the calling thread evaluates; None: there is none."""
 
 _Owner = weakref.ref[Any]
 
 
 class Models:
-    """Those that live."""
+    """The DDP modules that are alive."""
 
     def __init__(self) -> None:
         self._forwards = ByObject[int]()
-        """Those shadowed in join() count, and so a module's are equal on all ranks when they leave
-        it."""
+        """Forwards begun by each module. Those shadowed in join() count, so the numbers are equal
+        on all ranks when they leave it."""
         self._owners: dict[int, _Owner | None] | None = None
-        """The module of each parameter, by the parameter's id; None: several have it. None for the
-        whole: to be worked out, which is done once after a module's first forward."""
+        """The module of each parameter, by the parameter's id; None: several modules have it. The
+        dictionary itself is None until it is needed after a module's first forward."""
 
     def forward_begins(self, module: Any) -> int:
-        """The ordinal of a forward that a module begins, from 1."""
+        """Count a forward that a module begins, and return its ordinal, from 1."""
         before = self._forwards.get(module) or 0
         self._forwards[module] = before + 1
         if not before:
@@ -42,14 +42,14 @@ class Models:
         return before + 1
 
     def forwards(self, module: Any) -> int:
-        """How many forwards a module has begun."""
+        """Return how many forwards a module has begun."""
         return self._forwards.get(module) or 0
 
     def in_backward(self) -> Any:
-        """The module of the parameter whose gradient this thread is accumulating; None: unknown.
+        """Return the module of the gradient that this thread is accumulating; None: unknown.
 
-        It is, too, in the first iteration under ``static_graph``, whose buckets are all issued at
-        the end of the backward.
+        It is also unknown in the first iteration under ``static_graph``: there all buckets are
+        issued at the end of the backward.
         """
         parameter = getattr(_current_node(), "variable", None)
         if parameter is None:

@@ -1,4 +1,4 @@
-"""Whose code a function is: the user's, a library's, or torch's and what counts as such."""
+"""Classify code: the user's, a library's, or torch's, which includes Python's and the tracer's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Final
 
-# In the order in which a line of theirs is preferred, the last one first.
+# A higher number is preferred when one line must be chosen.
 TORCH: Final = 0
 """Code of torch, of this package, or of Python and its standard library."""
 
@@ -21,7 +21,7 @@ LIBRARY: Final = 1
 USER: Final = 2
 
 _MAX_CODES: Final = 50_000
-"""Code objects remembered. Programs that generate code without end reach it, and start over."""
+"""Code objects remembered. Programs that keep generating code reach it; then all are forgotten."""
 
 _HERE: Final = str(Path(__file__).absolute().parents[__name__.count(".") - 1]) + os.sep
 _PACKAGES: Final = tuple(
@@ -39,8 +39,7 @@ _STDLIB: Final = tuple(
     os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
 )
 
-# Installed packages whose frames count as torch's: they only wrap its functions or mark them as
-# deprecated.
+# Installed packages that count as torch: they only wrap its functions, or mark them as deprecated.
 _PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
 
 _FRAMEWORKS: Final = (
@@ -50,36 +49,36 @@ _FRAMEWORKS: Final = (
     "torchrec", "torchtitan", "torchtune", "transformer_engine", "transformers", "trl", "verl",
     "vllm",
 )  # fmt: skip
-"""Packages that people run from a checkout, installed or not: their lines are a library's. Only
-what lies in the folder of the package as it was imported: a script in a folder of that name is its
-author's own."""
+"""Packages that people run from a checkout: they count as libraries, installed or not. Only files
+in the folder of the imported package count: a script in another folder of that name is the
+user's."""
 
 _libraries: tuple[str, ...] = ()
-"""Folders of libraries that the user has named, with a separator at the end."""
+"""Folders that the user has named as libraries, with a separator at the end."""
 
 
 _owners: dict[int, tuple[int, CodeType]] = {}
-"""By id of the code object, which is kept beside it so that no other gets its id."""
+"""By id of the code object. The object is kept, so that no other object gets its id."""
 
 torch_codes: Final[set[int]] = set()
-"""Ids of those of class TORCH, for who looks at every frame of a stack."""
+"""Ids of the code objects of class TORCH, for fast walks over a stack."""
 
 
 def set_libraries(folders: Iterable[Path]) -> None:
-    """Count the code in these folders as a library's, too, and no longer that in earlier ones."""
+    """Count the code in these folders as a library's, instead of that in the folders before."""
     global _libraries
     _libraries = tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
     forget()
 
 
 def forget() -> None:
-    """Ask anew whose code is."""
+    """Forget all classifications."""
     torch_codes.clear()
     _owners.clear()
 
 
 def classify(code: CodeType) -> int:
-    """Whose code it is: TORCH, LIBRARY or USER."""
+    """Return the class of a code object: TORCH, LIBRARY or USER."""
     known = _owners.get(id(code))
     if known is not None:
         return known[0]
@@ -93,7 +92,7 @@ def classify(code: CodeType) -> int:
 
 
 def _classify_path(path: str) -> int:
-    # "<frozen runpy>", "<string>", the code of a traced graph: no file a person could open.
+    # "<frozen runpy>", "<string>" and code of traced graphs are not files that a person could open.
     # "<stdin>" and the cells of a notebook are the user's.
     if path.startswith(("<frozen", "<eval_with_key>")) or path == "<string>":
         return TORCH
@@ -111,7 +110,7 @@ def _classify_path(path: str) -> int:
 
 
 def _is_library(path: str) -> bool:
-    """Whether a file that is not installed is a library's all the same."""
+    """Return whether a file belongs to a library although it is not installed."""
     if path.startswith("<"):
         return False
     path = os.path.abspath(path)
@@ -126,8 +125,8 @@ def _is_library(path: str) -> bool:
 
 
 def torch_root() -> str:
-    """The folder of torch's own files, with a separator at its end."""
+    """Return the folder of torch's files, with a separator at its end."""
     torch = sys.modules.get("torch")
     path = getattr(torch, "__file__", None)
-    # functorch and torchgen lie beside it; a checkout of torch lies anywhere.
+    # functorch and torchgen are beside it; a checkout of torch can be anywhere.
     return os.path.dirname(path) + os.sep if path else f"{os.sep}torch{os.sep}"

@@ -1,4 +1,4 @@
-"""What stands again at the head of each segment, since the segments before it may be deleted."""
+"""The lines that are repeated at the head of each segment, as earlier segments may be deleted."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 from collectrace.chain import CHECKPOINT_EVERY
 
 _MOST: Final = 2_000
-"""Lines, the latest."""
+"""The latest lines that are kept."""
 
 
 class Repeated:
-    """Lines that were written once, in their order."""
+    """The lines to repeat, in the order in which they were written."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[bytes, int]] = deque(maxlen=_MOST)
 
     def add(self, line: bytes, known_stacks: int) -> None:
-        """One more; ``known_stacks`` as a checkpoint behind it says."""
+        """Add a line; ``known_stacks``: the number for a checkpoint after this line."""
         self._lines.append((line, known_stacks))
 
     def head(self, most_bytes: int, checkpoint: Callable[[int], bytes]) -> Iterator[bytes]:
-        """The latest of the lines that fit into so many bytes.
+        """Yield the latest of the lines that fit into ``most_bytes``, with checkpoints.
 
-        Where they are many, there are checkpoints between them, made from the number of stacks
-        before them: by these a reader searches, and relies on one in every so many bytes.
+        ``checkpoint`` makes one from the number of stacks before it. A reader searches by
+        checkpoints, and relies on one in every ``CHECKPOINT_EVERY`` bytes.
         """
         lines = list(self._lines)
         room = most_bytes

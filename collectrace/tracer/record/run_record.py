@@ -1,4 +1,4 @@
-"""The record of a run but for its calls: other lines, checkpoints, failures, and how it ends."""
+"""The record of a run without its calls: other lines, checkpoints, failures, and its end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from collectrace.tracer.user_text import safe_text
 log = logging.getLogger("collectrace")
 
 MAX_TEXT: Final = 500
-"""Characters of an exception's text that are written down."""
+"""Characters of an exception's text that are recorded."""
 
 
 class RunRecord:
-    """What is written of one run of this process, and what has failed.
+    """The record of one run of this process, and the tracer's failures.
 
-    After ``max_failures`` failures of the tracer's own it records no more.
+    After ``max_failures`` failures of the tracer it records no more.
     """
 
     __slots__ = ("__dict__", "__weakref__", "active", "calls", "ns")  # read by offset in _native.c
@@ -43,35 +43,35 @@ class RunRecord:
         self.writer = writer
         self.book = GroupBook()
         self.lock = threading.RLock()
-        """Held while lines are numbered and written. Reentrant: a signal handler may issue a
-        collective while one is being recorded."""
+        """Held while lines are numbered and written. It is reentrant, as a signal handler may issue
+        a collective while another is being recorded."""
         self.active = True
         """False: nothing is recorded any more."""
         self.ended = False
-        """Its last line is written."""
+        """Whether its last line is written."""
         self.global_rank: int | None = None
         """None until the ranks have met."""
         self.world_size: int | None = None
         """Likewise."""
         self.sources = sources
-        """None: the record is to hold no line of the program's text."""
+        """None: the record contains no source lines of the program."""
         self.stacks = Stacks(self.write_repeated, self.lock, self.sources)
         self.writes_texts = False
-        """Whether this rank writes the program's text without waiting for others to do so."""
+        """Whether this rank writes the program's sources without waiting for others to do so."""
         self._repeated = Repeated()
         self.calls = 0
         """Calls recorded."""
         self.ns = 0
-        """Time spent on recording."""
+        """Time spent on recording, ns."""
         self.failures = 0
         """Internal failures."""
         self._faults: set[tuple[str, str]] = set()
-        """Those that were written: what the tracer was doing, and what was raised."""
+        """Recorded failures: what the tracer was doing, and the type of the exception."""
         self._max_failures = max_failures
 
     @property
     def folder(self) -> Path | None:
-        """Where the run's files are written; None until the ranks have met."""
+        """Return the folder of the run's files; None until the ranks have met."""
         folder = self.writer.path.parent
         return None if folder.name == PENDING else folder
 
@@ -87,11 +87,10 @@ class RunRecord:
             self.ns += now() - t
 
     def adopt(self, pg: Any) -> GroupState | None:
-        """Know a group whose creation was not seen, such as one that C++ made, and write it down.
+        """Record and return a group with an unseen creation, such as one that C++ created.
 
-        None where the calling thread is another rank: its groups are none of this record's; and
-        where nobody knows which ranks the group has: its calls could be held against the wrong
-        ones.
+        Return None if the calling thread is another rank, or if the group's members are unknown.
+        Without them its calls could be compared with those of wrong ranks.
         """
         if self.book.is_other_rank() or pg in self.book.strange:
             return None
@@ -110,18 +109,18 @@ class RunRecord:
         return self.book.adopt(pg, record)
 
     def checkpoint(self) -> None:
-        """Write where every stream and channel stands."""
+        """Write the position of every stream and channel."""
         line = self.checkpoint_line()
         self.writer.next_checkpoint = self.writer.total + checkpoint_gap(len(line))
         self.writer.write(line)
 
     def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
-        """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
+        """Return the line of a checkpoint; ``known_stacks`` is the present number by default."""
         states = list(self.book.states.values())
         return lines.encode(
             records.Checkpoint(
                 t=now(),
-                # One that has just begun, or whose only call was refused, stands nowhere.
+                # A stream that is new, or that had only a refused call, has no position.
                 streams=[s.row() for g in states for s in list(g.streams.values()) if s.seq],
                 channels=[c.row() for g in states for c in list(g.channels.values()) if c.seq],
                 known_stacks=self.stacks.known if known_stacks is None else known_stacks,
@@ -141,28 +140,27 @@ class RunRecord:
             self.ns += now() - began
 
     def repeat(self, record: records.Record) -> None:
-        """Write a record at the head of each segment that is begun from now on."""
+        """Write a record at the head of each later segment."""
         with self.lock:
             self._repeated.add(lines.encode(record), self.stacks.known)
 
     def head(self) -> Iterator[bytes]:
-        """The lines that a segment begins with, after its header and the groups."""
+        """Yield the first lines of a segment, after its header and the groups."""
         yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)
         yield self.checkpoint_line()
 
     def count_beside(self, problem: BaseException, doing: str) -> None:
-        """Count an internal failure that leaves what is recorded of calls as it is."""
+        """Count an internal failure that does not affect the record of calls."""
         self.count_failure(problem, doing, is_beside=True)
 
     def count_failure(self, problem: BaseException, doing: str, *, is_beside: bool = False) -> None:
         """Count an internal failure: warn of the first, stop recording after too many.
 
-        ``doing`` says what failed, as in "recording a batch"; ``is_beside``: nothing that is
-        recorded of calls can be wrong because of it.
+        ``doing`` names what failed, as in "recording a batch"; ``is_beside``: the failure does not
+        affect the record of calls.
 
         Raises:
-            BaseException: ``problem`` itself, where it comes from a signal handler of the program,
-                which expects it to arrive.
+            BaseException: ``problem`` itself, if a signal handler of the program raised it.
         """
         if is_users(problem):
             raise problem
@@ -172,7 +170,7 @@ class RunRecord:
                 "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
                 doing, type_name(problem), safe_text(problem, MAX_TEXT),
             )  # fmt: skip
-        with contextlib.suppress(Exception):  # it may be writing that fails
+        with contextlib.suppress(Exception):  # writing may be what fails
             self._write_fault(problem, doing, is_beside=is_beside)
         if self.failures >= self._max_failures and self.active:
             self.give_up(problem)
@@ -182,22 +180,22 @@ class RunRecord:
         if not self.active or (doing, error) in self._faults:
             return
         self._faults.add((doing, error))
-        # The calling thread's latest call may be the one that the tracer was following.
+        # The failure may concern the calling thread's latest call.
         since = None if is_beside else local.state.call_t or now()
         text = safe_text(problem, MAX_TEXT)
         self.write_repeated(records.Fault(doing=doing, error=error, message=text, since=since))
 
     def give_up(self, problem: BaseException) -> None:
-        """Record no more, and end the file: what comes now cannot be relied on."""
+        """Record no more, and end the file, as later records could not be trusted."""
         self.active = False
         last = records.Exit(
             reason="disabled", error=type_name(problem), message=safe_text(problem, MAX_TEXT)
         )
-        with contextlib.suppress(Exception):  # it may be writing that fails
+        with contextlib.suppress(Exception):  # writing may be what fails
             self.end(last)
 
     def end(self, last: records.Exit) -> None:
-        """Write the line that ends the file; nothing, where it has one already.
+        """Write the line that ends the file, unless it has one already.
 
         Nothing can be written after it.
         """
@@ -210,6 +208,6 @@ class RunRecord:
             self.ended = True
 
     def add_bill(self, last: records.Exit) -> None:
-        """Enter what tracing has cost and lost so far."""
+        """Enter the costs and losses of tracing so far."""
         last.calls, last.ns, last.failures = self.calls, self.ns, self.failures
         last.bytes, last.dropped = self.writer.total, self.writer.dropped

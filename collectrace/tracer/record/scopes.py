@@ -1,9 +1,8 @@
-"""What a thread is inside of when it issues a collective: which API call, which framework's part.
+"""The scopes of threads: the API call and the framework's part inside which they issue collectives.
 
-Each wrapper of a patched function enters a scope on its thread and leaves it again; the recorder
-reads the one that the thread is in. A scope does not change, and keeps those that were entered
-from it, so that entering one a second time gives the same object: a template is found by the
-identity of its scope.
+Each wrapper of a patched function enters a scope on its thread and leaves it again. The recorder
+reads the thread's scope. A scope is immutable and keeps the scopes that were entered from it.
+Entering one again returns the same object, so a template is found by the identity of its scope.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from collectrace.tracer.user_objects import ByObject, is_a
 from collectrace.tracer.user_text import thread_name
 
 now = time.monotonic_ns
-"""The clock of the record: ns."""
+"""Returns the time of the record's clock, ns."""
 
 
 class Scope:
-    """What one nesting of patched functions comes to.
+    """The combined effect of nested patched functions.
 
-    It is made once per nesting, by the ``inside_...`` methods of the scope around it.
+    The ``inside_...`` methods of the outer scope create it, once per nesting.
     """
 
     __slots__ = ("api", "children", "owner", "part", "role", "what", "within")
@@ -46,21 +45,21 @@ class Scope:
         self.api = api
         """Outermost public function of torch.distributed on the stack."""
         self.role = role
-        """Role of the framework's part on the stack; None: the user's own call."""
+        """Role of the framework's part on the stack; None: the user's call."""
         self.owner = owner
         """The DDP module or ZeRO optimizer that the role belongs to."""
         self.what = what
         """What the thread is in besides calls: ``backward``, ``group``, ``batch``, ``sync``."""
         self.within = within
-        """Groups written in Python whose methods are on the stack, by name: what they issue on
-        themselves is part of a call that is recorded."""
+        """Names of groups written in Python that have a method on the stack. Their calls on
+        themselves are part of a recorded call."""
         self.part = part
-        """Which part of the framework's model or loop the role is about, as in ``Call.part``."""
+        """The part of the framework's model or loop that the role concerns, as in ``Call.part``."""
         self.children: dict[Any, Scope] = {}
         """Scopes entered from here, by what was entered."""
 
     def inside_api(self, name: str) -> Scope:
-        """This scope with a public function entered; the outermost one counts."""
+        """Return the scope inside a public function; the outermost one counts."""
         child = self.children.get(name)
         if child is None:
             child = Scope(
@@ -70,21 +69,21 @@ class Scope:
         return child
 
     def inside_role(self, role: str, owner: Any) -> Scope:
-        """This scope with a framework's part entered; the most precise one counts.
+        """Return the scope inside a framework's part; the most precise role counts.
 
-        ``owner``: the DDP module or ZeRO optimizer it is a part of; None: that of this scope.
+        ``owner``: its DDP module or ZeRO optimizer; None: that of this scope.
         """
         key = (role, id(owner))
         child = self.children.get(key)
         if child is not None and (child.owner is None or child.owner() is not None):
             return child
         refined = self._refine(role)
-        # Without an API: that join() calls all_reduce is join()'s own business.
+        # Without an API: calls of all_reduce inside join() are details of join().
         owned_by = self.owner if owner is None else _reference(owner)
         return self._keep(key, Scope(None, refined, owned_by, self.what, self.within))
 
     def _keep(self, key: Any, child: Scope) -> Scope:
-        """Keep this child, and none whose owner is gone: a program may make models without end."""
+        """Keep a child, and drop those of dead owners, as a program may keep making models."""
         for other, scope in list(self.children.items()):
             if scope.owner is not None and scope.owner() is None:
                 self.children.pop(other, None)
@@ -92,9 +91,9 @@ class Scope:
         return child
 
     def inside_part(self, role: str, part: str | None) -> Scope:
-        """This scope with a part of a framework entered that is nobody's: no DDP module's.
+        """Return the scope inside a framework's part that belongs to no DDP module.
 
-        ``part``: which one, as in ``Call.part``. Its values must be few.
+        ``part``: its name, as in ``Call.part``. There must be few different names.
         """
         key = (role, part)
         child = self.children.get(key)
@@ -113,13 +112,13 @@ class Scope:
         mine, theirs = roles.of(self.role).weight, roles.of(role).weight
         if theirs < mine:
             return self.role
-        # The same helper serves both sides: on a rank that has joined it is join()'s shadow.
+        # Both sides call the same helper; on a rank that has joined it is join()'s shadow.
         if self.role in _UNDER and role in _UNDER[self.role]:
             return _UNDER[self.role][role]
         return role if theirs > mine else self.role
 
     def inside_what(self, what: str) -> Scope:
-        """This scope with something entered that is no call: a backward, a group's creation."""
+        """Return the scope inside something other than a call, such as a backward."""
         child = self.children.get((what,))
         if child is None:
             child = Scope(self.api, self.role, self.owner, what, self.within, self.part)
@@ -127,7 +126,7 @@ class Scope:
         return child
 
     def inside_backward(self, module: Any) -> Scope:
-        """This scope with a backward entered; ``module``: the DDP module it is of, if known."""
+        """Return the scope inside a backward; ``module``: its DDP module, if known."""
         scope = self.inside_what("backward")
         if module is None or scope.role is not None:
             return scope
@@ -139,7 +138,7 @@ class Scope:
         return child
 
     def inside_group(self, name: str) -> Scope:
-        """This scope with a method of a group written in Python entered."""
+        """Return the scope inside a method of a group written in Python."""
         key = ("within", name)
         child = self.children.get(key)
         if child is None:
@@ -170,7 +169,7 @@ ROOT: Final = Scope()
 
 
 class ThreadState:
-    """What one thread is in. The watchdog reads it from its own thread, at any moment."""
+    """The state of one thread. The watchdog reads it from another thread, at any moment."""
 
     __slots__ = (
         "__weakref__",
@@ -192,34 +191,34 @@ class ThreadState:
     def __init__(self) -> None:
         self.ident = threading.get_ident()
         self.name = self.label = f"{NATIVE}{threading.get_native_id()}"
-        """The thread's name; ``label``: in ``call`` records, where the main thread has none."""
+        """The thread's name; ``label``: its name in ``call`` records, empty for the main thread."""
         self.scope = ROOT
         self.since = 0
         """When ``scope.what`` was entered, ns."""
         self.caller: FrameType | None = None
         """The frame that called the public function in progress."""
         self.reduce_op: object = None
-        """The member of the ReduceOp enum that the public function in progress was given; None
-        where it takes none, or was given another object."""
+        """The member of the ReduceOp enum that was passed to the public function in progress; None:
+        it takes none, or got another object."""
         self.call: Issued | None = None
-        """The call being issued, or, if it is synchronous, the latest one: until the public
-        function that issued it returns, or the thread issues another."""
+        """The call being issued. A synchronous one stays until its public function returns, or the
+        thread issues another call."""
         self.call_t = 0
         """When the latest call was issued, ns."""
         self.issued: Issued | None = None
-        """The asynchronous call that was issued last."""
+        """The latest asynchronous call."""
         self.wait: tuple[Template, int, int] | None = None
         """The call that ``Work.wait`` waits for: its template, its number, since when (ns)."""
         self.given_at = NOWHERE
-        """The line that started the thread, or has submitted what it works on."""
+        """The line that started the thread, or that submitted its current work."""
         self.is_described = False
         """Whether its name is known."""
-        # The program's call must not fail for this; it is tried again when one is recorded.
+        # A failure must not reach the program; it is tried again when a call is recorded.
         with contextlib.suppress(Exception):
             self.describe()
 
     def describe(self) -> None:
-        """Learn the thread's name, and where it was given its work."""
+        """Set the thread's name, and the line that started it."""
         thread = _thread(self.ident)
         if thread is not None:
             self.name = thread_name(thread)
@@ -228,7 +227,7 @@ class ThreadState:
         self.is_described = True
 
     def lent(self) -> Place:
-        """Where the thread was given its work; for one of C++, by the backward in flight."""
+        """Return the line that gave this thread its work; for a C++ thread, the backward's line."""
         return backward.place if self.name.startswith(NATIVE) else self.given_at
 
 
@@ -237,9 +236,9 @@ started_at: Final = ByObject[Place]()
 
 
 def _thread(ident: int) -> threading.Thread | None:
-    """The thread of this number; None: it is one of C++."""
-    # Not current_thread(): for a thread of C++ it registers a dummy that stays for good. Others
-    # have done so, as logging does. Nor by `ident`, which a class of the program's may define.
+    """Return the thread with this identifier; None: it is a thread of C++."""
+    # Not by current_thread(): for a C++ thread it registers a permanent dummy. Others, such as
+    # logging, do so. Nor by `ident`, which a class of the program may define.
     thread = threading._active.get(ident)  # type: ignore[attr-defined]
     return None if thread is None or is_a(thread, threading._DummyThread) else thread
 
@@ -252,17 +251,17 @@ class _Local(threading.local):
 
 _states: dict[int, weakref.ref[ThreadState]] = {}
 local = _Local()
-"""Each thread's own; the watchdog reads all of them through :func:`all_states`."""
+"""The state of each thread; the watchdog reads all of them through :func:`all_states`."""
 
 
 def within(scope: Scope, wrapped: Any, args: Any, kwargs: Any, since: int | None = None) -> Any:
-    """Call ``wrapped`` with the calling thread in this scope; what it returns.
+    """Call ``wrapped`` with the calling thread in this scope, and return its result.
 
-    ``since``: when ``scope.what`` was entered, ns; None where this scope enters nothing.
+    ``since``: when ``scope.what`` was entered, ns; None: this scope enters nothing.
     """
     mine = local.state
     outer, outer_since = mine.scope, mine.since
-    # Both at once, and nothing called before the try: a signal handler cannot raise between.
+    # One assignment, and no call before the try: so no signal handler can raise in between.
     mine.scope, mine.since = scope, outer_since if since is None else since
     try:
         return wrapped(*args, **kwargs)
@@ -271,7 +270,7 @@ def within(scope: Scope, wrapped: Any, args: Any, kwargs: Any, since: int | None
 
 
 def all_states() -> list[ThreadState]:
-    """The state of every living thread that has issued a call or entered a scope."""
+    """Return the state of every living thread that has issued a call or entered a scope."""
     living = []
     for ident, reference in list(_states.items()):
         found = reference()
@@ -284,27 +283,27 @@ def all_states() -> list[ThreadState]:
 
 
 class Backward:
-    """The ``backward()`` calls in progress in this process, and where they were called from.
+    """The ``backward()`` calls in progress in this process, and the lines that called them.
 
-    On a GPU autograd issues its collectives from threads of its own, where no Python frame and no
-    scope tells whose they are.
+    On a GPU, autograd issues its collectives from C++ threads, which have no Python frame and no
+    scope.
     """
 
     def __init__(self) -> None:
         self._stack: list[Place] = []
 
     def enter(self, place: Place) -> None:
-        """A backward begins, called from here."""
+        """Note that a backward begins, called from this place."""
         self._stack.append(place)
 
     def leave(self) -> None:
-        """The latest backward is over."""
+        """Note that the latest backward is over."""
         if self._stack:
             self._stack.pop()
 
     @property
     def place(self) -> Place:
-        """Of the one that began last; NOWHERE: there is none."""
+        """Return the place of the latest backward in progress; NOWHERE: there is none."""
         return self._stack[-1] if self._stack else NOWHERE
 
     def __bool__(self) -> bool:
@@ -315,7 +314,7 @@ backward: Final = Backward()
 
 
 def after_fork() -> None:
-    """In a forked child: forget the parent's threads, of which only the forking one lives on.
+    """Forget the parent's threads in a forked child, except the forking one.
 
     It is the child's main thread.
     """

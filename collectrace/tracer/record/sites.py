@@ -1,7 +1,7 @@
-"""Which lines of the user's code a call comes from, and which of libraries stand between.
+"""Find the lines of the user's code that a call comes from, and those of libraries in between.
 
-Every collective pays for the walk over the stack. So a stack that was seen before is found by
-its frames alone, one dictionary look-up for each, and all else is worked out once.
+Every collective pays for the walk over the stack. So a known stack is found by its frames alone,
+with one comparison or look-up for each. Everything else is computed once per stack.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from collectrace.tracer.record.owners import (
 )
 
 MOST_FRAMES: Final = 8
-"""Of the user's code, in a stack."""
+"""Frames of the user's code in a stack."""
 
 _MOST_LIBRARY_FRAMES: Final = 24
-"""Of libraries, between and above the user's frames. A training loop that has called the user's
-code is one of them: what it decided by lies in its own code."""
+"""Frames of libraries between and above the user's. A library's training loop is one of them: its
+code contains the conditions that decide about calls."""
 
 _MOST_AROUND: Final = 4
 """Frames of the user's code around the line that raised."""
 
 _MOST_WALKED: Final = 200
-"""Frames looked at. From a callback of Lightning's to the line that calls ``fit`` there are 40."""
+"""Frames that are read. Between a callback of Lightning and the call of ``fit`` there are 40."""
 
 _MOST_NODES: Final = 20_000
-"""Frames of all stacks remembered, some 5 MB. Programs that generate code without end reach it,
-and start over."""
+"""Frames of all remembered stacks, some 5 MB. Programs that keep generating code reach it; then all
+stacks are forgotten."""
 
 _THREAD: Final = threading.Thread.run.__code__.co_filename
 _BEGINNERS: Final = {_THREAD, BaseProcess.run.__code__.co_filename}
-"""Files whose functions a thread or process begins with. In a forked process the frames of its
-parent lie above."""
+"""Files with the functions in which a thread or process begins. In a forked process, the frames of
+its parent are above."""
 
 _NO_STEPS: Final = (".__call__", ".__enter__", ".__exit__")
-"""Ends of names that say nothing about what a library is about."""
+"""Ends of names that do not describe what a library does."""
 
 
 class UserLine(NamedTuple):
@@ -60,14 +60,14 @@ class UserLine(NamedTuple):
     function: str
     """The qualified name of the function, as in ``Trainer.step``."""
     first_line: int
-    """Where the function begins, its decorators included."""
+    """The line where the function begins, with its decorators."""
 
 
 class LibraryLine(NamedTuple):
     """A line of a library's code that a frame is at."""
 
     inside: int
-    """How many of the user's frames lie further inside."""
+    """How many of the user's frames are further inside."""
     site: str
     """``path:line``."""
     function: str
@@ -75,30 +75,29 @@ class LibraryLine(NamedTuple):
 
 
 class Place:
-    """Where calls come from: the frames of a stack that count.
+    """The origin of calls: the frames of the user's code and of libraries, innermost first.
 
-    These are, innermost first, those of the user's code and of libraries. There is one object for
-    all stacks that are equal in them, and it is part of the key by which a call's template is
-    found.
+    All stacks with equal such frames share one object. It is part of the key by which a call's
+    template is found.
     """
 
     __slots__ = ("_continued", "frames", "is_open")
 
     def __init__(self, frames: tuple[tuple[CodeType, int], ...], *, is_open: bool) -> None:
         self.frames = frames
-        """Code object and offset of the instruction of each."""
+        """The code object and the offset of the instruction of each."""
         self.is_open = is_open
-        """No frame of the user's program called the outermost one: the thread may say where it was
-        given its work."""
+        """Whether the stack ends without a caller in the user's program. Then the line that gave
+        the thread its work continues it."""
         self._continued: dict[Place, Place] = {}
 
     @property
     def is_direct(self) -> bool:
-        """Whether the user's own code called torch, and no library between."""
+        """Return whether the user's code called torch, without a library in between."""
         return bool(self.frames) and classify(self.frames[0][0]) == USER
 
     def continued(self, outer: Place) -> Place:
-        """The place of such frames with those of ``outer`` above them."""
+        """Return the place with these frames and those of ``outer`` above them."""
         if not self.frames or not outer.frames:
             return outer if outer.frames else self
         found = self._continued.get(outer)
@@ -108,7 +107,7 @@ class Place:
         return found
 
     def user_lines(self) -> list[UserLine]:
-        """The user's frames, innermost first."""
+        """Return the user's frames, innermost first."""
         found = [
             UserLine(line(code, lasti), code.co_qualname, code.co_firstlineno)
             for code, lasti in self.frames
@@ -117,7 +116,7 @@ class Place:
         return found[:MOST_FRAMES]
 
     def library_lines(self) -> list[LibraryLine]:
-        """The frames of libraries, innermost first."""
+        """Return the frames of libraries, innermost first."""
         found: list[LibraryLine] = []
         inside = 0
         for code, lasti in self.frames:
@@ -128,9 +127,9 @@ class Place:
         return found[:_MOST_LIBRARY_FRAMES]
 
     def path(self) -> list[str]:
-        """The functions of libraries below the user's innermost frame, outermost first.
+        """Return the functions of libraries below the user's innermost frame, outermost first.
 
-        Not those that stand in a function themselves: they are what decorators make.
+        Nested functions are left out, as decorators create them.
         """
         found: list[str] = []
         for code, _ in self.frames:
@@ -146,14 +145,14 @@ NOWHERE: Final = Place((), is_open=True)
 
 
 class Lender(Protocol):
-    """A thread, for whose calls code that runs elsewhere may answer."""
+    """A thread that may have got its work from another thread."""
 
     def lent(self) -> Place:
-        """Where the thread was given its work; NOWHERE: that is not known."""
+        """Return the place that gave the thread its work; NOWHERE: it is unknown."""
 
 
 class _Node:
-    """A frame at an instruction, with certain frames below it: what is known above it."""
+    """A frame at an instruction, with certain frames below it, and the frames seen above it."""
 
     __slots__ = ("above", "code", "lasti", "others", "place")
 
@@ -161,32 +160,32 @@ class _Node:
         self.code = code
         self.lasti = lasti
         self.above: _Node | None = None
-        """The first that was seen; None: the walk ends with this frame."""
+        """The first one seen; None: the walk ends with this frame."""
         self.others: dict[int, _Node] = {}
-        """All that were seen, by their addresses."""
+        """All that were seen, by the addresses of their instructions."""
         self.place: Place | None = None
-        """Of the stack that ends with this frame; None: none does."""
+        """The place of the stack that ends with this frame; None: none does."""
 
 
 class _Seen:
-    """The stacks that were seen, and their places."""
+    """The stacks seen so far, and their places."""
 
     def __init__(self) -> None:
         self.innermost: dict[int, _Node] = {}
-        """By the address of the instruction that a frame is at. The bytecode of a function lies
-        inside its code object (CPython 3.11 to 3.14, Include/cpython/code.h), so that no two
-        have equal addresses while the nodes keep both."""
+        """By the address of the instruction that a frame is at. The bytecode of a function is
+        inside its code object (CPython 3.11 to 3.14, Include/cpython/code.h). So no two have equal
+        addresses while the nodes keep both code objects alive."""
         self._nodes = 0
         self._places: dict[Any, Place] = {}
         """By their frames."""
 
     def learn(self, innermost: FrameType) -> Place:
-        """Work out the place of a stack, and remember it."""
+        """Compute the place of a stack, remember it and return it."""
         if self._nodes + _MOST_WALKED > _MOST_NODES:
             self.forget()
         frame: FrameType | None = innermost
         while frame is not None and classify(frame.f_code) == TORCH:
-            frame = frame.f_back  # as the walk does, once their code is known
+            frame = frame.f_back  # as in `find`, which skips known code of torch
         node: _Node | None = None
         counted: list[tuple[CodeType, int]] = []
         left, left_around, walked, is_open = MOST_FRAMES, _MOST_LIBRARY_FRAMES, 0, False
@@ -201,7 +200,7 @@ class _Seen:
                 counted.append((code, lasti))
                 left_around -= owner == LIBRARY
             if owner == USER:
-                # What runs a module, an import or a notebook, calls nothing.
+                # Nothing above a module counts: its code is run by an import or a notebook.
                 left = 0 if code.co_name == "<module>" else left - 1
             elif code.co_filename in _BEGINNERS:
                 is_open = left == MOST_FRAMES or code.co_filename == _THREAD
@@ -210,23 +209,23 @@ class _Seen:
             walked += 1
         place = NOWHERE
         if counted:
-            # Not by the code objects: equal ones are the same to a dictionary.
+            # By ids: a dictionary does not distinguish equal code objects.
             key = (*((id(code), lasti) for code, lasti in counted), is_open)
             place = self._places.setdefault(key, Place(tuple(counted), is_open=is_open))
         if node is not None:
             if frame is None and node.above is None:
-                node.above = _NONE  # first: without it the place would do for longer stacks too
+                node.above = _NONE  # set first, or the place would also match longer stacks
             node.place = place
         return place
 
     def forget(self) -> None:
-        """Start over."""
+        """Forget all stacks."""
         self.innermost.clear()
         self._places.clear()
         self._nodes = 0
 
     def _node(self, below: _Node | None, code: CodeType, lasti: int) -> _Node:
-        """The node above another, or of an innermost frame."""
+        """Return the node above another, or of an innermost frame."""
         address = id(code) + lasti
         siblings = self.innermost if below is None else below.others
         found = siblings.get(address)
@@ -239,26 +238,26 @@ class _Seen:
 
 
 _NONE: Final = _Node(_Node.__init__.__code__, -1)
-"""Stands above a frame that no other was seen above."""
+"""The node above a frame without a caller."""
 
 _seen: Final = _Seen()
 _innermost: Final = _seen.innermost
 
 
 def have_libraries(folders: Iterable[Path]) -> None:
-    """Know the code in these folders for a library's from now on, in stacks seen before, too."""
+    """Classify the code in these folders as a library's from now on, also in known stacks."""
     set_libraries(folders)
     _seen.forget()
 
 
 def find(frame: FrameType | None, thread: Lender | None = None) -> Place:
-    """The place of a call on a stack: among ``frame``, its innermost, and its callers.
+    """Return the place of a call on the stack with the innermost frame ``frame``.
 
-    That of a thread goes on where ``thread`` was given its work.
+    If it is open, it continues at the place that gave ``thread`` its work.
     """
     if frame is None:
         return NOWHERE if thread is None else thread.lent()
-    # Nearly always it is a frame that counts, and a known one.
+    # Nearly always the frame is a known one of the user or a library.
     node = _innermost.get(id(frame.f_code) + frame.f_lasti)
     if node is None:
         skipped = torch_codes
@@ -278,7 +277,7 @@ def find(frame: FrameType | None, thread: Lender | None = None) -> Place:
         if frame is None:
             place = node.place
             break
-        # Nearly always it is the first that was seen there.
+        # Nearly always it is the first frame that was seen there.
         if frame.f_code is above.code and frame.f_lasti == above.lasti:
             node = above
         else:
@@ -291,16 +290,16 @@ def find(frame: FrameType | None, thread: Lender | None = None) -> Place:
 
 
 def line(code: CodeType, lasti: int) -> str:
-    """``path:line`` of an instruction, given by its offset ``lasti``; the path is absolute."""
+    """Return ``path:line`` of the instruction at the offset ``lasti``; the path is absolute."""
     number = code.co_firstlineno
     for start, end, candidate in code.co_lines():
         if start <= lasti < end and candidate is not None:
             number = candidate
             break
-    return _told(code, number)
+    return _site(code, number)
 
 
-def _told(code: CodeType, number: int) -> str:
+def _site(code: CodeType, number: int) -> str:
     path = code.co_filename
     if not path.startswith("<"):
         # A script started as `python train.py` has a relative name on some versions.
@@ -313,9 +312,9 @@ def _told(code: CodeType, number: int) -> str:
 
 
 def resolve(place: Place) -> tuple[str | None, str | None]:
-    """``site`` and ``via`` of a place, as in a ``call`` record.
+    """Return ``site`` and ``via`` of a place, as in a ``call`` record.
 
-    Without a frame of the user's the innermost of a library stands in its place.
+    Without a frame of the user, ``site`` is the innermost frame of a library.
     """
     via: str | None = None
     for code, lasti in place.frames:
@@ -326,9 +325,9 @@ def resolve(place: Place) -> tuple[str | None, str | None]:
 
 
 def public_function(frame: FrameType | None) -> str | None:
-    """The outermost public function of distributed_c10d.py between the user's code and ``frame``.
+    """Return the outermost public function of torch.distributed that leads to ``frame``.
 
-    None where there is none.
+    Only functions of distributed_c10d.py below the user's code count; None: there is none.
     """
     name: str | None = None
     while frame is not None and classify(frame.f_code) == TORCH:
@@ -340,31 +339,31 @@ def public_function(frame: FrameType | None) -> str | None:
 
 
 def here(depth: int = 1) -> tuple[str | None, str | None]:
-    """``site`` and ``via`` of the line that the calling thread is in.
+    """Return ``site`` and ``via`` of the line that the calling thread is at.
 
-    The walk begins ``depth`` frames above the caller of this function: it may leave out frames
-    that are known to be the tracer's.
+    The walk begins ``depth`` frames above the caller of this function, to skip frames of the
+    tracer.
     """
     return resolve(place_here(depth + 1))
 
 
 def place_here(depth: int = 1) -> Place:
-    """The place that the calling thread is in, likewise."""
+    """Return the place of the calling thread; ``depth`` as in :func:`here`."""
     return find(sys._getframe(depth + 1))
 
 
 def of_traceback(traceback: TracebackType | None, caller: FrameType | None = None) -> str | None:
-    """``path:line`` of a traceback's innermost user frame, else of its innermost outside torch.
+    """Return ``path:line`` of a traceback's innermost frame of the user, or else of a library.
 
-    Where there is nothing but torch, of the user's line that ``caller`` comes from, else of the
-    innermost of all.
+    If all frames are torch's, it is the user's line that leads to ``caller``, or else the innermost
+    frame of all.
     """
     best: str | None = None
     whose = TORCH
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if (kind := classify(code)) >= whose:
-            best, whose = _told(code, traceback.tb_lineno), kind
+            best, whose = _site(code, traceback.tb_lineno), kind
         traceback = traceback.tb_next
     if whose == TORCH and caller is not None:
         return resolve(find(caller))[0] or best
@@ -372,15 +371,15 @@ def of_traceback(traceback: TracebackType | None, caller: FrameType | None = Non
 
 
 def through(traceback: TracebackType | None) -> list[str]:
-    """``path:line`` of the user's frames around the innermost one of a traceback, nearest first.
+    """Return ``path:line`` of the user's frames around a traceback's innermost, nearest first.
 
-    At most four.
+    There are at most four.
     """
     found = deque[str](maxlen=_MOST_AROUND + 1)
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if classify(code) == USER:
-            found.append(_told(code, traceback.tb_lineno))
+            found.append(_site(code, traceback.tb_lineno))
         traceback = traceback.tb_next
     return list(found)[-2::-1]
 
@@ -390,19 +389,19 @@ def frames(traceback: TracebackType | None, most: int) -> list[str]:
     found = deque[str](maxlen=most)
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        found.append(f"{_told(code, traceback.tb_lineno)} {code.co_name}")
+        found.append(f"{_site(code, traceback.tb_lineno)} {code.co_name}")
         traceback = traceback.tb_next
     return list(found)
 
 
 def users_above(frame: FrameType | None) -> list[str]:
-    """``path:line`` of the user's frames that are being run from one on, the nearest first.
+    """Return ``path:line`` of the user's frames among a frame and its callers, nearest first.
 
-    At most five.
+    There are at most five.
     """
     found: list[str] = []
     while frame is not None and len(found) <= _MOST_AROUND:
         if classify(frame.f_code) == USER:
-            found.append(_told(frame.f_code, frame.f_lineno))
+            found.append(_site(frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return found

@@ -1,6 +1,6 @@
-"""The files of the program's text: each is read once, and its text written once per run.
+"""The program's source files: each is read once, and its text is written once per run.
 
-All of it is the watchdog's work, never a call's.
+Only the watchdog does this, never a call.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Final, NamedTuple
 from collectrace import file_modes, log_folder, source_text
 
 _MOST_HELD: Final = 32 << 20
-"""Bytes of texts held until they are written; of more the files are read again."""
+"""Bytes of texts kept until they are written. Beyond that, files are read a second time."""
 
 RESERVE: Final = 16 << 20
-"""Bytes that a text must leave free on the file system: the record comes first."""
+"""Bytes that must stay free on the file system after a text: the record has priority."""
 
 _NO_FILES: Final = frozenset({"<stdin>", "<string>"})
-"""Names under which any number of texts are compiled."""
+"""File names that many different texts share."""
 
 
 class ReadFile(NamedTuple):
-    """A file, or the cell of a notebook, as it was read."""
+    """The content of a file, or of a notebook's cell."""
 
     data: bytes
     sha256: str
     text: str | None
-    """None: it is no text in the encoding that it names."""
+    """None: the data is invalid in its declared encoding."""
 
 
 def read(path: str) -> ReadFile | None:
-    """Return what was compiled under a name; None if there is no such file, or it is too large."""
+    """Return the source with this file name; None: there is no such file, or it is too large."""
     if path in _NO_FILES:
         return None
     known, is_file = _remembered(path)
@@ -51,10 +51,10 @@ def read(path: str) -> ReadFile | None:
 
 
 def _remembered(path: str) -> tuple[str | None, bool]:
-    """Return what linecache has read of a name already, and whether that was a file.
+    """Return the text that linecache has cached for a name, and whether it is a file's.
 
-    The cells of a notebook are no files, but known to it. Its functions are not called: they
-    open whatever bears the name, and run loaders of the program.
+    It knows the cells of a notebook, which have no files. Its functions are not called: they open
+    any file of that name, and run loaders of the program.
     """
     entry = linecache.cache.get(path)
     if type(entry) is not tuple or len(entry) != 4:  # one that has not been read yet is shorter
@@ -70,13 +70,13 @@ def _remembered(path: str) -> tuple[str | None, bool]:
 class _Waiting:
     path: str
     data: bytes | None
-    """None: it is read again."""
+    """None: it must be read again."""
     due: int
-    """When it is to be written if it is still absent, ns."""
+    """When this process writes it if it is still missing, ns."""
 
 
 class Texts:
-    """The texts that this process has read and that may be absent from the run's folder.
+    """The texts that this process has read, and that the run's folder may lack.
 
     ``patience``: ns after which this process writes a text that no other has written.
     """
@@ -88,10 +88,10 @@ class Texts:
         self._waiting: dict[str, _Waiting] = {}
         """By hash."""
         self._held = 0
-        """Bytes of them."""
+        """Bytes of them that are kept."""
 
     def add(self, path: str, file: ReadFile, now: int) -> None:
-        """Take a text that was read now."""
+        """Add a text that was read at ``now``, ns, unless it is known."""
         if file.sha256 in self.known:
             return
         self.known.append(file.sha256)
@@ -101,9 +101,9 @@ class Texts:
         self._held += len(file.data) if is_held else 0
 
     def write(self, folder: Path, now: int, *, at_once: bool) -> None:
-        """Write the texts that are due and absent; ``at_once``: those that are not due as well.
+        """Write the texts that are due and missing; ``at_once``: also those that are not due.
 
-        A text that cannot be written is tried again later. ``folder`` is that of the run.
+        A text that cannot be written is tried again later. ``folder`` is the run's folder.
         """
         due = [sha for sha, one in self._waiting.items() if at_once or one.due <= now]
         for sha in due:
@@ -118,7 +118,7 @@ class Texts:
 
 
 def _write_absent(path: Path, waiting: _Waiting) -> None:
-    """Write a text under its name, which it gets when it is whole.
+    """Write a text atomically, unless the file exists or the source has changed.
 
     Raises:
         OSError: it cannot be written.
@@ -149,10 +149,10 @@ def _write_absent(path: Path, waiting: _Waiting) -> None:
 
 
 def _check_room(folder: Path, size: int) -> None:
-    """Check that the file system of a folder has the reserve free after so many bytes more.
+    """Check that the reserve stays free on a folder's file system after ``size`` more bytes.
 
     Raises:
-        OSError: it has not, or there is no such folder.
+        OSError: there is too little space, or no such folder.
 
     """
     found = os.statvfs(folder)

@@ -1,7 +1,7 @@
-"""The files of the user's code that calls come from: what is recorded of their text.
+"""Record the text of the files that calls come from.
 
-Never read while a call is being recorded: the watchdog does it at its next turn. Nothing is parsed
-here: that is the reader's affair.
+Files are never read while a call is being recorded: the watchdog reads them later. They are not
+parsed here, but by the reader of the record.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MOST_TEXT: Final = 200
 """Characters of a line."""
 
 _MOST_OF_LIBRARIES: Final = 16 << 20
-"""Bytes of the files of libraries, all together."""
+"""Bytes of all files of libraries together."""
 
 
 class Sources:
-    """The sources of one run's sites; ``level`` is one of the option's, and not ``off``.
+    """The sources of one run's sites; ``level`` is the option's value, but not ``off``.
 
-    ``patience``: see :class:`Texts`. ``news`` is called when there is something to look up.
+    ``patience``: see :class:`Texts`. ``news`` is called when there are new lines to read.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class Sources:
         self._asked: deque[str] = deque()
         """Sites."""
         self._known: set[str] = set()
-        """Sites asked for or, where texts are recorded as a whole, paths."""
+        """Requested sites; paths if whole files are recorded."""
         self._lines: dict[str, Sequence[str]] = {}
-        """By path, of the files that were read; empty where the text is recorded as a whole."""
+        """Lines of the files that were read, by path; empty if whole files are recorded."""
         self._of_libraries: set[str] = set()
         """Paths."""
         self._left_for_libraries = _MOST_OF_LIBRARIES
 
     def ask(self, sites: Sequence[str]) -> None:
-        """Look up these lines of the user's code later, unless they are known."""
+        """Request these lines of the user's code, unless they are known."""
         before = len(self._known)
         for site in sites:
             key = site.rpartition(":")[0] if self._is_full else site
@@ -66,13 +66,13 @@ class Sources:
             self.news()
 
     def ask_library(self, sites: Sequence[str]) -> None:
-        """Look up these lines of libraries later: their files, if texts are recorded as a whole."""
+        """Request the files of these lines of libraries, if whole files are recorded."""
         if self._is_full:
             self._of_libraries.update(site.rpartition(":")[0] for site in sites)
             self.ask(sites)
 
     def take(self, within: float) -> Iterator[SourceFile | Source]:
-        """Yield a record for each file that was asked for since, and for each line by itself.
+        """Yield a record for each newly requested file, and for each single line.
 
         After ``within`` seconds the rest is left for the next time.
         """
@@ -100,7 +100,7 @@ class Sources:
         yield SourceFile(path=path, sha256=file.sha256, size=len(file.data))
 
     def _has_room(self, path: str, size: int) -> bool:
-        """Whether the text of a file is recorded: those of libraries are, up to a size."""
+        """Return whether the text of a file may be recorded: libraries have a limit in total."""
         if path not in self._of_libraries:
             return True
         if size > self._left_for_libraries:

@@ -1,4 +1,4 @@
-"""The stacks that calls come from: each is written down once, and has a number that calls bear."""
+"""The stacks that calls come from. Each is recorded once, with a number to which calls refer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collectrace.tracer.record.sites import Place
 from collectrace.tracer.record.sources import Sources
 
 _MOST: Final = 20_000
-"""Stacks remembered. A program that makes new ones without end reaches it, and starts over with
-new numbers."""
+"""Stacks remembered. A program that keeps making new ones reaches it; then all are forgotten, and
+get new numbers."""
 
 
 _Key = tuple[str | int, ...]
@@ -22,8 +22,8 @@ _Key = tuple[str | int, ...]
 class Stacks:
     """The stacks of one run.
 
-    ``write`` writes a record. ``lock`` is held meanwhile: no call with a stack's number may come
-    before its record. ``sources`` are told of new lines, unless it is None.
+    ``write`` writes a record. ``lock`` is held meanwhile, as a stack's record must come before the
+    calls that refer to it. ``sources``, unless None, gets the new lines.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Stacks:
         self._next = itertools.count(1)
 
     def number(self, place: Place) -> int | None:
-        """The number of the stack of this place; None: it has no frame but torch's.
+        """Return the number of a place's stack; None: it has only frames of torch.
 
-        By its text, since functions that are made again, as closures are, are the same to a reader.
+        Stacks are compared by their text, as new closures look the same to a reader.
         """
         lines = place.user_lines()
         frames = [f"{line.site} {line.function}" for line in lines]
@@ -61,7 +61,7 @@ class Stacks:
                 return found
             if len(self._numbers) >= _MOST:
                 self._numbers.clear()
-            # A signal handler may issue a call in the midst of this: it gets another number.
+            # A signal handler may issue a call during this: it gets another number.
             self.known = found = next(self._next)
             stack = Stack(stack=found, frames=frames, path=path, first_lines=first_lines)
             stack.libraries = libraries or None

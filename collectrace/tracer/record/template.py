@@ -1,4 +1,4 @@
-"""What is the same in all records of calls from one line on one stream: worked out once."""
+"""The common part of all records of equal calls from one line, computed once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from collectrace.tracer.record.streams import CallCounter, Stream
 from collectrace.tracer.tap.arguments import CallFields
 
 _NOTHING: Final = Step(0, 0)
-"""A message is part of no digest."""
+"""The step of a message, which is part of no digest."""
 
 
 class Template:
     """The fixed part of the records of equal calls: from one line, on one stream, of one kind.
 
-    ``call`` is such a record with 0 for what changes, ``counter`` the stream or channel it counts
-    on, ``group_rank`` this process's rank within the group.
+    ``call`` is such a record with 0 for the fields that change. ``counter`` is its stream or
+    channel, ``group_rank`` this process's rank within the group.
     """
 
     __slots__ = (
@@ -43,27 +43,26 @@ class Template:
         self.stream = counter if isinstance(counter, Stream) else None
         self.is_async = fields.is_async
         self.on_device = call.device != "cpu"
-        """On a device the host runs ahead: that a call has returned does not say that it is
-        complete."""
+        """Whether the host runs ahead of the call: it may return before it is complete."""
         self.role = call.role
         self.is_bucket = roles.of(call.role).is_bucket
-        """Whether it is a gradient bucket, whose end is that of the backward."""
+        """Whether it is a gradient bucket, which is complete at the end of the backward."""
         self.nbytes = fields.nbytes
-        """Of the tensors that a Work keeps alive."""
+        """Bytes of the tensors that a Work keeps alive."""
         self.outputs: Callable[[tuple[Any, ...]], list[Any]] | None = None
-        """Where no Work is given to anybody, and a tensor is waited for: those of the call, from
-        its arguments."""
+        """For a functional collective: returns its output tensors from its arguments, as the
+        program waits for a tensor instead of a Work."""
         self.body = body(lines.plain(call))
-        """What lies in its line between the number and the digests."""
-        # Attributes of their own: the hot path has no time for one more look-up.
+        """The part of its line between the number and the digests."""
+        # Three attributes, as the hot path has no time for another look-up.
         added = step(call, self.stream.backend, group_rank) if self.stream is not None else _NOTHING
         self.wire_step, self.program_step, self.pair_step = added
 
 
 Issued = tuple[Template, int]
-"""A call that was issued: its template, and its sequence number."""
+"""An issued call: its template and its sequence number."""
 
 IGNORED: Final = Template(
     Call(seq=0, group="", device="", op=""), CallCounter("", ""), CallFields("", "")
 )
-"""The template of calls that are not recorded: parts of one that is, or on fake tensors."""
+"""The template of calls that are not recorded: parts of a recorded call, or on fake tensors."""

@@ -1,12 +1,12 @@
-"""Works of asynchronous calls: which is complete, who waits for which, and which nobody waited for.
+"""The Works of asynchronous calls: which are complete, and for which nobody waited.
 
-A Work keeps its tensors alive. So few are *held* to be asked whether they are complete, and
-briefly; those that the user's code has are *tracked* by a weak reference.
+A Work keeps its tensors alive. So only a few are *held* for a short time, to poll them. Works that
+the user's code has are *tracked* by a weak reference.
 
-On a device the host runs ahead of its calls. There a Work is held until it is complete, which
-keeps nothing alive for longer: ProcessGroupNCCL holds it as long (``workMetaList_``,
-ProcessGroupNCCL.hpp, torch 2.13). And since the calls of one group complete in order there, one
-Work speaks for all before it.
+On a device the host runs ahead of its calls. There a Work is held until it is complete. This keeps
+nothing alive for longer, as ProcessGroupNCCL does the same (``workMetaList_``,
+ProcessGroupNCCL.hpp, torch 2.13). The calls of one group complete in order there, so a complete
+Work proves that all before it are complete.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ _MOST: Final = 32
 """Works held at a time."""
 
 _MOST_EXPECTED: Final = 1024
-"""Tensors remembered that a functional collective fills, those that are gone counted."""
+"""Tensors of functional collectives that are remembered, including freed ones."""
 
 _MOST_BYTES: Final = 64 << 20
-"""Of tensors kept alive by the Works that are held."""
+"""Bytes of tensors that held Works keep alive."""
 
-# Taken before it is patched: the patched one would take the watchdog's question for the user's.
+# Saved before it is patched: the patched method would count the watchdog's poll as the user's.
 _is_completed: Final = Work.is_completed
 
 
 class Buffer:
-    """A tensor that a call in progress reads or fills; nothing is kept alive by it."""
+    """A weak reference to a tensor that a call in progress reads or fills."""
 
     __slots__ = ("tensor", "version")
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = weakref.ref(tensor)
         self.version = _version(tensor)
-        """Of the tensor when the call was issued; None: its version says nothing."""
+        """The tensor's version when the call was issued; None: the version is not reliable."""
 
     def is_touched(self) -> bool:
         """Return whether the program has written to the tensor; False if that is not known."""
@@ -58,20 +58,20 @@ class Buffer:
 
 
 def _version(tensor: torch.Tensor) -> int | None:
-    """Return how often a tensor was written to; None if others may share the count."""
+    """Return how often a tensor was written to; None: other tensors may share the count."""
     if not any(type(tensor) is kind for kind in (torch.Tensor, torch.nn.Parameter)):
         return None  # attributes of a subclass may run the user's code
     try:
-        # All views of a storage share one version. A tensor that is only a part of its storage
-        # stays as it is when another part is written to.
+        # All views of a storage share one version. It also changes when another part of the
+        # storage is written to.
         is_whole = tensor.untyped_storage().nbytes() == tensor.nbytes
         return tensor._version if is_whole else None
-    except RuntimeError:  # it was made in inference mode, or has no storage
+    except RuntimeError:  # it was created in inference mode, or has no storage
         return None
 
 
 class HeldWork:
-    """A Work that is asked now and then whether it is complete; issued at ``since``, ns."""
+    """A Work that is polled for its completion; its call was issued at ``since``, ns."""
 
     __slots__ = ("message", "seq", "since", "template", "work")
 
@@ -80,11 +80,11 @@ class HeldWork:
     ) -> None:
         self.template, self.seq, self.work, self.since = template, seq, work, since
         self.message = message
-        """What is sent or received, until the Work is waited for."""
+        """The tensor that is sent or received; None after the program has waited."""
 
 
 class TrackedWork:
-    """A Work that the user's code has: its call, whether it was waited for, the call's tensor.
+    """A Work that the user's code has: its call, whether it was waited for, and its tensor.
 
     ``buffer`` is the first argument of the call.
     """
@@ -99,24 +99,24 @@ class TrackedWork:
 
 
 class Works:
-    """The Works of one run: those held, those tracked, and what was wrong about the latter."""
+    """The Works of one run: those held, those tracked, and misuses of them."""
 
     def __init__(self) -> None:
         self._held: deque[HeldWork] = deque()
         self._nbytes = 0
-        """Of the tensors of those held. Exact after a poll only: threads add to it without a
-        lock."""
+        """Bytes of the tensors of held Works. It is exact only after a poll, as threads add to it
+        without a lock."""
         self._unanswered = ByObject[Issued]()
-        """Receives from any source whose Work is held no more: it may still tell whose message
-        it was, once it is waited for."""
+        """Receives from any source with a Work that is no longer held. When the program waits, the
+        Work still shows the sender."""
         self._tracked: dict[weakref.ref[Any], TrackedWork] = {}
         self._misused: deque[tuple[Template, int, bool]] = deque()
-        """Calls whose Work was let go and never waited for (False), or whose tensor was written
-        to before it was (True); not reported yet."""
+        """Misuses to report. False: the Work was dropped before anybody waited. True: the tensor
+        was written to before the wait."""
 
         self._expected: dict[int, tuple[StorageWeakRef, Issued]] = {}
         """Calls of functional collectives, by the address of the storage that each fills. The weak
-        reference keeps the address from being used again, and the memory not."""
+        reference prevents the reuse of the address, but does not keep the memory."""
 
     # -- held -----------------------------------------------------------------------------
 
@@ -124,10 +124,10 @@ class Works:
         self, template: Template, seq: int, work: Any, since: int,
         message: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        """Ask this Work from now on, unless its tensors are too large to be kept alive for that.
+        """Poll this Work from now on, unless its tensors are too large to be kept alive.
 
-        ``work``: as the operator returned it, in its script object; ``since``: time of issue, ns;
-        ``message``: what a point-to-point call sends or receives.
+        ``work``: the script object that the operator returned; ``since``: time of issue, ns;
+        ``message``: the tensor of a point-to-point call.
         """
         if template.nbytes > _MOST_BYTES:
             return
@@ -135,16 +135,16 @@ class Works:
         self._held.append(HeldWork(template, seq, work, since, buffer))
         self._nbytes += template.nbytes
         if len(self._held) > _MOST or self._nbytes > _MOST_BYTES:
-            # The oldest stays, since the first that is incomplete tells most; of the others every
-            # second goes, so that those left are spread over all that were issued.
+            # The oldest is kept, as the first incomplete one is the most informative. Every second
+            # of the others is dropped, so that the rest is spread over all calls.
             for held in list(self._held)[1::2]:
                 self._let_go(held)
 
     def poll(self, patience: int) -> None:
-        """Ask every held Work, and let go of those that are complete.
+        """Poll every held Work, and drop those that are complete.
 
-        On the CPU also of those issued more than ``patience`` ns ago: some Works of gloo never
-        tell that they are complete.
+        On the CPU, also drop those issued more than ``patience`` ns ago: some Works of gloo never
+        report their completion.
         """
         for held in list(self._held):
             if _is_complete(held.work):
@@ -155,12 +155,12 @@ class Works:
         self._nbytes = sum(held.template.nbytes for held in list(self._held))
 
     def forget_all(self) -> None:
-        """Let go of every held Work: the groups are about to end."""
+        """Drop every held Work, as the groups are about to end."""
         self._held.clear()
         self._nbytes = 0
 
     def oldest_incomplete(self) -> Iterator[HeldWork]:
-        """Per stream on a device, the oldest Work that was not complete when it was last asked."""
+        """Yield the oldest Work of each stream on a device that was incomplete when last polled."""
         seen = set()
         for held in list(self._held):
             if held.template.on_device and held.template.counter not in seen:
@@ -168,18 +168,18 @@ class Works:
                 yield held
 
     def _release(self, held: HeldWork) -> None:
-        with contextlib.suppress(ValueError):  # another thread has let it go meanwhile
+        with contextlib.suppress(ValueError):  # another thread has dropped it meanwhile
             self._held.remove(held)
             self._nbytes -= held.template.nbytes
 
     def _let_go(self, held: HeldWork) -> None:
-        """Ask a Work no more that nobody is known to have waited for."""
+        """Stop polling a Work for which nobody has waited yet."""
         if held.template.peer == ANY_SOURCE:
             self._unanswered[Work.unbox(held.work)] = held.template, held.seq
         self._release(held)
 
     def release(self, call: Issued) -> None:
-        """Let go of the Work of a call that is known to be complete."""
+        """Drop the Work of a call that is known to be complete."""
         template, seq = call
         for held in list(self._held):
             if held.seq == seq and held.template is template:
@@ -189,11 +189,11 @@ class Works:
     # -- tracked --------------------------------------------------------------------------
 
     def track(self, work: Any, call: Issued, buffer: Any) -> None:
-        """Follow a Work that the user's code is given; ``buffer``: the call's first argument."""
+        """Follow a Work that the user's code gets; ``buffer``: the call's first argument."""
         self._tracked[weakref.ref(work, self._gone)] = TrackedWork(call, buffer)
 
     def call_of(self, work: Any) -> Issued | None:
-        """The call that a Work belongs to; None where that is not known."""
+        """Return the call that a Work belongs to; None: it is unknown."""
         tracked = self._tracked.get(weakref.ref(work))
         if tracked is not None:
             return tracked.call
@@ -201,7 +201,7 @@ class Works:
         return next(((h.template, h.seq) for h in found), None) or self._unanswered.get(work)
 
     def waited_for(self, work: Any) -> None:
-        """Note that the user's code waits for this Work, or does what comes to the same."""
+        """Note that the user's code waits for this Work, or does something equivalent."""
         tracked = self._tracked.get(weakref.ref(work))
         if tracked is None:
             self._message_waited_for(work)
@@ -211,10 +211,10 @@ class Works:
                 self._misused.append((*tracked.call, True))
 
     def _message_waited_for(self, work: Any) -> None:
-        """Note whether a message was written to, if the Work is of one that is still held.
+        """Note if a message was written to before the wait, if its Work is still held.
 
-        Works of messages are not tracked: isend and irecv are not patched. Of one that is held no
-        more nothing is known: mostly it was complete, and a write did no harm.
+        Works of messages are not tracked, as isend and irecv are not patched. If a Work is no
+        longer held, it was usually complete, and a write did no harm.
         """
         for held in list(self._held):
             if held.message is not None and Work.unbox(held.work) is work:
@@ -224,14 +224,14 @@ class Works:
                 return
 
     def _gone(self, reference: weakref.ref[Any]) -> None:
-        # Runs wherever the last reference to a Work ends, perhaps in the midst of our own code:
+        # This runs when the last reference to a Work ends, perhaps during the tracer's code. So
         # nothing is written here.
         tracked = self._tracked.pop(reference, None)
         if tracked is not None and not tracked.was_waited_for and tracked.call[0].role == USER:
             self._misused.append((*tracked.call, False))
 
     def followed(self) -> Iterator[tuple[Issued, torch.Tensor | None]]:
-        """Yield the calls whose Work is held or tracked, and the tensor each works in, if known."""
+        """Yield the calls of held and tracked Works, each with its tensor, if known."""
         for held in list(self._held):
             yield (held.template, held.seq), None
         for tracked in list(self._tracked.values()):
@@ -240,12 +240,12 @@ class Works:
     # -- expected -------------------------------------------------------------------------
 
     def expect(self, call: Issued, outputs: list[torch.Tensor]) -> None:
-        """Note that these tensors are filled by this call, until they are waited for."""
+        """Note that this call fills these tensors, until the program waits for them."""
         if len(self._expected) >= _MOST_EXPECTED:
             for address, (reference, _) in list(self._expected.items()):
                 if reference.expired():  # type: ignore[no-untyped-call]
                     self._expected.pop(address, None)
-            # Those that nobody waits for, the oldest first.
+            # Drop the oldest, for which nobody seems to wait.
             for address in list(self._expected)[: -_MOST_EXPECTED // 2]:
                 self._expected.pop(address, None)
         for tensor in outputs:
@@ -253,7 +253,7 @@ class Works:
             self._expected[reference.cdata] = reference, call
 
     def expected(self, tensor: torch.Tensor) -> Issued | None:
-        """The call that fills this tensor, asked once; None where none is known."""
+        """Return and forget the call that fills this tensor; None: none is known."""
         if not self._expected or type_name(tensor) == "FakeTensor":
             return None
         found = self._expected.pop(tensor.untyped_storage()._cdata, None)
@@ -264,12 +264,12 @@ class Works:
         return set(self._expected)
 
     def mark_rest_unwaited(self) -> None:
-        """Note that the Works still tracked were never waited for: the process ends normally."""
+        """Note that nobody waited for the Works that are still tracked at a normal end."""
         for reference in list(self._tracked):
             self._gone(reference)
 
     def unwaited_records(self) -> Iterator[records.Unwaited]:
-        """What has been noted since the last time, in one record per line of code and fault."""
+        """Yield the misuses since the last call, one record per line of code and kind of misuse."""
         found: dict[tuple[Template, bool], records.Unwaited] = {}
         while self._misused:
             template, seq, is_touched = self._misused.popleft()
@@ -287,5 +287,5 @@ class Works:
 
 def _is_complete(boxed: Any) -> bool:
     work = Work.unbox(boxed)
-    # A Work written in Python is not asked: its author does not expect it from another thread.
+    # A Work written in Python is not polled: it may not expect calls from another thread.
     return type(work).is_completed is Work.is_completed and bool(_is_completed(work))

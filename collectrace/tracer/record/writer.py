@@ -1,10 +1,10 @@
-"""One rank's file: lines are appended, segments rotate, and nothing raises.
+"""Write one rank's file: append lines, rotate segments, and never raise.
 
-One ``write`` to an O_APPEND descriptor per line: when it returns the line is in the kernel, and
-nothing that happens to this process afterwards, C++ ``terminate`` and SIGKILL included, loses it.
+Each line is one ``write`` to an O_APPEND descriptor. When it returns, the line is in the kernel and
+survives the process, even after C++ ``terminate`` or SIGKILL.
 
-While the run's id is not known the file is *provisional*; :meth:`Writer.move` then takes its lines
-along to the run's folder.
+Until the run's id is known the file is *provisional*. Then :meth:`Writer.move` moves its lines to
+the run's folder.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from collectrace.tracer.guard import is_users
 log = logging.getLogger("collectrace")
 
 _SEGMENTS: Final = 8
-"""Into how many segments ``max_bytes`` is divided; one of them is the first, which stays."""
+"""The number of segments in ``max_bytes``, including the first, which is never deleted."""
 
 _LARGEST_SEGMENT: Final = 64 << 20
-"""Bytes of a segment, however large ``max_bytes`` is."""
+"""Bytes of a segment at most."""
 
 _HEAD_SHARE: Final = 4
-"""Bytes of a segment for each byte of the lines at its head, at least."""
+"""A segment is at least so many times as large as the lines at its head."""
 
 _OPEN_ATTEMPTS: Final = 20
-"""How often a file is tried to be opened while other ranks keep removing its folder."""
+"""Attempts to open a file while other ranks keep removing its folder."""
 
 _RETRY_AFTER: Final = 200_000_000
-"""ns between two attempts while writing fails: a full disk must not slow training down."""
+"""ns between two attempts while writing fails: a full disk must not slow down the training."""
 
 _LOWEST: Final = (200, 3)
-"""From which number on a descriptor of ours is looked for, in this order. A program that closes a
-number twice closes a low one. Those before 3 are its input, output and error: where it has closed
-one, whatever it prints would go to our file, and what it opens instead would get our lines."""
+"""The lowest numbers for our descriptors, in the order of preference. A program that closes a
+number twice usually closes a low one. Numbers below 3 are the standard streams. If the program has
+closed one and we got its number, the program's output would go to our file."""
 
 _DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
 Preamble = Callable[[int], bytes]
-"""The lines at the head of a segment, given its ordinal."""
+"""Returns the lines at the head of a segment, given its ordinal."""
 
 
 class Elsewhere(Protocol):
-    """A folder that files are written to in place of the log folder, and moved from."""
+    """A folder to which files are written first, and from which they are moved."""
 
     folder: Path
-    """Stands for the log folder."""
+    """The folder that replaces the log folder."""
 
     def home(self, path: Path) -> Path:
-        """Return where a file or folder below it is moved to."""
+        """Return the path to which a file or folder below it is moved."""
 
 
 class Writer:
     """Appends lines to one rank's segments.
 
     ``path`` is that of the first segment, ``max_bytes`` the size of all together, ``preamble``
-    makes the first lines of each. Every method may be called at any time and none raises, but for
-    what a signal handler of the program raised meanwhile: what could not be written is counted in
+    makes the first lines of each. Every method may be called at any time. None raises, except for
+    exceptions of the program's signal handlers. Lines that could not be written are counted in
     ``dropped``, and writing is tried again later.
     """
 
@@ -79,13 +79,13 @@ class Writer:
     ) -> None:
         self.path = path
         self.spool = spool
-        """Where the path lies, if not in the log folder."""
+        """The spool that contains the path; None: the log folder contains it."""
         self._next_spool: Elsewhere | None = None
-        """Where the next segment is to lie, see :meth:`leave`."""
+        """The spool for the next segment, see :meth:`leave`."""
         self.fd = -1
-        """Of the segment being written; -1: it is not open, see :meth:`recover`."""
+        """Descriptor of the segment being written; -1: it is not open, see :meth:`recover`."""
         self.inode: int | None = None
-        """Number of the segment that was opened last, on its file system."""
+        """Inode of the segment that was opened last."""
         self.dropped = 0
         """Lines lost."""
         self.rotated = 0
@@ -93,13 +93,13 @@ class Writer:
         self.total = 0
         """Bytes written."""
         self.next_checkpoint = CHECKPOINT_EVERY
-        """Value of ``total`` from which on a checkpoint is due; set by who writes one."""
+        """Value of ``total`` at which a checkpoint is due; the writer of a checkpoint sets it."""
         self._preamble = preamble
         self._max_bytes = max_bytes
         self.segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
-        """Size from which on a segment is ended, unless most of it is the lines at its head."""
+        """Size at which a segment ends, unless the lines at its head are too large for that."""
         self._full = self.segment_bytes
-        """Size from which on the segment being written is ended."""
+        """Size at which the segment being written ends."""
         self._segment = 0
         """Ordinal of the segment being written."""
         self._current = path
@@ -108,38 +108,38 @@ class Writer:
         self._kept: list[tuple[Path, int]] = []
         """Earlier segments that still exist, and their bytes."""
         self._torn = False
-        """The last line is incomplete: the next one must begin with a newline."""
+        """Whether the last line is incomplete: the next one must begin with a newline."""
         self._retry_at = 0
-        """When to try again after a failure, ns; 0: there was none, or at once."""
+        """When to try again after a failure, ns; 0: at once."""
         self._warned = False
         self._closed = False
         self._provisional: Path | None = None
-        """The provisional file, until its lines are in another."""
+        """The provisional file, until its lines are in the final one."""
         self._provisional_lines = b""
 
     @property
     def current(self) -> Path:
-        """The segment being written."""
+        """Return the path of the segment being written."""
         return self._current
 
     @property
     def home(self) -> Path:
-        """The folder that its lines come to lie in."""
+        """Return the folder in which its lines end up."""
         folder = self.path.parent
         return folder if self.spool is None else self.spool.home(folder)
 
     @property
     def folder(self) -> Path | None:
-        """The same; None: nothing could be written so far."""
+        """Return the same folder; None: nothing could be written so far."""
         return self.home if self._size or self._kept else None
 
     def leave(self, spool: Elsewhere) -> None:
-        """Go on in a spool with the next line. Needs no lock: a write may hang while it is held."""
+        """Switch to a spool at the next line. It takes no lock, which a hanging write may hold."""
         self._next_spool = spool
         self._full = 0
 
     def write(self, line: bytes) -> bool:
-        """Append a line, its newline included; whether it is in the file."""
+        """Append a line, with its newline; return whether it is in the file."""
         if self.fd < 0 and not self.recover():
             self.dropped += 1
             return False
@@ -156,19 +156,18 @@ class Writer:
         return self.at_end(is_whole=written == len(line))
 
     def at_end(self, *, is_whole: bool) -> bool:
-        """Go on after a line at which the segment ends; whether the line is whole."""
+        """Rotate after a complete line, or handle an incomplete one; return ``is_whole``."""
         if not is_whole:
-            # A disk that fills up takes the beginning of a line.
+            # When a disk fills up, only the beginning of a line is written.
             self._torn = True
             return self._fail(OSError(*_DISK_FULL))
         self._rotate()
         return True
 
     def move(self, path: Path) -> None:
-        """Go on in another file, which begins with the lines of the provisional one.
+        """Continue in another file, which begins with the lines of the provisional one.
 
-        The header is written anew by the preamble: only now it is known which run and rank this
-        is.
+        The preamble writes a new header, as run and rank are known only now.
         """
         self._provisional = old = self._current
         try:
@@ -193,7 +192,7 @@ class Writer:
             try:
                 status = os.fstat(self.fd)
                 if status.st_ino != self.inode:
-                    # The program has closed it, and the number is another file's.
+                    # The program has closed our descriptor, and another file has its number.
                     self.dropped += 1
                     self.fd = -1
                 elif status.st_nlink == 0:
@@ -213,7 +212,7 @@ class Writer:
             self.recover()
 
     def finish(self, line: bytes) -> None:
-        """Append the last line, and write no more: not even the head of another segment."""
+        """Append the last line, and write no more, not even the head of another segment."""
         self.segment_bytes = self._full = sys.maxsize
         self.write(line)
         self.close()
@@ -226,7 +225,7 @@ class Writer:
     def _fail(self, problem: OSError) -> bool:
         self.dropped += 1
         if problem.errno == errno.EBADF:
-            self.fd = -1  # the program has closed it, and the number may be another file's by now
+            self.fd = -1  # the program has closed it, and another file may have its number
         self._close_descriptor()
         self._put_off(problem)
         return False
@@ -243,7 +242,7 @@ class Writer:
         log.warning("collectrace: cannot write %s: %s. %s", self._current, why, then)
 
     def recover(self) -> bool:
-        """Open the segment and write its first lines, if an attempt is due; whether it is open."""
+        """Open the segment and write its head, if an attempt is due; return whether it is open."""
         if self._closed:
             return False
         if self._next_spool is not None:
@@ -259,7 +258,7 @@ class Writer:
             status = os.fstat(fd)
             self.inode = status.st_ino
             head = b"\n" if self._torn and status.st_size else b""
-            # After a loss the preamble's checkpoint says how much, and where the streams stand.
+            # After a loss, the preamble's checkpoint contains its size and the streams' positions.
             head += self._preamble(self._segment) + self._provisional_lines
             if os.write(fd, head) != len(head):
                 raise OSError(*_DISK_FULL)  # noqa: TRY301 - same way out
@@ -280,7 +279,7 @@ class Writer:
         return True
 
     def _enter(self, spool: Elsewhere) -> None:
-        """Have the next segment in a spool. What was written before stays: nothing touches it."""
+        """Continue with a new segment in a spool. The segments before it stay where they are."""
         self._next_spool = None
         if self._size:
             self._segment += 1
@@ -325,7 +324,7 @@ class Writer:
 
 
 def _lines(fd: int) -> int:
-    """Lines in an open file, whatever its name is now."""
+    """Return the number of lines in an open file, which may be deleted."""
     count = offset = 0
     while chunk := os.pread(fd, 1 << 20, offset):
         count += chunk.count(b"\n")
@@ -335,7 +334,7 @@ def _lines(fd: int) -> int:
 
 def _open(path: Path) -> int:
     for _ in range(_OPEN_ATTEMPTS):
-        # A rank that has left the folder of the provisional files removes it if it is empty.
+        # Another rank may remove the folder of the provisional files while it is empty.
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             file_modes.make_folder(path.parent)
             return open_to_append(path)
@@ -343,13 +342,18 @@ def _open(path: Path) -> int:
 
 
 def open_to_append(path: Path) -> int:
-    """Return a descriptor of a file, which is made if need be, out of the program's way."""
+    """Open or create a file to append to it; return a descriptor of a high number, if possible.
+
+    Raises:
+        OSError: it cannot be opened.
+
+    """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     fd = os.open(path, flags, file_modes.of_files())
     for lowest in _LOWEST:
         if fd >= lowest:
             return fd
-        with contextlib.suppress(OSError):  # there may be too few of them
+        with contextlib.suppress(OSError):  # the limit of descriptors may be lower
             moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
             os.close(fd)
             return moved

@@ -1,1 +1,1 @@
-"""The dispatcher tap: every collective that reaches a backend."""
+"""The dispatcher tap, which sees every collective on its way to a backend."""

@@ -1,8 +1,8 @@
-"""The arguments of a ``c10d`` operator, as plain values.
+"""Read the arguments of a ``c10d`` operator as plain values.
 
-There are two views of them: a *key*, cheap to make on every call and equal whenever the fixed part
-of the record is equal; and the *fields* of the record, made once per key. Arguments are found by
-the names in the operator's schema, so that a torch that adds or reorders some is read rightly.
+There are two views of them. A *key* is cheap to make for every call, and equal if the fixed part of
+the record is equal. The *fields* of the record are made once per key. Arguments are found by their
+names in the operator's schema, so a torch that adds or reorders some is read correctly.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from collectrace.tracer.torch_api import first_of
 from collectrace.tracer.user_objects import type_name
 
 Args = tuple[Any, ...]
-"""The arguments of one call, as the dispatcher hands them on: trailing ones may be missing."""
+"""The arguments of one call, as the dispatcher passes them on: trailing ones may be missing."""
 
 Projector = Callable[[Any], Any]
-"""From an argument to something hashable that stands for what the record says of it."""
+"""Returns a hashable value for the recorded properties of an argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """How one ``c10d`` operator is told: its public name, and which arguments mean what."""
+    """How one ``c10d`` operator is recorded: its public name, and the names of its arguments."""
 
     op: str
     sent: str | None = None
-    """Schema name of what this rank puts in."""
+    """Schema name of the argument with this rank's input."""
     received: str | None = None
-    """Schema name of what it gets out, where that is a separate argument."""
+    """Schema name of the argument with its output, if it is another one."""
     root: str | None = None
     peer: str | None = None
     any_source: bool = False
@@ -76,9 +76,9 @@ REDUCE_OPS: Final = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR
 
 @dataclass(slots=True)
 class CallFields:
-    """The fields of a ``call`` record that the operator's arguments tell, and a little more.
+    """The fields of a ``call`` record from the operator's arguments, and a few more.
 
-    Where no other meaning is given, they are those of ``records.Call``.
+    Unless noted otherwise, they have the meaning of those in ``records.Call``.
     """
 
     op: str
@@ -96,13 +96,13 @@ class CallFields:
     is_async: bool = False
     device_index: int | None = None
     nbytes: int = 0
-    """Of all tensors, which a Work keeps alive."""
+    """Bytes of all tensors, which a Work keeps alive."""
     is_real: bool = True
-    """False where a tensor is fake or meta: nothing goes over a wire then."""
+    """False: a tensor is fake or meta, so nothing is communicated."""
 
 
 class ArgumentReader:
-    """Reads the arguments of one operator: ``row`` says which of its schema's mean what."""
+    """Reads the arguments of one operator; ``row`` gives the meaning of the schema's arguments."""
 
     # Read by offset in record/_native.c.
     __slots__ = (
@@ -117,32 +117,31 @@ class ArgumentReader:
         self.group_index = self._index.get("process_group", -1)
         """Position of the argument that holds the group."""
         self.unbox: Callable[[Any], Any] = dist.ProcessGroup.unbox
-        """From that argument to the ProcessGroup."""
+        """Returns the ProcessGroup in that argument."""
         self._reduce_op_index = self._index.get("reduce_op", -1)
         self.is_all_reduce = row.op == "all_reduce"
         self._parts, self._tail = _projectors(schema_arguments)
-        # The most frequent operators have one argument of tensors, their first: no loop then.
+        # The most frequent operators have one argument of tensors, the first: they need no loop.
         is_one = len(self._parts) == 1 and self._parts[0][0] == 0
         self._project_first = self._parts[0][1] if is_one else None
 
     def group(self, args: Args) -> Any:
-        """The ProcessGroup of a call."""
+        """Return the ProcessGroup of a call."""
         return self.unbox(args[self.group_index])
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
-        """A value that is equal for two calls on one group exactly when their fields are.
+        """Return a value that is equal for two calls on one group if and only if their fields are.
 
-        ``reduce_op`` is any object that stands for the ReduceOp, by its identity, where the caller
-        knows which it is, such as a member of the enum: asking the ReduceOp itself takes longer
-        than all the rest.
+        ``reduce_op``, if known, is an object that identifies the ReduceOp, such as a member of the
+        enum. Querying the ReduceOp itself takes longer than everything else here.
         """
         if reduce_op is not None or self._reduce_op_index < 0:
             reduced: object = id(reduce_op)
         else:
             reduced = args[self._reduce_op_index].op()
         if self._project_first is _project_list and len(args[0]) == 1:
-            # One tensor in a list, the most frequent of all: _project_list, written out. A class
-            # by its id: its metaclass may be the program's, and have a hash of its own.
+            # One tensor in a list is the most frequent case: _project_list, inlined. A class is
+            # given by its id, as a metaclass of the program may define another hash.
             t = args[0][0]
             return id(type(t)), t.dtype, t.shape, t.device, args[self._tail :], reduced
         if self._project_first is not None:
@@ -153,7 +152,7 @@ class ArgumentReader:
         return tuple(parts), args[self._tail :], reduced
 
     def fields(self, args: Args, group_size: int) -> CallFields:
-        """What the arguments of a call tell; ``group_size``: ranks in its group."""
+        """Return the fields of a call; ``group_size``: the number of ranks in its group."""
         row = self.row
         tensors = self._tensors(args)
         first = tensors[0] if tensors else None
@@ -171,8 +170,8 @@ class ArgumentReader:
             out.shape = _shape(sent)
             out.out_shape = _shape(received)
         if row.op.endswith("_coalesced") and len(_flat(sent)) == 1:
-            # A batch of one is, on the wire, the op itself, and meets it on other ranks:
-            # functional collectives issue all_gather_single and reduce_scatter_single so.
+            # A batch of one communicates like the op itself, and meets it on other ranks:
+            # functional collectives issue all_gather_single and reduce_scatter_single as batches.
             out.op = row.op.removesuffix("_coalesced")
         out.reduce_op = self._reduce_op(args)
         out.root = self._get(args, row.root)
@@ -183,12 +182,12 @@ class ArgumentReader:
         return out
 
     def outputs(self, args: Args) -> list[torch.Tensor]:
-        """The tensors that hold the result when the call is complete."""
+        """Return the tensors that hold the result when the call is complete."""
         row = self.row
         return _flat(self._get(args, row.received if row.received is not None else row.sent))
 
     def device(self, args: Args) -> str:
-        """Device type of a call of which nothing more can be told; ``cpu`` without tensors."""
+        """Return the device type of a call that cannot be described; ``cpu`` without tensors."""
         tensors = self._tensors(args)
         return tensors[0].device.type if tensors else "cpu"
 
@@ -227,9 +226,9 @@ class ArgumentReader:
 def _projectors(
     schema_arguments: Sequence[Any],
 ) -> tuple[tuple[tuple[int, Projector], ...], int]:
-    """Which arguments to project, by position, and from which position on all are plain.
+    """Return the arguments to project, by position, and the position from which all are plain.
 
-    Groups and ReduceOps are among neither: a key is made per group, and has the ReduceOp already.
+    Groups and ReduceOps are in neither: a key is made per group, and has the ReduceOp already.
     """
     parts: list[tuple[int, Projector]] = []
     tail = 0
@@ -246,7 +245,7 @@ def _projectors(
             parts.append((i, _project_lists))
         elif kind.startswith("List["):
             parts.append((i, tuple))
-    # Plain ones before that position, which the tail does not hold.
+    # Plain arguments before that position, which are not in the tail.
     parts += [(i, _as_it_is) for i, a in enumerate(schema_arguments[:tail])
               if str(a.type) in ("int", "bool")]  # fmt: skip
     return tuple(parts), tail
@@ -277,12 +276,12 @@ def _flat(value: Any) -> list[torch.Tensor]:
 
 
 def is_readable(t: torch.Tensor) -> bool:
-    """Whether a tensor's numbers can be had without waiting for a device."""
+    """Return whether a tensor's numbers can be read without waiting for a device."""
     return t.device.type == "cpu" and not _is_unreal(t)
 
 
 def _is_unreal(t: torch.Tensor) -> bool:
-    # FakeTensorMode's tensors name a real device, and hold nothing.
+    # FakeTensorMode's tensors name a real device, but have no data.
     return t.is_meta or type_name(t) == "FakeTensor"
 
 
@@ -299,7 +298,7 @@ def _shape(value: Any) -> Shape | None:
     if isinstance(value, torch.Tensor):
         return list(value.shape)
     if len(value) == 1 and isinstance(value[0], list | tuple):
-        # One list of tensors per device of this rank, and there is one device.
+        # There is one list of tensors per device of this rank, which has one device.
         return [list(t.shape) for t in value[0]]
     tensors = _flat(value)
     if not tensors:

@@ -1,9 +1,9 @@
-"""The ReduceOp of a call, and whether it is asynchronous, where operators of torch do not tell.
+"""Find the ReduceOp of a call, and if it is asynchronous, when torch's operators do not show it.
 
-Before torch 2.10 nothing can be asked of the ReduceOp that an operator is given. Who calls knows
-it: a group's method is given it in its options, and a functional collective by name. They leave it
-with the thread, for the operator that they issue (``told``). What C++ issues by itself, as DDP's
-reducer does, sums (torch/csrc/distributed/c10d/reducer.cpp; torch 2.6 and 2.9).
+Before torch 2.10 the ReduceOp of an operator cannot be queried. But its callers know it: a group's
+method gets it in its options, and a functional collective by name. Their wrappers store it for the
+thread (``told``), and the operator reads it. Calls from C++, such as those of DDP's reducer, sum
+(torch/csrc/distributed/c10d/reducer.cpp; torch 2.6 and 2.9).
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from collectrace.tracer.tap.arguments import REDUCE_OPS, Args, ArgumentReader
 
 
 class _Told(threading.local):
-    """What is known of the operator that the thread is about to issue."""
+    """What a wrapper has stored about the operator that the thread is about to issue."""
 
     reduce_op: str | None = None
-    """Name of its ReduceOp; None: nobody has told."""
+    """Name of its ReduceOp; None: it is unknown."""
     frames = 0
-    """Frames of ours that stand between it and its caller."""
+    """Frames of the tracer between the operator and its caller."""
 
 
 told: Final = _Told()
 
 
 def name_of(number: int) -> str:
-    """The name of a ReduceOp's integer, and always the same object."""
+    """Return the name of a ReduceOp's integer, which is the same object each time."""
     known = 0 <= number < len(REDUCE_OPS)
     return REDUCE_OPS[number] if known else sys.intern(str(number))
 
 
 class UntoldReader(ArgumentReader):
-    """Reads the arguments of an operator, and what they lack from who calls it."""
+    """Reads the arguments of an operator, and gets from its caller what they lack."""
 
     def __init__(self, row: Any, schema_arguments: Any) -> None:
         super().__init__(row, schema_arguments)
         self._tells_async = torch_api.tells_async(schema_arguments)
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:  # noqa: ARG002 - told
-        """As for an operator that tells."""
+        """Return a key as :class:`ArgumentReader` does, with the values from the caller."""
         is_async = self._tells_async or torch_api.asked_async()
         return super().key(args, told.reduce_op or REDUCE_OPS[0]), is_async
 
-    def _reduce_op(self, args: Args) -> str | None:  # noqa: ARG002 - its ReduceOp does not tell
+    def _reduce_op(self, args: Args) -> str | None:  # noqa: ARG002 - it cannot be queried
         return (told.reduce_op or REDUCE_OPS[0]) if self._reduce_op_index >= 0 else None
 
     def _is_async(self, args: Args) -> bool:
@@ -58,7 +58,7 @@ class UntoldReader(ArgumentReader):
 
 
 class _Above:
-    """A recorder that is told of the frames of ours between a kernel and who made the call."""
+    """A recorder that accounts for the tracer's frames between a kernel and its caller."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
@@ -69,7 +69,7 @@ class _Above:
 
 
 class KnowsFrames:
-    """Who knows the recorder of the run in progress; that is told of frames of ours."""
+    """A session with recorders that account for the tracer's frames."""
 
     def __init__(self, session: Any) -> None:
         self._session, self.code = session, session.code
@@ -77,7 +77,7 @@ class KnowsFrames:
 
     @property
     def recorder(self) -> Any:
-        """None: there is no run."""
+        """Return the recorder of the run in progress; None: there is no run."""
         recorder = self._session.recorder
         if recorder is None:
             return None
@@ -87,15 +87,15 @@ class KnowsFrames:
         return above
 
     def begin_by_call(self, pg: Any) -> Any:
-        """Begin a run, see ``wire.HasRecorder``; None: none can be begun."""
+        """Begin a run and return its recorder, see ``wire.HasRecorder``; None: it is impossible."""
         self._session.begin_by_call(pg)
         return self.recorder
 
 
 def functional_library() -> Any:
-    """Kernels in front of every functional collective that is given a ReduceOp by its name.
+    """Put kernels in front of the functional collectives that take a ReduceOp by its name.
 
-    They tell it, and pass the call on, until the library is destroyed.
+    They store the name and pass the call on, until the returned library is destroyed.
     """
     library = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
     for schema in torch._C._jit_get_all_schemas():
@@ -115,7 +115,7 @@ def _kernel(name: str, position: int) -> Any:
     def kernel(keyset: DispatchKeySet, *args: Any) -> Any:
         rest = keyset.remove(DispatchKey.BackendSelect)
         by_name = names.get(args[position])
-        # From here to the try nothing is called: a signal handler could raise after it.
+        # No call between here and the try: a signal handler could raise after it.
         told.reduce_op, told.frames = by_name, 1
         try:
             return redispatch(rest, *args)

@@ -1,11 +1,11 @@
-"""The dispatcher tap: every collective that reaches a backend, whoever issued it.
+"""The dispatcher tap: it sees every collective that reaches a backend through the dispatcher.
 
-A ProcessGroup hands each collective to torch's dispatcher as an operator ``c10d::*``
+A ProcessGroup passes each collective to torch's dispatcher as an operator ``c10d::*``
 (torch/csrc/distributed/c10d/ProcessGroup.hpp; torch 2.13). A kernel for the dispatch key
 BackendSelect sees the call first, and passes it on with that key removed. The Python API, DDP's
-reducer in C++, functional collectives and compiled graphs all come by here; what calls a backend
-object directly and a replayed CUDA graph do not. Nor does a ProcessGroup written in Python, whose
-methods are called instead: ``patches/python_groups`` records those.
+reducer in C++, functional collectives and compiled graphs use the dispatcher. Direct calls of a
+backend object and replayed CUDA graphs do not. Neither does a ProcessGroup written in Python:
+``patches/python_groups`` wraps its methods instead.
 """
 
 from __future__ import annotations
@@ -25,78 +25,78 @@ from collectrace.tracer.tap.arguments import OPERATORS, ArgumentReader, OpRow
 
 
 class OnIssue(Protocol):
-    """Told of each call before it is issued, and of what came of it; does not raise itself."""
+    """Records each call before it is issued, and its outcome. Its methods do not raise."""
 
     def issue(self, reader: ArgumentReader, args: tuple[Any, ...]) -> Any:
-        """A call with these arguments is about to be issued.
+        """Record that a call with these arguments is about to be issued.
 
-        The return value is what one of the others is called with; None: :meth:`issued` is not.
+        The return value is passed to one of the other methods; None: :meth:`issued` is not called.
         """
 
     def issued(self, call: Any, result: Any, args: tuple[Any, ...]) -> None:
-        """The operator has returned ``result``: the backend has the call with these arguments."""
+        """Note that the operator has returned ``result``, so that the backend has the call."""
 
     def not_taken(
         self, reader: ArgumentReader, args: tuple[Any, ...], call: Any, problem: BaseException
     ) -> None:
-        """The operator has raised ``problem``.
+        """Note that the operator has raised ``problem``.
 
-        ``reader`` and ``args`` are those that :meth:`issue` was called with, ``call`` is what it
-        returned, be that None.
+        ``reader`` and ``args`` are those of :meth:`issue`, ``call`` is its return value, which may
+        be None.
         """
 
     def waits_for(self, tensor: Any) -> Any:
-        """The thread is about to wait until a functional collective has filled this tensor.
+        """Note that the thread is about to wait for a tensor of a functional collective.
 
-        The return value is what :meth:`waited` or :meth:`raised` is called with; None: neither is.
+        The return value is passed to :meth:`waited` or :meth:`raised`; None: neither is called.
         """
 
     def waited(self, call: Any) -> None:
-        """That wait is over."""
+        """Note that the wait is over."""
 
     def raised(self, call: Any, problem: BaseException) -> None:
-        """That wait has raised ``problem``."""
+        """Note that the wait has raised ``problem``."""
 
 
 class Code(Protocol):
     """The code that records calls, see ``record/native``."""
 
     def kernel(self, in_python: Any, *parts: Any) -> Any:
-        """Return the kernel ``in_python``, or what does the same with these parts."""
+        """Return the kernel ``in_python``, or an equivalent one that is made from these parts."""
 
 
 class HasRecorder(Protocol):
-    """Who knows the recorder of the run in progress."""
+    """The owner of the recorder of the run in progress."""
 
     @property
     def code(self) -> Code:
-        """Has its kernels."""
+        """Return the code that makes kernels."""
 
     @property
     def recorder(self) -> OnIssue | None:
-        """None: there is no run."""
+        """Return the recorder; None: there is no run."""
 
     def begin_by_call(self, pg: Any) -> OnIssue | None:
-        """A call is about to be issued on this group, and there is no run: begin one.
+        """Begin a run for the first call on this group, and return its recorder.
 
-        None: none can be begun, and the call is not recorded. Raises nothing.
+        None: no run can be begun, and the call is not recorded. It does not raise.
         """
 
 
 Undo = Callable[[], None]
-"""Takes off again what was installed."""
+"""Removes what was installed."""
 
 _IGNORED: Final = frozenset({"check_for_nan"})
 """Operators of the namespace that communicate nothing."""
 
-_raw_repr: Final = DispatchKeySet.raw_repr  # by a name of its own: no bound method for each call
+_raw_repr: Final = DispatchKeySet.raw_repr  # a separate name saves a bound method in each call
 
 _remaining: Final[dict[int, DispatchKeySet]] = {}
-"""The key set that a kernel goes on with, by that of the call: faster to look up than to make."""
+"""The key set with which a kernel passes a call on, by the call's: a look-up is faster."""
 
 
 def install(session: HasRecorder) -> Undo:
-    """Put a kernel in front of every ``c10d`` operator; the undo takes all of them off."""
+    """Put a kernel in front of every ``c10d`` operator; return the undo."""
     with ExitStack() as libraries:
         caller, make_reader = session, ArgumentReader
         if not torch_api.tells_reduce_op():
@@ -119,7 +119,7 @@ def _put(library: torch.library.Library, name: str, kernel: Any) -> None:
     library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
 
 
-@cache  # torch makes objects of all its thousands for each answer
+@cache  # each call creates objects for thousands of schemas
 def _schemas() -> list[Any]:
     return [
         schema
@@ -131,13 +131,13 @@ def _schemas() -> list[Any]:
 
 
 def guessed() -> list[str]:
-    """The operators of this torch that no row describes: what their arguments mean is guessed."""
+    """Return the operators of this torch that the table lacks, so that their rows are guessed."""
     names = (schema.name.removeprefix("c10d::") for schema in _schemas())
     return sorted(name for name in names if name not in OPERATORS)
 
 
 def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
-    """A function for the dispatcher: records a call of this operator and passes it on."""
+    """Return a kernel for the dispatcher that records a call of this operator and passes it on."""
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
 
     def kernel(keyset: DispatchKeySet, *args: Any) -> Any:
@@ -167,9 +167,9 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
 
 
 def _wait_kernel(session: HasRecorder) -> Any:
-    """A function for the dispatcher: says what ``wait_tensor`` waits for, and passes it on.
+    """Return a kernel for the dispatcher that records a call of ``wait_tensor`` and passes it on.
 
-    Functional collectives, and so DTensor and compiled graphs, wait by it instead of by a Work
+    Functional collectives, and so DTensor and compiled graphs, use it instead of a Work
     (``wait_tensor``, torch/csrc/distributed/c10d/Functional.cpp; torch 2.13).
     """
     redispatch = torch.ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed
@@ -196,7 +196,7 @@ def _wait_kernel(session: HasRecorder) -> Any:
 
 
 def _guess(name: str, schema: Any) -> OpRow:
-    """The row of an operator that the table lacks, by what arguments are usually called."""
+    """Return a row for an operator that the table lacks, by the usual names of arguments."""
     names = [a.name for a in schema.arguments if "Tensor" in str(a.type)]
     sent = next(
         (n for n in names if n.startswith(("input", "tensor"))), names[0] if names else None

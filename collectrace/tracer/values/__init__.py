@@ -1,1 +1,1 @@
-"""What the variables of stopped code hold: read from outside, off the path of a call."""
+"""Read the values of variables in stopped code from outside, never during a call."""

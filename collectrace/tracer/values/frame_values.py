@@ -1,4 +1,4 @@
-"""What the variables of a frame hold that its code can use in a condition."""
+"""Read the values of a frame's variables that its code can use in a condition."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from collectrace.tracer.values.variables import global_variables, local_names, v
 _MOST_LOCALS: Final = 200
 _MOST_GLOBALS: Final = 100
 _MOST_ATTRIBUTES: Final = 200
-"""Values of one frame, by where they are found."""
+"""Values of one frame, by their kind."""
 
 _MOST_MENTIONED: Final = 1000
 """Names of globals and attributes in the code of a frame that are looked up."""
 
 _DEEPEST: Final = 2
-"""Attributes one after the other, as in ``self.args.debug``."""
+"""Length of a chain of attributes: 2 for ``self.args.debug``."""
 
 _FIELDS: Final = {"frame": "", "first_line": 1_000_000, "left_out": 1_000_000, "moved": True}
-"""What a frame takes besides its place and its values."""
+"""The fields of a frame besides its place and its values, to estimate their size."""
 
 _NOTHING: Final = object()
-"""In place of a value that is not there: another thread may remove it at any moment."""
+"""Replaces a missing value: another thread may remove one at any moment."""
 
 
 _SLOWER: Final = 10
-"""How much longer than its own time a thread may take: other processes and threads run, too."""
+"""Ratio of wall time to thread time that is allowed, as other processes and threads run, too."""
 
 
 class Budget:
-    """The bytes, and the seconds of the calling thread, that the values of one moment may take."""
+    """The bytes, and the seconds of thread time, that one reading of values may take."""
 
     def __init__(self, size: int, seconds: float) -> None:
         self._left = size
@@ -44,8 +44,8 @@ class Budget:
         self._at_last = time.monotonic_ns() + int(seconds * _SLOWER * 1e9)
 
     def allows(self, written: object) -> bool:
-        """Return whether there is time left, and room for this; if so, count it."""
-        # The text is longer than the line will be: that has no spaces, and nothing is escaped.
+        """Return whether time is left, and room for this value; if so, count its bytes."""
+        # An upper bound: the line will have no spaces and no escapes.
         size = len(json.dumps(written))
         if size > self._left or self._is_late():
             return False
@@ -57,7 +57,7 @@ class Budget:
 
 
 def read_frame(level: Level, plain: PlainValues, budget: Budget) -> FrameValues | None:
-    """Return what a frame holds; None: the budget is spent."""
+    """Return the values of a frame; None: the budget is spent."""
     frame, code = level.frame, level.frame.f_code
     place = f"{sites.line(code, level.lasti)} {code.co_qualname}"
     found = FrameValues(frame=place, first_line=code.co_firstlineno)
@@ -72,19 +72,19 @@ def read_frame(level: Level, plain: PlainValues, budget: Budget) -> FrameValues 
 
 
 def _mentioned(code: CodeType) -> list[str]:
-    """The names of globals and attributes in a function and in its comprehensions and lambdas."""
+    """Return the names of globals and attributes in a function, its comprehensions and lambdas."""
     inner = (part for part in code.co_consts if type(part) is CodeType and part.co_name[:1] == "<")
     names = (name for part in (code, *inner) for name in part.co_names)
     return [name for name in dict.fromkeys(names) if _counts(name)]
 
 
 def _counts(name: str) -> bool:
-    """Whether a name is one of the program's: not ``__file__``, nor the ``.0`` of a generator."""
+    """Return whether the program chose a name: not ``__file__``, nor the ``.0`` of a generator."""
     return not name.startswith((".", "__"))
 
 
 class _Filling:
-    """Enters the values of a frame."""
+    """Adds the values of a frame to its record."""
 
     def __init__(
         self, found: FrameValues, mentioned: list[str], plain: PlainValues, budget: Budget
@@ -95,7 +95,7 @@ class _Filling:
         self._left_out(len(mentioned) - _MOST_MENTIONED)
 
     def add_locals(self, frame: FrameType, *, may_read: bool) -> None:
-        """Enter the variables of a function, and those of functions around it that it uses."""
+        """Add the variables of a function, and those that it uses of functions around it."""
         names = [name for name in local_names(frame) if _counts(name)]
         bound = variables(frame, names[:_MOST_LOCALS]) if may_read else None
         self._left_out(len(names) - (0 if bound is None else _MOST_LOCALS))
@@ -103,7 +103,7 @@ class _Filling:
             self._add(name, x)
 
     def add_globals(self, frame: FrameType) -> None:
-        """Enter the global variables that the code mentions."""
+        """Add the global variables that the code mentions."""
         there = global_variables(frame)
         if there is None or not is_namespace(there):
             self._left_out(len(self._mentioned))
@@ -136,6 +136,6 @@ class _Filling:
             self._add(f"{name}.{attribute}", x, depth)
 
     def _bound(self, there: dict[str, Any]) -> list[tuple[str, Any]]:
-        """The names in a dictionary that the code mentions, and what to, but for code."""
+        """Return the items of a dictionary that the code mentions, without functions and such."""
         found = ((name, there.get(name, _NOTHING)) for name in self._mentioned)
         return [(name, x) for name, x in found if x is not _NOTHING and not is_code(x)]

@@ -1,4 +1,4 @@
-"""What is written of a number of numpy's, where the program has imported it."""
+"""Write numbers of numpy's scalar types, if the program has imported numpy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NAMES: Final = (
 
 
 def rows() -> dict[int, Row]:
-    """Return the rows of numpy's scalar types; none where numpy is not loaded."""
+    """Return the rows of numpy's scalar types, by the type's ``id``; empty without numpy."""
     numpy = sys.modules.get("numpy")
     if type(numpy) is not ModuleType:
         return {}
     names: dict[str, Any] = vars(numpy)
     generic = names.get("generic")
     item = vars(generic).get("item") if type(generic) is type else None
-    if type(item) is not MethodDescriptorType:  # it is not numpy's own
+    if type(item) is not MethodDescriptorType:  # it is not numpy's method
         return {}
 
     def row(x: Any) -> Written:

@@ -1,8 +1,8 @@
-"""What is written of a value. No code of its class runs, whatever its class is.
+"""Write values as plain data, without running any code of their classes.
 
-Everything is decided by ``type(x)`` and by the identity of classes: ``isinstance`` runs
+Everything is decided by ``type(x)`` and by the identity of classes. ``isinstance`` may run
 ``__class__``, a dictionary with types as keys runs the ``__hash__`` of their metaclass, and a
-property runs anything. What the rows below do not know is written as the name of its type.
+property runs anything. A value without a row below is written as the name of its type.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 Written = bool | int | float | dict[str, Any] | None
-"""A number, a truth value or None as it is; of all else an object with its ``type``."""
+"""A number, a truth value or None itself; for all others, an object with the ``type``."""
 
 Row = Callable[[Any], Written]
-"""Says what is written of a value of exactly one type."""
+"""Returns what is written for a value of exactly one type."""
 
 MOST_TEXT: Final = 100
 """Characters of a name."""
@@ -29,25 +29,25 @@ _MOST_SHOWN: Final = 1000
 """Characters of a string that is written in full."""
 
 _MOST_HASHED: Final = 4096
-"""Characters of a string that are hashed: half of them from its end."""
+"""Characters of a string that are hashed; in a longer string, half of them are from its end."""
 
 _HASH_BYTES: Final = 2
 
 _JSON_BITS: Final = 63
-"""Bits of the integers that every reader of JSON takes."""
+"""Bits of integers that every JSON reader accepts."""
 
 _MOST_BITS: Final = 128
-"""Bits of an integer whose digits are written."""
+"""An integer with more bits is written without its digits."""
 
 _MOST_KEYS: Final = 20_000
-"""Names in a dictionary that is looked into: each is checked before."""
+"""Keys of a dictionary that may be read, as each key must be checked first."""
 
 _mro: Final = type.__dict__["__mro__"].__get__
 _name: Final = type.__dict__["__name__"].__get__
 # A metaclass may have its own `__mro__`, `__name__` and `__getattribute__`; these are type's.
 
 _generic_dict: Final = ctypes.pythonapi.PyObject_GenericGetDict
-# Not `x.__dict__`, nor `object.__getattribute__`: a class may have a property of that name.
+# Not `x.__dict__` or `object.__getattribute__`: a class may have a property of that name.
 _generic_dict.argtypes = [ctypes.py_object, ctypes.c_void_p]
 _generic_dict.restype = ctypes.py_object
 
@@ -75,9 +75,9 @@ _CODE: Final = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 
 def is_namespace(found: object) -> bool:
-    """Return whether looking a name up in ``found`` runs nobody's code.
+    """Return whether a look-up in ``found`` runs no code of the program.
 
-    It does where it is a subclass of ``dict``, or where a key has an ``__eq__`` of its own.
+    A subclass of ``dict`` could run some, and so could a key that is not a plain string.
     """
     if type(found) is not dict or len(found) > _MOST_KEYS:
         return False
@@ -85,9 +85,9 @@ def is_namespace(found: object) -> bool:
 
 
 def attributes_of(x: object) -> dict[str, Any] | None:
-    """Return the instance dictionary of an object; None: it has none that can be looked into."""
+    """Return the instance dictionary of an object; None: it has none that can be read safely."""
     try:
-        # In a py_object, since ctypes would look for `_as_parameter_` in anything else.
+        # As a py_object, as ctypes would look up `_as_parameter_` in any other object.
         found = _generic_dict(ctypes.py_object(x), None)
     except AttributeError:
         return None
@@ -95,7 +95,7 @@ def attributes_of(x: object) -> dict[str, Any] | None:
 
 
 def number(x: complex) -> bool | int | float | str | None:
-    """Return a number of an exact built-in type as JSON can hold it; None: it is too large.
+    """Return a number of an exact built-in type as a JSON value; None: it is too large.
 
     ``nan``, ``inf``, complex numbers and integers of more than 63 bits become text.
     """
@@ -117,10 +117,10 @@ def typed_number(kind: str, x: complex) -> dict[str, Any]:
 
 
 class PlainValues:
-    """Writes down values, for the threads of one moment.
+    """Writes values, for one reading of the threads.
 
-    ``key`` is that of the hashes of strings; None: there are no hashes. ``shows_text``: strings
-    are written in full. ``rows`` are those of further types, by the type's ``id``.
+    ``key`` is for the hashes of strings; None: there are no hashes. ``shows_text``: strings are
+    written in full. ``rows`` are for further types, by the type's ``id``.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class PlainValues:
         self._rows: dict[int, Row] = {**_ROWS, id(str): self._text, **(rows or {})}
 
     def written(self, x: object) -> Written:
-        """Return what is written of a value."""
+        """Return what is written for a value."""
         kind = type(x)
         row = self._rows.get(id(kind))
         if row is not None:
@@ -138,7 +138,7 @@ class PlainValues:
         return _member(x) if is_a(x, Enum) else {"type": name_of(kind)}
 
     def has_row(self, x: object) -> bool:
-        """Return whether the type of ``x`` is one of those that are known by themselves."""
+        """Return whether there is a row for exactly the type of ``x``."""
         return id(type(x)) in self._rows
 
     def _text(self, x: str) -> Written:
@@ -155,7 +155,7 @@ class PlainValues:
 
 
 def _member(x: object) -> Written:
-    """Of a member of an enum: its name, else, as of several flags, its number."""
+    """Return the name of a member of an enum; if it has none, like combined flags, its number."""
     found: dict[str, Any] = {"type": name_of(type(x))}
     attributes = attributes_of(x) or {}
     name, value = attributes.get("_name_"), attributes.get("_value_")
@@ -193,4 +193,4 @@ _ROWS: Final[dict[int, Row]] = {
     **{id(kind): _number for kind in (int, float, complex)},
     **{id(kind): _length for kind in _CONTAINERS},
 }
-"""By the ``id`` of the type: all of these live for ever."""
+"""By the ``id`` of the type. All these types live forever."""

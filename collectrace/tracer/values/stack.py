@@ -1,4 +1,4 @@
-"""Which frames of a thread are read: the user's, and those of ours that were given tensors."""
+"""Choose the frames of a thread to read: the user's, and the tracer's that got tensors."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from collectrace.tracer.record.owners import USER, classify
 from collectrace.tracer.values.variables import may_read
 
 MOST_FRAMES: Final = 24
-"""Of the user's code, the innermost ones."""
+"""The innermost frames of the user's code."""
 
 _MOST_OURS: Final = 8
 
 _MOST_WALKED: Final = 1000
-"""Frames looked at: for each that runs Python makes an object."""
+"""Frames that are read at most: Python creates an object for each running frame."""
 
 _OURS: Final = str(Path(__file__).parents[1])
 _ISSUING: Final = ("api.", "_kernel.", "_Overrides._recorded.")
-"""Begins the names of our functions that stand around a collective (``patches/scoping``,
+"""Prefixes of the qualified names of our functions around a collective (``patches/scoping``,
 ``tap/wire``, ``patches/python_groups``)."""
 
 GIVEN: Final = ("args", "kwargs")
-"""What they call the arguments that they pass on."""
+"""Their names of the arguments that they pass on."""
 
 
 class Level(NamedTuple):
@@ -39,7 +39,7 @@ class Level(NamedTuple):
     may_read: bool
     """Whether its variables may be read."""
     may_move: bool
-    """Whether another thread may run on in it."""
+    """Whether another thread may keep running in it."""
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class FoundStack:
 
     users: list[Level] = field(default_factory=list)
     ours: list[Level] = field(default_factory=list)
-    """Those of the tracer that stand around a collective."""
+    """Frames of the tracer around a collective."""
     left_out: int = 0
-    """Frames of the user's that were seen beyond the limit."""
+    """Frames of the user beyond the limit."""
 
     def add(self, level: Level) -> None:
-        """Take a frame that lies around those before."""
+        """Add the next outer frame, if it must be read."""
         code = level.frame.f_code
         if classify(code) == USER:
             if len(self.users) < MOST_FRAMES:
@@ -67,8 +67,8 @@ class FoundStack:
 def of_thread(innermost: FrameType, held: Mapping[int, int]) -> FoundStack:
     """Return the stack of another thread, which may be running.
 
-    ``held``: how many references the tracer itself has to a frame, by the frame's ``id``. No
-    variable of the caller may hold the frame.
+    ``held``: the number of the tracer's references to a frame, by the frame's ``id``. The caller
+    must not keep the frame in a variable.
     """
     found = FoundStack()
     frame: FrameType | None = innermost
@@ -76,7 +76,7 @@ def of_thread(innermost: FrameType, held: Mapping[int, int]) -> FoundStack:
     for _ in range(_MOST_WALKED):
         if frame is None:
             break
-        references = sys.getrefcount(frame)  # by itself: an argument beside it would count
+        references = sys.getrefcount(frame)  # in a separate line: an argument would count
         may = may_read(frame, references, held.get(id(frame), 0))
         found.add(Level(frame, frame.f_lasti, may, may_move=True))
         frame = frame.f_back
@@ -84,7 +84,7 @@ def of_thread(innermost: FrameType, held: Mapping[int, int]) -> FoundStack:
 
 
 def of_traceback(traceback: TracebackType | None) -> FoundStack:
-    """Return the stack that an exception came through, and what called it, in this thread."""
+    """Return the stack that an exception passed through, and its callers, in this thread."""
     found = FoundStack()
     if traceback is None:
         return found
@@ -105,5 +105,5 @@ def of_traceback(traceback: TracebackType | None) -> FoundStack:
 
 
 def _passes_on(code: CodeType) -> bool:
-    """Whether it is one of our functions that was given the tensors of a collective."""
+    """Return whether it is one of the tracer's functions that get the tensors of a collective."""
     return code.co_qualname.startswith(_ISSUING) and code.co_filename.startswith(_OURS)

@@ -1,4 +1,4 @@
-"""What is written of tensors and of torch's small types, without asking a device or a subclass."""
+"""Write tensors and torch's small types, without running a subclass or waiting for a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collectrace.tracer.values.plain import Row, Written, name_of, number
 
 _MOST_DIMENSIONS: Final = 16
 
-# Those of the base in C: whatever the program has put in their place is not run.
+# The attributes of the C base class: the program's replacements of them do not run.
 _base: Final = vars(torch._C.TensorBase)
 _shape: Final = _base["shape"].__get__
 dtype_of: Final = _base["dtype"].__get__
@@ -20,8 +20,8 @@ _device: Final = _base["device"].__get__
 _item: Final = _base["item"]
 
 _PLAIN: Final = torch._C._dispatch_keys(torch.empty(0)).raw_repr()
-"""The dispatch keys of a tensor in the memory of the CPU that is only that: not sparse, quantized,
-on a device, nor wrapped by a transformation of functions."""
+"""The dispatch keys of a plain tensor in the CPU's memory. It is not sparse, quantized, on a
+device, or wrapped by a function transform."""
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -30,29 +30,29 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def is_tensor(x: object) -> bool:
-    """Return whether the type of ``x`` is exactly one of torch's own classes of tensors."""
+    """Return whether the type of ``x`` is exactly ``torch.Tensor`` or ``Parameter``."""
     return type(x) is torch.Tensor or type(x) is torch.nn.Parameter
 
 
 def is_plain(x: torch.Tensor) -> bool:
-    """Return whether a tensor of exactly one of torch's own classes lies in the CPU's memory."""
+    """Return whether a tensor (see :func:`is_tensor`) is plain and in the CPU's memory."""
     return not torch._C._dispatch_keys(x).raw_repr() & ~_PLAIN
 
 
 def rows(is_pending: Callable[[torch.Tensor], bool]) -> dict[int, Row]:
     """Return the rows of torch's types, by the type's ``id``.
 
-    ``is_pending``: whether a call that is not over may be writing to a tensor.
+    ``is_pending`` returns whether a call in progress may be writing to a tensor.
     """
 
     def tensor(x: torch.Tensor) -> Written:
         found: dict[str, Any] = {"type": name_of(type(x))}
         try:
-            # A mode, as of `torch.set_default_device`, would be called for every attribute.
+            # Otherwise a mode, such as that of `torch.set_default_device`, would be called.
             with torch._C.DisableTorchFunction():
                 _describe(x, found, is_pending)
         except (RuntimeError, NotImplementedError):
-            pass  # such as the shape of a nested tensor: what is known so far stays
+            pass  # for example, a nested tensor has no shape: keep what is known so far
         return found
 
     return {
@@ -74,7 +74,7 @@ def _describe(
     if shape is None:
         return
     found["shape"] = shape
-    # A mode that follows operators, too, would run.
+    # Reading the item would run a torch dispatch mode.
     if math.prod(shape) != 1 or not is_plain(x) or torch._C._len_torch_dispatch_stack():
         return
     found["value"] = number(_item(x))
@@ -88,7 +88,7 @@ def _size(x: torch.Size) -> Written:
 
 
 def _whole(shape: torch.Size) -> list[int] | None:
-    """None: some dimension is no number, or there are too many."""
+    """Return a shape as a list; None: a dimension is not an int, or there are too many."""
     if len(shape) > _MOST_DIMENSIONS or not all(type(n) is int for n in shape):
         return None
     return list(shape)

@@ -1,4 +1,4 @@
-"""When values are read, of which threads, and what is written of them."""
+"""Read values of variables at the right moments, choose the threads, and write the records."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from collectrace.tracer.values.plain import PlainValues, is_a
 from collectrace.tracer.values.stack import FoundStack
 
 _MOST_BYTES: Final = 24 << 10
-"""Of all records of one moment. The aligner looks at the last 32 KiB of a file in any case, and
-finds them there."""
+"""Bytes of all records of one reading. The aligner always reads the last 32 KiB of a file, and so
+finds them."""
 
 _LONGEST: Final = 0.05
-"""Seconds of its own time that a thread reads at one moment."""
+"""Seconds of thread time for one reading."""
 
 _MOST_THREADS: Final = 16
 
 _MOST_ENDED: Final = 20
-"""Exceptions that end threads and have a record: a program may end its threads so."""
+"""Exceptions that are recorded. There may be many, as a program may end its threads that way."""
 
 _PATIENCE: Final = 0.5
-"""Seconds to wait for another thread of ours that is reading."""
+"""Seconds to wait for another thread of the tracer that is reading."""
 
 _MOST_NAME: Final = 200
 """Characters of the name of a thread."""
 
 _FIELDS: Final = " " * 250
-"""What a record takes besides the name of its thread and its functions."""
+"""As long as a record without the name of its thread and its functions."""
 
 _PAUSE: Final = 10_000_000_000
 """ns between two readings for a diagnosis."""
 
 _OURS: Final = "collectrace"
-"""Begins the names of the tracer's threads."""
+"""Prefix of the names of the tracer's threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A thread that is read."""
+    """A thread to read."""
 
     ident: int
     name: str
 
 
 class ValueRecords:
-    """Reads the values of one run, and writes them down.
+    """Reads and records the values of one run.
 
-    ``mode`` is one of the option's; ``run`` tells the run's id, None: the ranks have not met.
-    Nothing raises: after a failure nothing is read any more.
+    ``mode`` is the option's value. ``run`` returns the run's id; None: the ranks have not met.
+    Methods do not raise: after a failure nothing is read any more.
     """
 
     def __init__(self, recorder: Recorder, mode: str, run: Callable[[], str | None]) -> None:
@@ -73,13 +73,13 @@ class ValueRecords:
         self._is_on = mode != OFF and getattr(sys, "_is_gil_enabled", lambda: True)()
         self._ended = 0
         self._calls, self._read_t = -1, 0
-        """Calls recorded when threads were read last, and when that was, ns."""
+        """The number of calls at the last reading of threads, and its time, ns."""
         self._lock = threading.Lock()
 
     def of_threads(self, reason: str) -> None:
-        """Write what the functions hold of all threads that take part in the job.
+        """Record the variables of the functions on the stacks of the job's threads.
 
-        Not again for each diagnosis of a job that is followed.
+        For diagnoses, it does so only after new calls, and not more often than every 10 s.
         """
         calls, t = self._recorder.calls, now()
         if reason == records.ASKED and (calls == self._calls or t - self._read_t < _PAUSE):
@@ -88,7 +88,7 @@ class ValueRecords:
         self._guarded(lambda: self._read_threads(reason))
 
     def of_exception(self, problem: BaseException, traceback: TracebackType | None) -> None:
-        """Write what the functions held that an exception came through, in the calling thread."""
+        """Record the variables of the functions that an exception of this thread passed through."""
         self._ended += 1
         if self._ended <= _MOST_ENDED:
             self._guarded(lambda: self._read_traceback(problem, traceback))
@@ -108,7 +108,8 @@ class ValueRecords:
     def _read_threads(self, reason: str) -> None:
         began = now()
         states = scopes.all_states()
-        # Twice each: by the thread's state, and by the wrapper that has set it (patches/scoping).
+        # Each has two references: from the state, and from the wrapper that set it there
+        # (patches/scoping).
         callers = (id(state.caller) for state in states if state.caller is not None)
         held = dict.fromkeys(callers, 2)
         chosen, left_out = _chosen(states)
@@ -116,7 +117,7 @@ class ValueRecords:
         frames = sys._current_frames()
         for thread in chosen:
             if thread.ident in frames:
-                # No variable of ours may hold the frame.
+                # No variable here may hold the frame.
                 stacks[thread] = stack.of_thread(frames.pop(thread.ident), held)
         frames.clear()
         self._write(reason, stacks, began, left_out)
@@ -153,13 +154,13 @@ class ValueRecords:
             recorder.write(record)
 
     def _key(self) -> bytes | None:
-        """That of the hashes: equal strings of a run have equal ones on all ranks."""
+        """Return the key of the hashes. In one run, equal strings get equal hashes on all ranks."""
         run = self._run()
         return None if run is None else blake2b(run.encode()).digest()
 
 
 def _chosen(states: list[ThreadState]) -> tuple[list[_Thread], int]:
-    """The threads that are read: the main one, those in a call first; and how many are not."""
+    """Return the threads to read and the number of others; the main one and busy ones first."""
     me, main = threading.get_ident(), threading.main_thread()
     busy = sorted(states, key=lambda state: not (state.call or state.wait or state.scope.what))
     names = {main.ident or 0: thread_name(main)} | {state.ident: state.name for state in busy}

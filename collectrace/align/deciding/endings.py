@@ -1,4 +1,4 @@
-"""How a rank ended if it made no further call: finished, raised, or seen elsewhere."""
+"""Find how a rank ended if it made no further call: finished, raised, or seen elsewhere."""
 
 from __future__ import annotations
 

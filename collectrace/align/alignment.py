@@ -232,7 +232,6 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
 
 
 def _left_out(case: Case) -> Iterator[str]:
-    """Yield a sentence for each kind with candidates that were not judged."""
     for kind, count in sorted(case.left_out.items()):
         yield (
             f"{count} more findings of the kind {kind} are left out: of each kind at most "

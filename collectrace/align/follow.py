@@ -74,8 +74,8 @@ class Follower:
         self._context, self._interval = context, interval
         self._seen: Comparison | None = None
         self._growth: dict[tuple[str, int], tuple[int, float, bool]] = {}
-        """By run and rank: the time of the log's last line (ns, the rank's clock), when that line
-        was first seen (s, this process's monotonic clock), and whether it was seen to grow."""
+        """By run and rank: the time of the log's last line (ns, the rank's clock); when that line
+        was first seen (s, this process's clock); whether the log grew."""
 
     def looks(self, stop: Stop) -> Iterator[Alignment | None]:
         """Yield the diagnosis each time the logs are read; None while there is nothing to read.

@@ -58,7 +58,6 @@ READ: Final[dict[str, Callable[[], Iterator[Passage]]]] = {
 
 EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
     "docstrings": {
-        "collectrace/align/": "to be rewritten package by package",
         "collectrace/report/": "to be rewritten with the reports",
         "collectrace/tracer/": "to be rewritten with the recorder",
     },

@@ -4,9 +4,9 @@ Events are in the Trace Event Format, which the Perfetto UI reads
 (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). A process is a
 rank, a thread one of its process groups, its messages, or something else it waits for.
 
-A collective's slice lasts from its issue until the last rank of the group has issued the same, or
-until its own rank issues the next: the wait for others. The transfer after it is not recorded. A
-call that nobody met lasts until the end of the rank's log, and so do those at which ranks diverged.
+A collective's slice is the wait for others. It lasts until the last rank of the group has issued
+the same, or until its own rank issues the next. The transfer after it is not recorded. A call that
+nobody met lasts until the end of the rank's log, and so do those at which ranks diverged.
 
 Ranks are merged by the shared clock, a few pages of each at a time, and written events are dropped.
 So memory grows with the ranks and their distance in time, not with the length of the run.

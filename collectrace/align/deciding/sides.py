@@ -183,7 +183,7 @@ class _Sides:
             else self._next(end.rank, made, n)
             for end, made, n in zip(ends, calls, at, strict=True)
         ]
-        # Calls of other groups may lie between the last common call and the end's call.
+        # There may be calls of other groups between the last common call and the end's call.
         direct = all(
             end.call is None or n == len(made) - 1
             for end, made, n in zip(ends, calls, at, strict=True)

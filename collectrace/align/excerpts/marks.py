@@ -148,7 +148,6 @@ def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
 
 
 def _merged(found: Iterable[Mark]) -> list[Mark]:
-    """Return marks, with equal marks of several ranks merged into one."""
     alike: dict[tuple[object, ...], Mark] = {}
     for one in found:
         key = one.stack, one.what, one.note
@@ -266,7 +265,6 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:
-    """Yield the line of the call that ranks skipped."""
     side = finding.skipped
     stack = _stack(side.stack or (), side.call.site) if side is not None and side.call else ()
     if side is not None and stack:

@@ -75,7 +75,6 @@ def _ends(frames: Sequence[str], own: Iterable[str]) -> Iterator[str]:
 
 
 def _qualified(program: Program, rank: int, text: str) -> str:
-    """Return a frame with the qualified name of its function, if the source was recorded."""
     frame = Frame.parse(text)
     found = program.files.function(rank, frame)
     return text if isinstance(found, Gap) else replace(frame, function=found.qualified).text

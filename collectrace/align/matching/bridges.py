@@ -1,8 +1,7 @@
 """Prove from digests on both sides of a gap that ranks agree on lost calls.
 
 Equal digests prove that nothing differs in the gap. Different digests prove a difference, unless
-the gap may hold a call that pairs with anything: one that could not be described, or with an
-unknown role.
+the gap may hold a call that pairs with anything (undescribed, or with an unknown role).
 """
 
 from __future__ import annotations

@@ -314,7 +314,6 @@ def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog
 
 
 def _sites(log: RankLog, key: ChannelKey, before: int = sys.maxsize) -> set[str | None]:
-    """Return the lines from which a rank issued the messages of a channel, up to one."""
     rows = log.channel_rows(key)
     made = {n for seq, n in zip(rows.seq, rows.appearance, strict=True) if seq < before}
     return {rows.vocabulary.appearances[n].site for n in made}

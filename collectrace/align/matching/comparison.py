@@ -47,8 +47,8 @@ class Divergence:
     crosses: str | None = None
     """Name of the group with the same call sites interchanged: also a warning."""
     gap: tuple[int, int] | None = None
-    """Calls (first, last) before this one that a log has lost though the programs differ in them:
-    the root is there, and this call is only the first visible one."""
+    """Lost calls (first, last) of a log before this one, in which the programs differ: the root is
+    there. This call is only the first visible one."""
 
 
 Proof = Literal["agrees", "differs", "unequal", "open"]

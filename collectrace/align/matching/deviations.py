@@ -1,6 +1,6 @@
-"""Find the ranks that left the program that most ranks of their kind continued, and how.
+"""Find the ranks that left the program that most of the same kind continued, and how.
 
-Ranks differ legally: stages of a pipeline, a rank with groups of its own, a work queue, one replica
+Ranks differ legally: stages of a pipeline, a rank with separate groups, a work queue, one replica
 that evaluates. So a deviation is reported only if all of this holds:
 
 - The ranks of a kind agreed for at least one iteration before.
@@ -8,8 +8,8 @@ that evaluates. So a deviation is reported only if all of this holds:
 - Every other rank differs by one small edit, after which it agrees again or is blocked.
 - Some rank in a group of that edit did not make it.
 
-Two cases need no iteration before: the same call from the same place on a group of another
-dimension, and a call in which most wait for a rank that waits for them in a call of its loop.
+Two cases need no iteration before. One is the same call from the same place on a group of another
+dimension. In the other, most wait for a rank that waits for them in a call of its loop.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Deviation:
     others: tuple[int, ...]
     """The ranks that continued it: more than half of the kind."""
     calls: tuple[Call, ...]
-    """The calls that are missing or extra; the two swapped; the one with another group, and the
-    expected one; the next that was not made, or that was made after the others' end."""
+    """The missing or extra calls; the two swapped; the one with another group and the expected one;
+    the next not made, or made after the others' end."""
     rows: Mapping[int, Mapping[Key, int]]
     """Per deviating rank and stream concerned: the first call out of place."""
     then: Call | None = None
@@ -285,7 +285,6 @@ def _waits_for_extra_call(
 
 
 def _members(program: Program, at: int, groups: Mapping[str, GroupInfo]) -> tuple[int, ...]:
-    """Return the ranks of the group of a step."""
     return groups[program.keys[program.sources[at]].group].ranks
 
 
@@ -457,7 +456,7 @@ def _is_broken(
     """Return whether an edit leaves a rank waiting: a group member that did not make the edit.
 
     Calls in another order do no harm if they completed. ``alike``: the ranks that took the same
-    step at the position; some may be a few steps behind and look as if their edit were another.
+    step at the position. Some may be a few steps behind, so their edit looks different.
     """
     together = {*alike}
     keys = [(rank, key, row) for rank, rows in one.rows.items() for key, row in rows.items()]

@@ -23,7 +23,8 @@ _LONGEST: Final = 2048
 def earlier(steps: Sequence[int], at: int) -> int | None:
     """Return the earlier position that ``at`` repeats, by the steps before it and from it on.
 
-    None if the step at ``at`` was never made before. Of equally good positions the latest counts.
+    None if the step at ``at`` was never made before. If several are equally good, the latest
+    counts.
     """
     best, most = None, 0
     for place in _places(steps, steps[at], at):
@@ -66,7 +67,6 @@ def agreeing(steps: Sequence[int], place: int, at: int) -> int:
 
 
 def _places(steps: Sequence[int], step: int, before: int) -> list[int]:
-    """Return the latest positions of a step before a position, the latest first."""
     found = []
     for place in range(before - 1, -1, -1):
         if steps[place] == step:
@@ -77,7 +77,6 @@ def _places(steps: Sequence[int], step: int, before: int) -> list[int]:
 
 
 def _from(steps: Sequence[int], place: int, at: int) -> int:
-    """Return how many steps from two positions on are the same."""
     n = 0
     while n < min(len(steps) - at, _LONGEST) and steps[place + n] == steps[at + n]:
         n += 1

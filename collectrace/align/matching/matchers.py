@@ -220,7 +220,6 @@ class ByScan:
         return None
 
     def _starts(self, ranks: Sequence[int], row: int) -> list[int]:
-        """Return the index of a row in each rank's columns."""
         return [rows.position(row - shift) for rows, shift in map(self._rows.__getitem__, ranks)]
 
     def _verdict(self, meanings: frozenset[int], rows: Rows) -> Attribute | None:

@@ -150,13 +150,6 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
     one step of both programs. ``ranks`` has the rank at the new line first. A row does not count if
     the next calls show that it was a step of both. None if a part of the logs was not read, or
     there are too many rows.
-
-    Args:
-        one: a rank's log.
-        two: another's.
-        stream: a stream of both.
-        before: the first row on which the calls differ, or that one of them lacks.
-
     """
     if not (one.scanned and two.scanned) or before > _MOST_ROWS:
         return None
@@ -183,15 +176,8 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
 def differ_once(one: RankLog, two: RankLog, stream: StreamKey, seq: int) -> bool:
     """Return whether two lines differ in only one row, and all later rows agree.
 
-    Then the path to these lines does not explain the difference. If both ranks are at one line,
-    they may pass different values there, and nothing is known of the path.
-
-    Args:
-        one: a rank's log.
-        two: another's.
-        stream: a stream of both.
-        seq: a row on which the calls differ.
-
+    The calls differ in row ``seq``. If the lines met before, the path to them does not explain it.
+    Ranks at one line may pass different values there, and nothing is known of the path.
     """
     window = _MOST_ROWS if one.scanned and two.scanned else _WINDOW
     start = max(1, one.first_row(stream), two.first_row(stream), seq - window)
@@ -211,13 +197,6 @@ def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
 
     A leader that announces another word from its own line is an example: its listeners run one more
     iteration. If one rank had made an extra call, the other would have left the line first.
-
-    Args:
-        a: the calls of one rank.
-        b: the calls of another.
-        at: the position.
-        last: the last position that is examined.
-
     """
     if at + 1 >= min(len(a), len(b)) or a.where(at + 1) not in (a.where(at), b.where(at)):
         return False

@@ -1,8 +1,8 @@
 """Determine the messages that a rank's receives took, if some take them from any source.
 
 Messages from one rank under one tag are taken in the order in which they were sent (gloo keeps a
-queue per pair and slot). The order of receives is certain as long as one thread makes them and each
-is over before the next begins: then only one waits at a time.
+queue per pair and slot). The order of receives is certain as long as one thread makes them and only
+one waits at a time.
 """
 
 from __future__ import annotations

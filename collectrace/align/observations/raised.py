@@ -42,7 +42,6 @@ def raised(case: Case) -> Finding | None:
 
 
 def _by_detail(those: Sequence[Standing]) -> str:
-    """Return what ended the ranks; ranks with the same text are merged."""
     ranks: dict[str, list[int]] = {}
     for standing in those:
         ranks.setdefault(detail.detail(standing), []).append(standing.rank)
@@ -52,7 +51,6 @@ def _by_detail(those: Sequence[Standing]) -> str:
 
 
 def _headline_and_fix(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
-    """Return headline and advice."""
     who, missing = words.ranks(s.rank for s in those), words.ranks(case.evidence.missing)
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
     fix = "Fix what raised: the collectives agree."

@@ -103,7 +103,6 @@ def _synchronises(case: Case) -> list[str]:
 
 
 def _totals(found: StreamDelays) -> list[str]:
-    """Return a line per late rank; of many ranks, the latest ones."""
     chosen = sorted(found.by_rank.values(), key=lambda d: -d.total)[:_MOST_LINES]
     return [
         f"rank {d.rank}: last {d.last} times, {words.seconds(d.total)} late in all"

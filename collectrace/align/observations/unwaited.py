@@ -106,7 +106,6 @@ def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:
 
 
 def _first_call(case: Case, rank: int, record: Unwaited) -> Call | None:
-    """Return the call that a record is about; None if it was not read."""
     log = case.evidence.logs[rank]
     if record.peer is None:
         stream = StreamKey(record.group, record.device)

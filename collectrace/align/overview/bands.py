@@ -23,8 +23,8 @@ _MOST_READ: Final = 16
 """Ranks with logs that are read again for that."""
 
 _MOST_CODES: Final = 120_000
-"""Numbers that packed calls may take, over all streams: some 600 KB of a page; and as many again
-for the calls around a difference if that is not enough."""
+"""Numbers that packed calls may take, over all streams: some 600 KB of a page. As many again are
+for calls around a difference if that is not enough."""
 
 _MOST_PLACES: Final = 20_000_000
 """Calls of one stream or channel, over all ranks that differ: four bytes each while it is packed.
@@ -106,7 +106,6 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
 
 
 def _joined(stream: Stream, group: str, ranks: Sequence[int]) -> Stream:
-    """Return a stream joined with an equal one of another group."""
     (band,) = stream.bands
     both = tuple(sorted((*band.ranks, *ranks)))
     return replace(
@@ -183,7 +182,6 @@ def _sides(
     by_lines: Collection[Sequence[int]],
     forms: Forms,
 ) -> list[_Side]:
-    """Return the ranks of a stream by their calls, most ranks first."""
     joined: dict[tuple[int, bytes], list[int]] = {}
     texts: dict[tuple[int, bytes], array[int]] = {}
     for some in by_lines:

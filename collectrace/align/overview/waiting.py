@@ -117,13 +117,11 @@ def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Free
 
 
 def _call(edge: Edge) -> _Key:
-    """Return a key of the call that an edge waits for."""
     w = edge.waiting
     return edge.target, w.group, w.device, w.channel, edge.row, edge.queued
 
 
 def _count_released(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]], call: _Key) -> int:
-    """Return how many threads continue once a call has been issued."""
     left = {n: tuple(e for e in edges if _call(e) != call) for n, edges in waiting.items()}
     ends = {e.target for edges in left.values() for e in edges} - waiting.keys()
     if not ends:

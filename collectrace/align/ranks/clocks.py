@@ -3,7 +3,7 @@
 Processes of one host share its monotonic clock. Between hosts, wall clocks may be seconds apart.
 The collectives show the difference: a rank that returned from a synchronous collective knows that
 every other rank had issued it by then. Each such pair of calls bounds the offset of two clocks from
-one side; both sides together give an interval (the method of Duda et al., "Estimating global time
+one side. Both sides together give an interval (the method of Duda et al., "Estimating global time
 in distributed systems", 1987, with bounds instead of regression).
 """
 

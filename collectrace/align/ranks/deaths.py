@@ -111,7 +111,7 @@ def _lost_by_peers(found: Mapping[int, Standing], missing: Sequence[int]) -> lis
         return []
     if len(gone) == 1:
         return gone
-    # Of several, ranks that wait in the same row as the peer that raised are victims, too.
+    # Ranks that wait in the same row as the peer that raised are victims, too.
     rows = {(w.stream, w.seq) for w in first.waiting if w.stream is not None}
     return [s for s in gone if not any((w.stream, w.seq) in rows for w in s.waiting)]
 

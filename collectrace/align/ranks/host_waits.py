@@ -1,9 +1,9 @@
 """Recognise what a rank waits for outside collectives: a lock, a queue, a child process, a file.
 
-There is one table. Each row has the frames, system calls, or calls in the user's line by which its
-wait is recognised, the name of the wait, and how to end it. The first matching row wins. The facts
-are those of the last stall: Python frames, and the kernel's state of the thread. If the kernel
-reports nothing, as in some sandboxes, the frames and the source decide.
+There is one table. Each row has the name of a wait, and how to end it. Frames, system calls, or
+calls in the user's line identify it. The first matching row wins. The facts are those of the last
+stall: Python frames, and the kernel's state of the thread. If the kernel reports nothing, as in
+some sandboxes, the frames and the source decide.
 """
 
 from __future__ import annotations

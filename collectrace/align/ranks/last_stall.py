@@ -137,8 +137,8 @@ class LastStall:
 def thread_at_work(stacks: Mapping[str, Sequence[str]]) -> str:
     """Return the name of the working thread among stacks by thread.
 
-    It is the main thread, with two exceptions: the main thread runs no code of the user, as in
-    workers that train in another thread, or it waits for another thread.
+    It is the main thread, unless that waits for another thread, or runs no code of the user, as in
+    workers that train in another thread.
     """
     main = next((name for name in stacks if name.startswith(MAIN)), "")
     if not main:

@@ -123,7 +123,7 @@ def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
 
 
 def _was_elsewhere(waits: Waits) -> bool:
-    """Return whether a rank was in no recorded call when it raised, but for example in the store.
+    """Return whether a rank was in no recorded call when it raised (in the store, for example).
 
     A heartbeat shows it, written since the last call, which had completed. If peers caused the
     exception there, they do not wait for the rank because of that.

@@ -1,8 +1,8 @@
 """Build the wait graph: which thread of which rank waits for which other.
 
-A collective waits for every member that has not issued it (AND), a receive from any rank for one of
-them (OR), another message for its peer. To find deadlocked threads, threads that some other thread
-can release are removed repeatedly; the remaining ones wait in cycles.
+A collective waits for every member that has not issued it (AND). A receive from any rank waits for
+one of them (OR), another message for its peer. To find deadlocked threads, threads that some other
+thread can release are removed repeatedly; the remaining ones wait in cycles.
 
 Source: Knapp, Deadlock detection in distributed databases, ACM Computing Surveys 19(4), 1987.
 """
@@ -176,7 +176,6 @@ class _Needs:
         return found
 
     def _requesters(self, group: str) -> set[int]:
-        """Return the ranks that have requested a group."""
         if self._asked is None:
             self._asked = {}
             for rank, standing in self._standings.items():
@@ -195,8 +194,8 @@ def _queued(
     """Yield the ranks that have issued a call which their device has not reached.
 
     A device runs the calls of its host in the order of issue. That holds within one group. Calls of
-    several groups may run side by side if a device has room for both, and block each other
-    otherwise (NCCL, "Using multiple NCCL communicators concurrently").
+    several groups run side by side if a device has room for both; otherwise they block each other
+    (NCCL, "Using multiple NCCL communicators concurrently").
     """
     info = comparison.groups.get(w.group)
     if w.stream is None or w.seq is None or w.device in ("", "cpu") or info is None:
@@ -241,8 +240,8 @@ def _message(
 def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequence[Node]) -> Node:
     """Return the thread of ``rank`` that probably issues what ``w`` waits for.
 
-    The logs do not show which it is. It is the thread with the same name as the waiting one; or the
-    only waiting one of the rank, of ``others``; or the main thread.
+    The logs do not show which it is. It is the thread with the same name as the waiting one. If
+    there is none, it is the only one in ``others``, or the main thread.
     """
     named = (rank, w.thread)
     if named in waiting or w.thread == MAIN:

@@ -219,7 +219,7 @@ class Waits:
         )  # fmt: skip
 
     def _of_failed(self, failed: Done) -> Waiting:
-        """Return a call that raised, with the details of its own line if that is known."""
+        """Return a call that raised, with the details of its line if that is known."""
         channel = _channel(self.rank, failed) if failed.op in ops.POINT_TO_POINT else None
         found = Waiting(
             self.rank, MAIN, "call", self.when(failed.t), failed.group, failed.op or "",

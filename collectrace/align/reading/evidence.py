@@ -41,7 +41,7 @@ LOOK_BACK: Final = 400
 """Calls of a rank before a position that are searched for its usual pattern.
 
 The number holds for each stream or channel. A loop with a longer iteration is not recognised, and
-anything further back is ignored: the position may be in a log of millions of calls."""
+older calls are ignored: the log may have millions."""
 
 
 class StreamKey(NamedTuple):

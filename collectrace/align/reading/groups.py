@@ -102,7 +102,6 @@ def identify(logs: Mapping[int, RankReader]) -> RunGroups:
 
 
 def _requests(log: RankReader) -> dict[str, _Request]:
-    """Return one rank's requests by the names in its file."""
     found: dict[str, _Request] = {}
     for group in log.records.groups:
         known = found.get(group.group)
@@ -230,7 +229,6 @@ def _absence(
     absent: tuple[int, ...],
     instead: Sequence[_Request],
 ) -> GroupConflict:
-    """Return the conflict about a group that some ranks did not request."""
     return GroupConflict(
         name=name,
         variants=(*_variants(requests), (absent, None)),

@@ -41,7 +41,6 @@ def parsed(text: str) -> ast.Module | None:
 
 @lru_cache(maxsize=64)
 def _beginnings(text: str) -> frozenset[tuple[str, int]] | None:
-    """Return the names of functions and classes with their first lines, decorators included."""
     tree = parsed(text)
     if tree is None:
         return None
@@ -85,7 +84,6 @@ def around(text: str, line: int) -> list[Block]:
 
 
 def _parts(node: ast.stmt) -> Iterator[tuple[str, int, int]]:
-    """Return the parts of a statement, each with its first and last line."""
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         those = list(getattr(node, name, None) or ())
         if those:

@@ -129,7 +129,6 @@ class RankReader:
                 yield Chain(rows, partial(self._digests, rows), begins=begins)
 
     def _digests(self, rows: Rows, at: int) -> Digests | None:
-        """Return the digests in the line of a row."""
         try:
             call = decode(self.segments.line(rows.offset[at]))
         except DamagedRecord:
@@ -155,7 +154,6 @@ class RankReader:
                 yield before + 1, after - 1
 
     def _is_rotated(self, start: int, stop: int) -> bool:
-        """Return whether segments between two offsets were removed."""
         holes = self.segments.holes()
         return bisect_right(holes, stop) > bisect_right(holes, start)
 

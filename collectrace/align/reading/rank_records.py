@@ -180,8 +180,8 @@ class RankRecords:
         self.alive = self.alive and replace(self.alive)
         latest, latest_line = self.latest
         taken, after = 0, offset
-        # Millions of lines pass here. A call, or a heartbeat, with the bytes of one that was seen
-        # before is not decoded: only the parts that vary are cut off and read.
+        # Millions of lines pass here. A call or heartbeat with the bytes of an earlier one is not
+        # decoded: only the parts that vary are read.
         for line in lines:
             offset, after = after, after + len(line) + 1
             start = head(line)

@@ -1,7 +1,7 @@
 """The rows of one stream or channel of one rank, in flat arrays.
 
-A trace may hold millions of calls, so a row is a few numbers: the offset of its line, and two
-interned ids that describe the call without decoding the line again.
+A trace may hold millions of calls, so a row is a few numbers. Among them are the offset of its line
+and two interned ids that describe the call.
 """
 
 from __future__ import annotations

@@ -89,8 +89,9 @@ class RunReader:
 
     ``path`` is a log_dir, a run's own folder, a URL of either that fsspec understands, or a file in
     one of these. The run is the newest below it, or the one that ``run`` names. Logs of at most
-    ``small`` bytes in all are read from end to end, and with ``full`` all logs. Of larger ones both
-    ends are read, and ``page`` bytes at a time for a lookup. An ``executor`` reads the files first.
+    ``small`` bytes in all are read from end to end, and with ``full`` all logs. For larger ones it
+    reads both ends, and ``page`` bytes at a time for a lookup. An ``executor`` reads the files
+    first.
     """
 
     def __init__(
@@ -239,7 +240,6 @@ class RunReader:
 
 
 def _rank(file: File) -> int:
-    """Return the rank of a file that belongs to a run."""
     assert file.rank is not None
     return file.rank
 

@@ -169,7 +169,6 @@ def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _run_of(name: str, files: Sequence[File]) -> str | None:
-    """Return the run that a file of the folder belongs to."""
     for file in files:
         if name in file.segments.names:
             return PENDING if file.pending else _run_id(file)
@@ -218,7 +217,6 @@ def _of_its_time(pending: Sequence[File], meant: Run, runs: Sequence[Run]) -> li
 
 
 def _beside(folder: Folder, page: int) -> list[File]:
-    """Return provisional files beside a run's own folder."""
     if folder.parent is None:
         return []
     path = f"{folder.parent.rstrip('/')}/{PENDING}"

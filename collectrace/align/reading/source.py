@@ -1,8 +1,7 @@
 """Find rank files, and read bytes from them.
 
-They are in a local folder, or in one of a store; a single file represents all files beside it; or
-they are in an archive. A folder of another tool's traces is converted to rank files when it is
-opened.
+They are in a folder, local or in a store, or in an archive. A single file represents all files
+beside it. A folder of another tool's traces is converted to rank files when it is opened.
 """
 
 from __future__ import annotations
@@ -266,7 +265,6 @@ def _others(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[
 
 
 def _blob(name: str, path: Path, spool: packed.Spool) -> Blob:
-    """Return a file as it is, or unpacked into a spool."""
     if name.endswith(packed.GZIP):
         return packed.inflate(name, path, spool)
     return LocalBlob(name, path.stat().st_size, path)
@@ -302,8 +300,8 @@ def _walk(
                 elif _is_log(bare) and entry.is_file():
                     yield _blob(name, Path(entry.path), spool)
             except OSError:
-                # It was renamed or rotated away meanwhile, and its successor is listed too; or it
-                # is a link to itself; or a folder of another user (lost+found).
+                # It was renamed meanwhile, and its successor is listed too; or it is a link to
+                # itself, or a folder of another user (lost+found).
                 continue
 
 

@@ -1,7 +1,7 @@
 """The source texts of the program as the ranks recorded them, by path and rank.
 
 Logs are not trusted. A text counts only if its hash is the recorded one, and if the functions of
-the recorded frames begin where they began for the ranks.
+recorded frames begin at the recorded lines.
 """
 
 from __future__ import annotations

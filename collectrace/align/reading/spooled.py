@@ -1,7 +1,7 @@
 """The rest of rank files in a spool of this machine, see ``collectrace.log_folder``.
 
 A log names its spool, and logs are not trusted. So a file of the spool counts only if it is a
-regular file of this user, in a folder for spools, and continues the bytes that were moved.
+regular file of this user in a folder for spools. It must continue the bytes that were moved.
 """
 
 from __future__ import annotations

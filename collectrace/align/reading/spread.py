@@ -1,7 +1,7 @@
 """Read the rank files of a run, here, or in other processes or machines.
 
 Each task reads some files with its own vocabulary. Its ids are replaced by those of the run's
-vocabulary in the order of the files, so the result is the same as from a single process.
+vocabulary in file order, so the result equals that of a single process.
 """
 
 from __future__ import annotations

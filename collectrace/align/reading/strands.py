@@ -100,7 +100,6 @@ class Chain:
         return told.program if told is not None and told.program is not None else self._noted(seq)
 
     def _noted(self, seq: int) -> int | None:
-        """Return the digest after a row, by a checkpoint."""
         found = self.rows.checkpoints.get(seq)
         return None if found is None else found[1]
 
@@ -137,7 +136,6 @@ class Chain:
         return Strand(first, last, retract(begin, step), after)
 
     def _is_plain(self, first: int, last: int) -> bool:
-        """Return whether a run of rows has no digests."""
         some = {first, (first + last) // 2, last}
         return all(self._program(seq) is None for seq in some)
 
@@ -203,7 +201,6 @@ class Chain:
                 yield from (seq for seq in exchanges if one.seq < seq <= other.seq)
 
     def _pairs(self, first: int, last: int, at: int) -> list[_Anchor]:
-        """Return the ``pairs`` digests in the lines of some rows."""
         lines = ((seq, self._told(at + seq - first)) for seq in range(first, last + 1))
         return [
             _Anchor(seq, told.pairs or EMPTY)

@@ -35,10 +35,10 @@ _SMALLEST_END: Final = 16 << 10
 _MOST_RANKS: Final = 100_000
 
 _ALL_ASKED: Final = 32
-"""Number of ranks up to which all are asked, even if they are in the same state."""
+"""Number of ranks up to which all are queried, even if they are in the same state."""
 
 _ASKED_OF_A_CLASS: Final = 4
-"""Ranks that are asked of a larger group in the same state."""
+"""Ranks that are queried in a larger group with the same state."""
 
 _URL: Final = re.compile(
     r"tcpstore://(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?]+):(?P<port>\d{1,5})"
@@ -179,7 +179,7 @@ def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Fol
 def _representatives(cards: Mapping[int, bytes]) -> tuple[list[int], dict[int, int]]:
     """Return the ranks to ask, and by other rank the asked one in the same state.
 
-    Of many ranks in the same state some are asked, the first and the last among them.
+    If many ranks are in the same state, only some are asked, with the first and the last.
     """
     classes: dict[bytes, list[int]] = {}
     for rank, card in cards.items():

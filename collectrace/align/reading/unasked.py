@@ -1,7 +1,7 @@
 """Records of ranks that are not asked: ranks that have ended, and ranks in the same state.
 
-A rank that ends leaves its record with the store. Of ranks with the same calls in the same state,
-one is read for all.
+A rank that ends leaves its record with the store. If ranks have the same calls and state, one is
+read for all.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AlikeBlob:
         header = orjson.loads(line)
         if not isinstance(header, dict):
             raise TypeError("a record that begins with no header")
-        # Its host and other fields of its own header are not known.
+        # Its host and other fields of its header are not known.
         known = {name: header[name] for name in _OF_ALL if name in header}
         self._begins = orjson.dumps({"kind": "header", **known, "rank": self.rank})
 
@@ -95,8 +95,8 @@ def alike_blobs(rank: int, blobs: Sequence[Blob], run: str) -> Iterator[AlikeBlo
 def left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
     """Return the files that a rank has left; empty if it left them to another run.
 
-    Of a long record it has left both ends. They become segments with others missing between, like a
-    record with its middle rotated away.
+    A rank leaves both ends of a long record. They become segments with others missing between, like
+    a record with its middle rotated away.
 
     Raises:
         ValueError: it is damaged.

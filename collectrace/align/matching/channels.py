@@ -206,7 +206,8 @@ def _with_near_misses(
     """Join each receive without a send with a send without a receive that nearly fits it.
 
     The receive waits, so its issue stays, and the send's issue is removed. The two are not joined
-    if either came from a line with earlier messages that met: then there is one message too many.
+    if messages from both lines met before: then there is one message too many. If the peers are
+    numbers, one such line is enough.
     """
     alone = [i for i in issues if i.attribute == "absent" and i.send is not None]
     if not alone:
@@ -292,8 +293,8 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
 def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
     """Return whether the ends of a message use numbers in a group instead of global ranks.
 
-    The evidence: the ranks with these global numbers exchange messages from the same lines among
-    themselves, and none of these messages met the two ends.
+    The evidence: no message between the named pairs has met, and the named ranks exchange messages
+    from the same lines with others.
     """
     sent, wanted = near.channel, issue.channel
     pairs = {(sent.source, sent.destination), (wanted.source, wanted.destination)}

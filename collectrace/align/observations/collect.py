@@ -197,7 +197,7 @@ def _at(call: Call) -> str:
 def _nothing_known(case: Case, missing: Sequence[int]) -> str:
     """Return what missing files mean, and which hosts have files; empty if none is missing."""
     if not missing or all(log.provisional for log in case.evidence.logs.values()):
-        return ""  # nobody finished init_process_group: one without a file never called it
+        return ""  # nobody finished init_process_group, so the missing ranks did not call it
     if are_dumps(case):
         return f"Nothing is known of {words.ranks(missing)}: no dump is here."
     who, is_ = words.ranks(missing), words.verb(missing, "its file is", "their files are")

@@ -93,7 +93,7 @@ def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
 
 
 def _lost_by_peers(found: Mapping[int, Standing], missing: Sequence[int]) -> list[Standing]:
-    """Return the ranks that lost their connection to a peer, by the first such exception.
+    """Return the ranks that a peer lost its connection to, by the first such exception.
 
     Empty if another rank explains the loss: one that ended before with a last line, or one of which
     nothing is known, being ``missing``.

@@ -214,7 +214,7 @@ def _queued(
 def _message(
     channel: ChannelKey, w: Waiting, logs: Mapping[int, RankLog], mine: RankLog | None
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield the peer of a message, or all possible senders of a receive from any rank."""
+    """Yield the peer that has not issued a message, or all who may send to a receive from any."""
     if channel.source >= 0:
         peer = channel.destination if channel.source == w.rank else channel.source
         if peer not in logs or peer == w.rank or mine is None or w.seq is None:

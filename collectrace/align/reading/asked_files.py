@@ -69,7 +69,7 @@ class Ranks:
         return found
 
     def present(self, among: Sequence[int], patience: float) -> dict[int, bytes]:
-        """Return by rank what each says of its state; a rank that says so will answer.
+        """Return by rank the cards with which ranks announce that they will answer.
 
         Waits ``patience`` seconds for ranks that have said nothing yet.
         """

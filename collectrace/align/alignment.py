@@ -1,4 +1,4 @@
-"""The whole way: read, compare, judge, explain."""
+"""Run the whole diagnosis: read, compare, judge, explain."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ CONTEXT: Final = 6
 """Rows shown before and after a difference."""
 
 _MOST_ATTEMPTS: Final = 2
-"""Attempts before the one that is asked for that are told of."""
+"""Earlier attempts that are described."""
 
 _DEFAULT: Final = ("default", "the default group", words.DEFAULT_GROUP)
-"""What a person may call the group of all ranks, which torch calls 0 and default_pg."""
+"""User names for the group of all ranks, which torch calls 0 and default_pg."""
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
@@ -65,23 +65,23 @@ def align(
     progress: Callable[[int, int], None] | None = None,
     executor: Executor | None = None,
 ) -> Alignment:
-    """Find where the ranks of a run part ways.
+    """Find the first point where the ranks of a run diverge.
 
     Args:
         path: a log_dir, or the folder of one run, or a URL of either that fsspec understands; a
-            rank file, which stands for its run, or a ``.tar.gz`` of a folder; or a folder that is
+            rank file, which represents its run, or a ``.tar.gz`` of a folder; or a folder that is
             open already, see ``reading.through_store``.
-        run: which run, by its id; the latest where it is not given.
+        run: which run, by its id; the latest by default.
         full: read every line, however large the logs are.
         group: look at this process group only, by its name or description.
         context: rows to show before and after a difference.
-        strict: warnings count: the exit status of a run with one is 1 though it is aligned.
-        progress: told now and then how many bytes are done, of how many.
+        strict: warnings count: the exit status of an aligned run with a warning is 1.
+        progress: called repeatedly with the bytes that are done, and their total.
         executor: reads the rank files, 256 at a time, such as a ``ProcessPoolExecutor`` or Dask's
             ``client.get_executor()``. Its processes must see the files under the same path.
 
     Raises:
-        LogError: the logs cannot be used at all: not there, not readable, not rank files.
+        LogError: the logs cannot be used at all: missing, not readable, not rank files.
         CollectraceError: no group has this name.
 
     """
@@ -106,7 +106,7 @@ def align(
 
 
 def _attempt(path: str | os.PathLike[str] | Folder, run: str) -> str:
-    """How an attempt ended that was made before the run that is asked for."""
+    """Return how an earlier attempt of the job ended."""
     try:
         before = judged(compared(run_reader.read(path, run)), 0)
     except CollectraceError:
@@ -117,7 +117,7 @@ def _attempt(path: str | os.PathLike[str] | Folder, run: str) -> str:
 
 
 def compared(evidence: RunEvidence) -> Comparison:
-    """Where the ranks disagree; logs of which a part does not tell are read from end to end."""
+    """Return the differences between ranks, reading whole logs where parts are not enough."""
     while True:
         try:
             return compare(evidence)
@@ -137,7 +137,10 @@ def compared(evidence: RunEvidence) -> Comparison:
 
 
 def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = False) -> Alignment:
-    """What has been compared, explained; ``brief``: without what is no error by itself."""
+    """Judge and explain a comparison.
+
+    ``brief``: without observations and excerpts.
+    """
     case, evidence = build(comparison), comparison.evidence
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
@@ -183,7 +186,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
 
 
 def _merge(findings: list[Finding], more: list[Finding]) -> list[Finding]:
-    """By severity, in the order given; consequences stay behind their cause."""
+    """Return findings by severity, in the given order; consequences stay after their cause."""
     chunks: list[list[int]] = []
     for n, finding in enumerate(findings):
         if finding.caused_by is None:
@@ -209,9 +212,9 @@ def _status(case: Case, candidates: list[Candidate]) -> Status:
 
 
 def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
-    """Whether the evidence shows that all is well.
+    """Return whether the evidence shows that all is well.
 
-    Every log must have its end, and every call its line, or digests that stand for it.
+    Every log must have its end, and every call its line, or digests that replace it.
     """
     conflicts = (c for c in case.comparison.conflicts if not c.harmless)
     disputed = bool(case.evidence.disputed) or any(conflicts)
@@ -222,14 +225,13 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     if case.comparison.unproven or is_apart:
         return False
     return not case.evidence.missing and all(
-        s.log is not None and not s.log.provisional and not _is_torn(s)
-        and (s.complete or _was_done(s.log, s))
+        s.log is not None and not s.log.provisional and not _ended_by_peer(s)
+        and (s.complete or _had_completed(s.log, s))
         for s in case.standings.values()
     )  # fmt: skip
 
 
 def _left_out(case: Case) -> Iterator[str]:
-    """Yield a sentence for each kind of which not every candidate was judged."""
     for kind, count in sorted(case.left_out.items()):
         yield (
             f"{count} more findings of the kind {kind} are left out: of each kind at most "
@@ -237,21 +239,21 @@ def _left_out(case: Case) -> Iterator[str]:
         )
 
 
-def _was_done(log: RankLog, standing: Standing) -> bool:
-    """Whether a rank that left no last line had nothing open when it was ended, with all others.
+def _had_completed(log: RankLog, standing: Standing) -> bool:
+    """Return whether a rank without a last line had completed all its calls when it was ended.
 
-    So end the workers of launchers that kill them when all is done, as Ray does.
+    Launchers that kill their workers when all is done, such as Ray, end them so.
     """
     if standing.ended == "alive" or standing.state not in ("busy", "running"):
         return False
     streams = ((last, log.dones.get(key)) for key, last in log.last_seq.items())
     channels = ((last, log.channel_dones.get(key)) for key, last in log.last_channel_seq.items())
-    calls = *streams, *channels  # without any, nothing shows that none is lost
+    calls = *streams, *channels  # without any call, nothing shows that none is lost
     return bool(calls) and all(done is not None and done.seq >= last for last, done in calls)
 
 
-def _is_torn(standing: Standing) -> bool:
-    """A peer, not the rank itself, ended it: what it was in the middle of is not known."""
+def _ended_by_peer(standing: Standing) -> bool:
+    """Return whether a peer's failure ended the rank: what it was doing is not known."""
     return standing.state == "raised" and standing.by_peers
 
 
@@ -278,13 +280,13 @@ def _blind_spots(evidence: RunEvidence) -> tuple[BlindSpot, ...]:
 
 
 def _held(standing: Standing) -> float | None:
-    """Seconds that a rank has been in what it waits for longest, or since its last call."""
+    """Return the seconds of a rank's longest wait, or since its last call."""
     since = min((w.since for w in standing.waiting), default=standing.last_issued)
     return None if since is None else max(0, standing.end - since) / 1e9
 
 
 def groups_named(groups: Mapping[str, GroupInfo], wanted: str) -> set[str]:
-    """The names of the groups that a person calls so: one group, or all of one description.
+    """Return the names of groups with a given name or description: one, or all of the description.
 
     Raises:
         CollectraceError: there is none.
@@ -307,7 +309,7 @@ def groups_named(groups: Mapping[str, GroupInfo], wanted: str) -> set[str]:
 
 
 def _only(comparison: Comparison, wanted: str) -> Comparison:
-    """The part of a comparison that is about one group, or all of one description."""
+    """Return the part of a comparison on one group, or on all of one description."""
     names = groups_named(comparison.groups, wanted)
     return replace(
         comparison,

@@ -1,4 +1,4 @@
-"""A job that still runs: looked at again and again, until there is something to say."""
+"""Follow a running job: read its logs repeatedly until there is an error or an end."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ from collectrace.findings import Alignment
 from collectrace.views import StreamPosition
 
 INTERVAL: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 
 _PAUSE: Final = 4
-"""Pause at least this many times the last look's duration: the machine's time is the job's."""
+"""Pause at least this many times as long as the last read took: the job needs the machine."""
 
 _PATIENCE: Final = 120.0
-"""Seconds for which the ranks of a job may not be asked: longer than any diagnosis of its own."""
+"""Seconds without an answer from the ranks that are accepted: longer than the job's own
+diagnoses."""
 
 
 class Stop(Protocol):
-    """Says that no further look is wanted: what a ``threading.Event`` has of that."""
+    """Requests that no further read is made: the part of ``threading.Event`` that is needed."""
 
     def is_set(self) -> bool:
-        """Whether that was said."""
+        """Return whether the stop was requested."""
 
     def wait(self, timeout: float) -> bool:
-        """Return as soon as it is said, or after ``timeout`` seconds; whether it was."""
+        """Wait at most ``timeout`` seconds for the request; return whether it was made."""
 
 
 class Follower:
-    """What can be said of a run while it is written.
+    """Diagnoses a run while it is written.
 
-    Takes what :func:`collectrace.align.align` takes, or the URL of a running job's store (see
-    ``reading.through_store``), and ``interval``, the seconds between two looks at the logs. Each
-    look reads what the ranks have written since the one before; ranks that are asked for it are
-    not asked more often than their hearts beat.
+    It takes what :func:`collectrace.align.align` takes, or the URL of a running job's store (see
+    ``reading.through_store``), and ``interval``, the seconds between two reads of the logs. Each
+    read gets what the ranks have written since the one before. Ranks are not queried more often
+    than they write heartbeats.
     """
 
     def __init__(
@@ -62,28 +63,28 @@ class Follower:
         self._url = str(path) if str(path).startswith(SCHEME) else None
         self._memory = through_store.Memory()
         self._asked = time.monotonic()
-        """When the ranks have answered last, this process's monotonic clock."""
+        """When the ranks last answered, by this process's monotonic clock."""
         self.gone: str | None = None
-        """Why the job cannot be asked any more; None: it can, or files are read."""
+        """Why the job cannot be queried any more; None: it can, or files are read."""
         self._last: Alignment | None = None
-        """What the last look told."""
+        """The result of the last read."""
         self._is_whole = False
-        """That was all there is to say."""
+        """That result is complete, not brief."""
         self._reader = RunReader(path, run, full)
         self._context, self._interval = context, interval
         self._seen: Comparison | None = None
         self._growth: dict[tuple[str, int], tuple[int, float, bool]] = {}
-        """By run and rank: the time of the log's last line (ns, the rank's clock), when that line
-        was first seen (s, this process's monotonic clock), and whether it was seen to grow."""
+        """By run and rank: the time of the log's last line (ns, the rank's clock); when that line
+        was first seen (s, this process's clock); whether the log grew."""
 
     def looks(self, stop: Stop) -> Iterator[Alignment | None]:
-        """What is known each time the logs are read again; None while there is nothing to read.
+        """Yield the diagnosis each time the logs are read; None while there is nothing to read.
 
-        Ends when an error is proven, when every rank's log has come to its end, or when ``stop``
-        is set. Findings that are no errors are left to :meth:`report`.
+        Ends when an error is proven, when every rank's log has ended, or when ``stop`` is set.
+        Observations are left to :meth:`report`.
 
         Raises:
-            LogError: there is something, and it cannot be used.
+            LogError: there are logs, and they cannot be used.
 
         """
         while not stop.is_set():
@@ -98,17 +99,20 @@ class Follower:
             stop.wait(max(self._interval, self._memory.heartbeat, _PAUSE * took))
 
     def report(self) -> Alignment | None:
-        """All there is to say at the last look; None: there was nothing to read."""
+        """Return the complete diagnosis of the last read; None if there was nothing to read."""
         if self._seen is None:
             return None
         if self._url is None:
             return judged(self._seen, self._context)
         if self.gone is None and not self._is_whole:
-            self._look(brief=False)  # what is looked up for it is asked of the ranks, too
+            self._look(brief=False)  # the lookups for it are requested from the ranks, too
         return self._last
 
     def positions(self) -> list[StreamPosition]:
-        """How far each rank has come in each stream at the last look, and how far all agree."""
+        """Return the last call of each rank in each stream at the last read.
+
+        Positions without a rank give the last call on which all agree.
+        """
         if self._seen is None:
             return []
         groups = self._seen.groups
@@ -131,10 +135,10 @@ class Follower:
                 found = judged(self._seen, self._context, brief=brief)
                 self._last, self._is_whole, self._asked = found, not brief, time.monotonic()
                 if folder is not None and brief and (found.exit_status == 1 or self._is_over()):
-                    # The ranks may end at any moment: all there is to say, as long as they answer.
+                    # The ranks may end at any moment: get the complete diagnosis while they answer.
                     self._last, self._is_whole = judged(self._seen, self._context), True
         except NotThere as problem:
-            # Not written yet; or renamed while it was read, and there under its new name.
+            # Not written yet; or renamed while it was read, and available under its new name.
             self._lost(problem)
         except NotNow as problem:
             if time.monotonic() - self._asked > _PATIENCE:
@@ -146,18 +150,18 @@ class Follower:
         return self._last
 
     def _opened(self) -> AbstractContextManager[Folder | None]:
-        """What is open for one look; None: files, which are found by their path."""
+        """Return the folder to read this once; None for files, which are found by their path."""
         if self._url is None:
             return nullcontext()
         return through_store.opened(self._url, memory=self._memory)
 
     def _lost(self, problem: LogError) -> None:
-        """Give up a job that has been seen, and is not there any more."""
+        """Give up a job that was seen before and is not available any more."""
         if self._url is not None and self._seen is not None:
             self.gone = str(problem)
 
     def _existing(self, evidence: RunEvidence) -> Callable[[RankLog], bool | None]:
-        """What is known of the processes, told by their own host or by files that grow."""
+        """Return whether processes exist, by their own host or by files that grow."""
         now = time.monotonic()
         exists: dict[int, bool | None] = {}
         for rank, log in evidence.logs.items():
@@ -172,7 +176,7 @@ class Follower:
         return lambda log: exists.get(log.rank)
 
     def _is_over(self) -> bool:
-        """Whether nothing more is to come from any rank."""
+        """Return whether no rank will write anything more."""
         if self._seen is None:
             return False
         evidence = self._seen.evidence
@@ -191,10 +195,10 @@ class Follower:
 
 
 def _is_final(log: RankLog) -> bool:
-    """Its last line is its end; a tracer that was switched off may be switched on again."""
+    """Return whether the last line reports an end; a tracer that was off may be on again."""
     return log.exit is not None and log.exit.t >= log.last_t
 
 
 def _patience(log: RankLog) -> float:
-    """Seconds."""
+    """Return the seconds that a running process may write nothing."""
     return patience(log) / 1e9

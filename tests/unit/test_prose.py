@@ -58,7 +58,6 @@ READ: Final[dict[str, Callable[[], Iterator[Passage]]]] = {
 
 EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
     "docstrings": {
-        "collectrace/align/": "to be rewritten package by package",
         "collectrace/tracer/record/native.py": "to be rewritten with the recorder in C",
         "collectrace/tracer/record/recorder.py": "to be rewritten with the recorder in C",
     },

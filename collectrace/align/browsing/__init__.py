@@ -1,1 +1,1 @@
-"""Asked of logs beside the verdict: which runs there are, what one rank did, what changed."""
+"""Read logs for other purposes than a verdict: list runs, show one rank's calls, compare runs."""

@@ -1,4 +1,4 @@
-"""What one rank issued, call by call."""
+"""List the calls of one rank."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def calls_of(
     last: int = LAST,
     around: int | None = None,
 ) -> CallsOfRank:
-    """The last calls of a rank, or those around one.
+    """Return the last calls of a rank, or those around one.
 
     Args:
         path: as :func:`collectrace.align.align` takes it.
         rank: a global rank.
-        run: which run, by its id; the latest where it is not given.
+        run: which run, by its id; the latest by default.
         group: calls of this process group only, by its name or description.
         last: how many calls.
-        around: the call in their middle: its sequence number in ``group``, or in the only group
-            that the rank is in, or in the default group.
+        around: the call in their middle: its sequence number in ``group``, or in the rank's only
+            group, or in the default group.
 
     Raises:
         LogError: the logs cannot be used, or that rank left none.
@@ -114,7 +114,7 @@ def _call(log: RankLog, key: Key, seq: int) -> Call | None:
 def _place(
     evidence: RunEvidence, rank: int, order: list[Position], around: int, group: str | None
 ) -> int:
-    """The index of the collective that is meant by its number.
+    """Return the index of the collective with a given number.
 
     Raises:
         CollectraceError: there is none, or there are several groups and none is named.
@@ -146,12 +146,12 @@ def _place(
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What a log says of how calls ended."""
+    """The evidence in a log of how calls ended."""
 
     log: RankLog
     failed: frozenset[tuple[str, str, int, int | None, str | None]]
     inside: frozenset[tuple[str, str, int, int | None, str | None]]
-    """What its threads are in, as its last moment has it."""
+    """What its threads are in, by its latest heartbeat, stall or exit."""
 
     @classmethod
     def of(cls, log: RankLog) -> _Ends:

@@ -1,4 +1,4 @@
-"""Where calls of different ranks meet, and how many of them ever do."""
+"""Determine where calls of different ranks meet, and how many of them ever do."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
 Place = tuple[object, ...]
-"""What all calls share that meet: a row of a stream, or a message of a channel."""
+"""The common key of calls that meet: a row of a stream, or a message of a channel."""
 
 
 class Expected:
-    """How many ranks ever come to a row, as the logs have it.
+    """The number of ranks that ever issue a call, by the logs.
 
-    None come to meet where a stream has parted: its rows bear one number and are not one call.
+    After streams have diverged it is 0: calls with one number are not one call there.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -28,8 +28,8 @@ class Expected:
         self._counts: dict[Place, list[int]] = {}
         self._members: dict[Place, int] = {}
         self._shared = set[Place]()
-        """Channels with receives from any source: the numbers of other messages to the same rank
-        under the same tag do not tell which of them meet."""
+        """Channels with receives from any source: other messages to the same rank under the same
+        tag cannot be paired by their numbers."""
         for rank, log in evidence.logs.items():
             for stream, last in log.last_seq.items():
                 self._counts.setdefault(stream, []).append(last)
@@ -44,7 +44,7 @@ class Expected:
             counts.sort()
 
     def ranks(self, place: Place) -> int:
-        """How many come to meet."""
+        """Return how many ranks issue the call at a place."""
         key = _key(place)
         if (*key[:2], ANY_SOURCE, *key[3:]) in self._shared:
             return 0
@@ -54,7 +54,7 @@ class Expected:
         return len(counts) - bisect_left(counts, _seq(place))
 
     def is_whole(self, place: Place) -> bool:
-        """Whether those are all ranks of the group."""
+        """Return whether these are all ranks of the group."""
         return self.ranks(place) >= self._members.get(_key(place), 0)
 
 
@@ -69,7 +69,7 @@ def _seq(place: Place) -> int:
 
 
 def met_at(rank: int, call: Call) -> Place | None:
-    """Where a call meets others; None for a receive from any source, which meets whoever comes."""
+    """Return where a call meets others; None for a receive from any source."""
     if call.op not in ops.POINT_TO_POINT:
         return (*StreamKey(call.group, call.device), call.seq)
     if call.peer is None or call.peer < 0:

@@ -1,4 +1,4 @@
-"""Which calls of a rank are the places of findings."""
+"""Find the calls of a rank that findings are about."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collectrace.records import Call
 
 
 def place_of(call: Call) -> tuple[object, ...]:
-    """What tells a call's place from all others of its rank."""
+    """Return a key of a call that is unique in its rank."""
     if call.op in ops.POINT_TO_POINT:
         return call.group, call.device, call.seq, call.op, call.peer, call.tag or 0
     return call.group, call.seq
 
 
 def places(alignment: Alignment, rank: int) -> dict[tuple[object, ...], int]:
-    """Index of the first finding that is about a place in what a rank issued."""
+    """Return by call of a rank the index of the first finding about it."""
     found: dict[tuple[object, ...], int] = {}
     for n, finding in enumerate(alignment.findings):
         family = KINDS[finding.kind].family

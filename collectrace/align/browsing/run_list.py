@@ -1,4 +1,4 @@
-"""The runs of a folder, each with its verdict."""
+"""List the runs of a folder, each with its verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collectrace.views import RunRow
 
 
 def list_runs(path: str | os.PathLike[str]) -> Iterator[RunRow]:
-    """The runs below a folder, the newest first; each is aligned when it is asked for.
+    """Yield the runs below a folder, the newest first; each is aligned when it is yielded.
 
     Raises:
         LogError: there is nothing that can be used.
@@ -30,7 +30,7 @@ def list_runs(path: str | os.PathLike[str]) -> Iterator[RunRow]:
 
 
 def row(alignment: Alignment) -> RunRow:
-    """What a list says of a run."""
+    """Return the row of a run in the list."""
     job = alignment.job
     telling = (f.headline for f in alignment.findings if f.severity != "info")
     return RunRow(
@@ -49,18 +49,18 @@ def row(alignment: Alignment) -> RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Of which ranks of a run there is a file."""
+    """The ranks of a run that left a file, and those that did not."""
 
     run: str
     world_size: int
     ranks: tuple[int, ...]
     missing: tuple[int, ...]
     hosts_missing: str
-    """What their number says of hosts, to follow them; empty where it says nothing."""
+    """Continues a list of the missing ranks: which whole hosts they are; empty if they are not."""
 
 
 def presence(path: str | os.PathLike[str]) -> Presence:
-    """Of which ranks of the newest run there is a file.
+    """Return which ranks of the newest run left a file.
 
     Raises:
         LogError: there is nothing that can be used.

@@ -1,8 +1,8 @@
-"""Two runs of one program held against each other: what each rank issued, in which order.
+"""Compare two runs of one program: what each rank issued, in which order.
 
-Lines of code and names of groups may differ between two commits or two sizes of a job, and mean
-nothing here. What counts is the kind of a call: its op, who issued it and for which part, on which
-group of the rank's, how it reduces; and then its tensors.
+Lines of code and names of groups may differ between two commits or job sizes, and are ignored. What
+counts is the kind of a call: its op, its role and part, the rank's group, its reduction; and then
+its tensors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Key = StreamKey | ChannelKey
 
 
 class Kind(NamedTuple):
-    """What a call is, whatever the commit and the size of the job."""
+    """The kind of a call, which does not depend on the commit or the size of the job."""
 
     role: str
     part: str
@@ -40,7 +40,7 @@ class Kind(NamedTuple):
 
 
 class Tensors(NamedTuple):
-    """What it is issued on."""
+    """The tensors of a call."""
 
     dtype: str
     counts: tuple[int, ...]
@@ -57,7 +57,7 @@ class _Ids:
 
 @dataclass(frozen=True, slots=True)
 class _Schedule:
-    """What one rank issued, in order: three arrays that run in parallel, and where a call is."""
+    """The calls of one rank, in order: parallel arrays, with the stream and number of each call."""
 
     kinds: array[int]
     tensors: array[int]
@@ -67,11 +67,11 @@ class _Schedule:
     log: RankLog
 
     def what(self, at: int) -> tuple[int, int]:
-        """The ids of the call at a place; of none behind the end."""
+        """Return the ids of the call at a position; -1, -1 after the end."""
         return (self.kinds[at], self.tensors[at]) if at < len(self.kinds) else (-1, -1)
 
     def call(self, at: int) -> Call | None:
-        """The call at a place; None behind the end."""
+        """Return the call at a position; None after the end."""
         if at >= len(self.kinds):
             return None
         key, seq = self.streams[self.keys[at]], self.seqs[at]
@@ -82,7 +82,7 @@ class _Schedule:
 
 @dataclass(slots=True)
 class _Found:
-    """A difference, and the ranks that have the same."""
+    """A difference, and the ranks that share it."""
 
     at: int
     a: Call | None
@@ -96,12 +96,12 @@ def difference(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScheduleDiff:
-    """Where the ranks of two runs first issued something else than the same rank of the other.
+    """Return the first difference of each rank between two runs.
 
     Args:
         a: a run, as :func:`collectrace.align.align` takes it.
         b: another.
-        progress: told now and then how many bytes are done, of how many, of each.
+        progress: called with the bytes that are done, and their total, for each run.
 
     Raises:
         LogError: one cannot be used, or no rank left a whole log in both.
@@ -116,7 +116,7 @@ def difference(
             f"no rank has {lacks} in both {os.fspath(a)} and {os.fspath(b)}. "
             "Give two runs with such a rank."
         )
-    # Shards get smaller as a job grows: sizes and roots can be compared in jobs of one size only.
+    # Shards get smaller as a job grows: sizes and roots are compared only in jobs of one size.
     sized = first.world_size == second.world_size
     ids = _Ids()
     found: dict[str, dict[tuple[int, ...], _Found]] = {"schedule": {}, "tensors": {}, "ended": {}}
@@ -161,7 +161,7 @@ def _most_first(found: Iterable[_Found]) -> tuple[Place, ...]:
 
 
 def _first(a: _Schedule, b: _Schedule) -> tuple[str | None, int]:
-    """What two schedules differ in first, and at which place; kinds are told before tensors."""
+    """Return the first kind of difference of two schedules, and its position; "schedule" wins."""
     common = min(len(a.kinds), len(b.kinds))
     at = _mismatch(a.kinds, b.kinds, common)
     if at < common:
@@ -173,7 +173,7 @@ def _first(a: _Schedule, b: _Schedule) -> tuple[str | None, int]:
 
 
 def _mismatch(a: array[int], b: array[int], stop: int) -> int:
-    """The first index below ``stop`` where two arrays differ, by halving; ``stop``: nowhere."""
+    """Return the first index below ``stop`` where two arrays differ; ``stop`` if none."""
     low, high = 0, stop
     if a[:stop] == b[:stop]:
         return stop
@@ -229,7 +229,7 @@ def _schedule(run: RunEvidence, rank: int, ids: _Ids, *, sized: bool) -> _Schedu
 
 
 def _op(call: Call, key: Key, rank: int) -> str:
-    """The op; of a message its direction as this rank sees it."""
+    """Return the op; for a message its direction from this rank's view."""
     if isinstance(key, StreamKey):
         return ops.canonical_op(call.op)
     return "send" if key.source == rank else "recv"
@@ -246,10 +246,10 @@ def _tensors(call: Call, key: Key, rank: int, *, sized: bool) -> Tensors:
 
 
 def _group_names(groups: Mapping[str, GroupInfo], used: Iterable[str]) -> dict[str, str]:
-    """What to call the groups of a rank, the same in both runs.
+    """Return names for the groups of a rank that are the same in both runs.
 
-    What the user called it; else the how-manieth it is that the rank uses: torch numbers groups as
-    they are made, and the same ones have other numbers in a job of another size.
+    It is the user's name, or the group's ordinal among those that the rank uses. torch numbers
+    groups in the order of creation, so numbers vary with the size of the job.
     """
     names: dict[str, str] = {}
     unnamed = 0
@@ -264,7 +264,7 @@ def _group_names(groups: Mapping[str, GroupInfo], used: Iterable[str]) -> dict[s
 
 
 def _counts(ids: _Ids, tallies: tuple[list[Counter[int]], list[Counter[int]]]) -> tuple[Count, ...]:
-    """Per kind how often ranks issued it, parts of a framework's put together."""
+    """Return per kind how often ranks issued it, with all parts of a framework together."""
     rows: dict[tuple[str, str, str], list[int]] = {}
     for kind, number in ids.kinds.items():
         rows.setdefault((kind.role, kind.op, kind.group), []).append(number)

@@ -1,15 +1,15 @@
-"""A run as a timeline: what every rank was in, and which calls met, in the order of time.
+"""Write a run as a timeline: the calls of every rank, and which calls met, in order of time.
 
-Events are those of the Trace Event Format, which the Perfetto UI reads
+Events are in the Trace Event Format, which the Perfetto UI reads
 (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). A process is a
-rank, a thread one of its process groups, its messages, or what else it waits for.
+rank, a thread one of its process groups, its messages, or something else it waits for.
 
-A collective's slice lasts from its issue until the last rank of the group has issued the same, or
-its own rank has gone on to the next: the wait for others. The transfer after it is not recorded. A
-call that nobody met lasts as long as the rank's log, and so do those at which the ranks parted.
+A collective's slice is the wait for others. It lasts until the last rank of the group has issued
+the same, or until its own rank issues the next. The transfer after it is not recorded. A call that
+nobody met lasts until the end of the rank's log, and so do those at which ranks diverged.
 
-Ranks are merged by the shared clock, a few pages of each at a time, and what is written is
-forgotten: memory grows with ranks and with how far they are apart, not with the length of the run.
+Ranks are merged by the shared clock, a few pages of each at a time, and written events are dropped.
+So memory grows with the ranks and their distance in time, not with the length of the run.
 """
 
 from __future__ import annotations
@@ -40,21 +40,20 @@ _CHUNK: Final = 1 << 16
 """Bytes of one rank's log that are in memory."""
 
 _SHORTEST: Final = 1000
-"""ns of a call that everybody had come to, so that it can be seen and hit."""
+"""Least ns of a call that every rank had issued, so that it can be seen and clicked."""
 
 _MOST_OPEN: Final = 100_000
-"""Calls that are waited for at once, all ranks together; beyond it the oldest get no arrow's end.
-"""
+"""Open calls that are tracked, of all ranks together; beyond it the oldest lose their arrows."""
 
 _MOST_PID: Final = 1 << 22
-"""What Linux gives processes at most (/proc/sys/kernel/pid_max); a damaged one may say anything."""
+"""The largest process number of Linux (/proc/sys/kernel/pid_max); a damaged log may have any."""
 
 _DATA, _DEVICE, _GROUPS = "data loading", "device", "creation of groups"
 _FINDINGS, _EVENTS = "findings", "events"
 
 
 def events(path: str | os.PathLike[str], alignment: Alignment) -> Iterator[Event]:
-    """The events of a run that was aligned; within a track in the order of time.
+    """Return the events of a run that was aligned; within a track in the order of time.
 
     Raises:
         LogError: the logs cannot be used any more.
@@ -80,7 +79,7 @@ class _Slice:
 
 @dataclass(slots=True)
 class _Meeting:
-    """A row that ranks have come to, and others are to."""
+    """A row that some ranks have issued, and others will issue."""
 
     flow: int
     came: set[int] = field(default_factory=set)
@@ -88,7 +87,7 @@ class _Meeting:
 
 
 class _Rank:
-    """One rank of the timeline: its tracks, and the call that is open on each."""
+    """One rank of the timeline: its tracks, and the open call on each."""
 
     def __init__(self, rank: int, log: RankLog, pid: int, tracks: Iterator[int]) -> None:
         self.rank, self.log, self.pid = rank, log, pid
@@ -101,7 +100,7 @@ class _Rank:
         """By name, when the creation of a group began."""
 
     def track(self, name: str) -> tuple[int, list[Event]]:
-        """The number of a track, and what introduces it if it is new."""
+        """Return the number of a track, and its introduction if it is new."""
         known = self._tracks.get(name)
         if known is not None:
             return known, []
@@ -112,7 +111,7 @@ class _Rank:
         ]
 
     def introduction(self, detail: str) -> list[Event]:
-        """What a viewer calls it."""
+        """Return the events that name the rank in a viewer."""
         header = self.log.header
         return [
             self._meta("process_name", 0, {"name": f"rank {self.rank}"}),
@@ -129,7 +128,7 @@ class _Timeline:
         evidence = comparison.evidence
         self._evidence, self._clocks, self._alignment = evidence, clocks, alignment
         pids = _pids(evidence)
-        # A thread that has its process's number is its main one to a viewer.
+        # A viewer takes a thread with its process's number for its main one.
         tracks = filterfalse(set(pids.values()).__contains__, count(1))
         self._ranks = {
             rank: _Rank(rank, log, pids[rank], tracks)
@@ -157,7 +156,7 @@ class _Timeline:
                 yield from self._close(rank, slice_, end, "the log ends")
 
     def _records(self, rank: _Rank) -> Iterator[tuple[int, _Rank, Record]]:
-        """A rank's records with their times, which never go back; a damaged one stays inside."""
+        """Yield a rank's records with times that never decrease, within those of its log."""
         latest, end = 0, self._at(rank, rank.log.last_t)
         for record in _without_refused(rank.log.records(_KINDS, _CHUNK)):
             latest = max(latest, min(self._at(rank, record.t), end))
@@ -215,7 +214,7 @@ class _Timeline:
             yield from self._meet(at, rank, slice_, place)
 
     def _meet(self, at: int, rank: _Rank, slice_: _Slice, place: Place) -> Iterator[Event]:
-        """A rank has come to a row; once all have that ever do, nobody waits there any more."""
+        """Enter a rank at a row; close the slices once the last expected rank has issued it."""
         expected = self._expected.ranks(place)
         if expected < 2:
             return
@@ -241,7 +240,7 @@ class _Timeline:
                     yield from self._close(other, one, end, "every rank has come")
 
     def _done(self, at: int, rank: _Rank, done: Done) -> Iterator[Event]:
-        """A call that failed is over; of the others a watermark says too little."""
+        """Yield the end of a failed call; a watermark is too inexact to end other calls."""
         if done.refused:
             what = {"error": done.error}
             yield from self._instant(at, rank, f"refused: {done.op or 'collective'}", what)
@@ -273,7 +272,7 @@ class _Timeline:
             yield from self._mark(rank, slice_, end)
         yield event
         if slice_.flow is not None:
-            # Behind the slice, at its first moment: so both viewers find the slice that it is of.
+            # After the slice, at its first moment: so both viewers find the slice of the arrow.
             yield {**slice_.flow, "ts": slice_.begin, "pid": rank.pid, "tid": slice_.track}
 
     def _source(self, site: str | None) -> str | None:
@@ -291,7 +290,7 @@ class _Timeline:
     def _slice(
         self, rank: _Rank, track: str, name: str, cat: str, begin: int, end: int, args: Event
     ) -> Iterator[Event]:
-        """A slice of a track beside the calls; what would overlap the one before it is cut."""
+        """Yield a slice of a track beside the calls, without overlap with the one before."""
         number, introduction = rank.track(track)
         yield from introduction
         begin = max(begin, rank.ends.get(number, 0))
@@ -325,7 +324,7 @@ class _Timeline:
 
 
 def _pids(evidence: RunEvidence) -> dict[int, int]:
-    """The number of each rank's process: its own, unless two hosts gave the same."""
+    """Return the number of each rank's process: its own, unless two hosts have the same."""
     own = {rank: log.header.pid for rank, log in evidence.logs.items()}
     is_good = all(0 < pid <= _MOST_PID for pid in own.values())
     if is_good and len(set(own.values())) == len(own):
@@ -334,7 +333,7 @@ def _pids(evidence: RunEvidence) -> dict[int, int]:
 
 
 def _without_refused(records: Iterable[Record]) -> Iterator[Record]:
-    """Without calls that the next record takes back: they never reached a peer."""
+    """Yield records without calls that the next record refuses: they never reached a peer."""
     held: Call | None = None
     for record in records:
         is_refused = isinstance(record, Done) and record.refused
@@ -356,12 +355,12 @@ def _is_of(record: Record, call: Call) -> bool:
 
 
 def _first(log: RankLog) -> int:
-    """When the first of a rank's lines was written, on its own clock: groups may come before."""
+    """Return the time of a rank's first line on its own clock: groups may precede the header."""
     return min([log.header.t, *(group.t for group in log.groups if group.t > 0)])
 
 
 def began(alignment: Alignment) -> Mapping[str, object]:
-    """What the timeline is of, for its head."""
+    """Return the description of the run for the head of the timeline."""
     job = alignment.job
     return {
         "run": alignment.run,

@@ -206,7 +206,7 @@ def silent(situation: Situation) -> str:
 
 
 def is_undecided(situation: Situation) -> bool:
-    """Whether the statements found only led to lines whose calls match by design."""
+    """Return whether the decisions found only led to lines with calls that match by design."""
     pair = situation.pair
     return pair is not None and not (are_at_one_place(situation) or pair.is_of_one_rank)
 

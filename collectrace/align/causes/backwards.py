@@ -27,7 +27,7 @@ def has_skipped_backward(situation: Situation, maker: NextCall, gone: NextCall) 
 
 
 def autograd_function(case: Case, stack: Sequence[str]) -> str:
-    """Return the autograd function whose backward made a call: ``Sum.backward``; empty if none."""
+    """Return the autograd function with a backward that made a call: ``Sum.backward``; or empty."""
     for frame in stack:
         if chains.method(frame) == "backward" and _is_of_function(case, frame):
             return chains.function(frame).rpartition("<locals>.")[2]

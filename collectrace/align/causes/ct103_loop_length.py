@@ -32,5 +32,5 @@ def find(situation: Situation) -> Decision | None:
 
 
 def words(situation: Situation, found: Decision) -> Words:
-    """Return the words for a loop whose length differs."""
+    """Return the words for a loop with different lengths."""
     return remedies.explained(situation, found)

@@ -35,14 +35,14 @@ _MOST: Final = 3
 
 
 class Found(NamedTuple):
-    """The call whose sizes do not match, and the exchange of sizes before it."""
+    """The call with sizes that do not match, and the exchange of sizes before it."""
 
     source: Divergence
     before: Exchanged | None
 
 
 def find(situation: Situation) -> Found | None:
-    """Return the call whose sizes do not match."""
+    """Return the call with sizes that do not match."""
     source = situation.candidate.source
     if not isinstance(source, Divergence) or not source.bad_pairs:
         return None

@@ -43,7 +43,7 @@ _UNCHECKED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A message whose ends differ."""
+    """A message with two different ends."""
 
     issue: ChannelIssue
     unlike: Unlike | None
@@ -51,7 +51,7 @@ class Unfit:
 
 
 def find(situation: Situation) -> Unfit | None:
-    """Return the message whose ends differ."""
+    """Return the message with two different ends."""
     issue = situation.candidate.source
     if not isinstance(issue, ChannelIssue) or issue.send is None or issue.recv is None:
         return None
@@ -64,7 +64,7 @@ def find(situation: Situation) -> Unfit | None:
 
 
 def words(situation: Situation, found: Unfit) -> Words:
-    """Return the words for a message whose ends differ."""
+    """Return the words for a message with two different ends."""
     issue = found.issue
     assert issue.send is not None
     assert issue.recv is not None
@@ -165,7 +165,7 @@ def _sites(situation: Situation, issue: ChannelIssue) -> list[str | None]:
 
 
 def length(call: Call) -> int | None:
-    """Return the length of the object list whose sizes a message carries; None: it carries none.
+    """Return the length of the object list to which a message of sizes belongs; or None.
 
     send_object_list first sends an int64 for each object (distributed_c10d.py, torch 2.13).
     """

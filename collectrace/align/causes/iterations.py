@@ -1,4 +1,4 @@
-"""The iteration of the training, or of their own loop, that ranks were in."""
+"""The iteration that ranks were in, of the training or of another loop of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for awaited ranks whose processes exist: stopped, busy, or waiting in no call."""
+"""Words for awaited ranks with an existing process: stopped, busy, or waiting in no call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectrace.align.causes.waited_for import Standings, StateWords
 
 
 def stopped(_: Situation, found: Standings, who: str) -> StateWords:
-    """Return the words for ranks whose process exists and does nothing."""
+    """Return the words for ranks with a process that exists and does nothing."""
     places = f"{text.upper(_places(found))}." if _places(found) else ""
     behind = text.seconds(max(one.behind for one in found))
     stat = "`ps -o stat,wchan`" + ("" if places else ", `py-spy dump`")

@@ -35,7 +35,7 @@ BY_CODE: Final[Mapping[str, Cause]] = {cause.code: cause for cause in CAUSES}
 
 
 def observed(kind: Kind) -> str:
-    """Return the code of an observation that is no error."""
+    """Return the code of an observation that is not an error."""
     return next(one.code for one in CAUSES if one.is_observed and kind in one.kinds)
 
 

@@ -15,7 +15,7 @@ _ENOUGH: Final = 2
 
 
 def remarks_on(situation: Situation) -> tuple[str, ...]:
-    """Return sentences on unused inputs, and on models whose gradients met."""
+    """Return sentences on unused inputs, and on gradients of two models that met."""
     if situation.candidate.cause is not None:
         return ()
     return tuple(one for one in _remarks(situation) if one)

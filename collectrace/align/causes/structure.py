@@ -1,4 +1,4 @@
-"""Where the calls of a finding are relative to a statement that decided.
+"""Find how the calls of a finding relate to a statement that decided.
 
 A call may be inside a branch of the statement, or behind it, where a jump in a branch skips it.
 """

@@ -40,7 +40,7 @@ class Condition(NamedTuple):
 
     @property
     def is_fork(self) -> bool:
-        """Whether its other outcome has a branch of its own."""
+        """Whether its other outcome has a separate branch."""
         return isinstance(self.head, ast.If) and bool(self.head.orelse)
 
     @property

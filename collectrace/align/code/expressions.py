@@ -54,7 +54,7 @@ _STEPS: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where control goes from a place in a function."""
+    """The targets of control that leaves a place in a function."""
 
     returns: Target
     raises: Raises
@@ -109,7 +109,7 @@ class Expressions:
         return then
 
     def value(self, e: ast.AST | None, then: Node, scope: Scope) -> Node:
-        """Lower an expression whose value is used."""
+        """Lower an expression with a value that is used."""
         match e:
             case None | ast.Name() | ast.Constant() | ast.Lambda():
                 return then

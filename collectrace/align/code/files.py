@@ -113,7 +113,7 @@ class Function:
 
     @property
     def owner(self) -> Function | None:
-        """The class of a method; None if it is no method."""
+        """The class of a method; None for another function."""
         parent = self.parent
         return parent if parent is not None and isinstance(parent.tree, ast.ClassDef) else None
 

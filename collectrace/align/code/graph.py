@@ -133,7 +133,7 @@ class Graph:
 
 
 def called_name(tree: ast.AST | None) -> str:
-    """Return the last part of a called or used name: ``step`` for ``self.step(x)``; else empty."""
+    """Return the last part of a called or used name: ``step`` for ``self.step(x)``; or empty."""
     while isinstance(tree, ast.Call | ast.Await):
         tree = tree.func if isinstance(tree, ast.Call) else tree.value
     if isinstance(tree, ast.Attribute):

@@ -143,7 +143,7 @@ class Paths:
         return made
 
     def after(self, step: int) -> Iterator[Edge]:
-        """Return the edges of a step whose call has already returned."""
+        """Return the edges of a step after its call has returned."""
         context, node = self.owner(step)
         yield from self._normal(context, node, node)
         if node.raises is not None:

@@ -1,4 +1,4 @@
-"""Where an expression is evaluated, and where its value comes from."""
+"""The places where expressions are evaluated, and the sources of their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Nothing:
 
 
 class Place(NamedTuple):
-    """Where an expression is evaluated."""
+    """The place where an expression is evaluated."""
 
     function: Function
     node: Node | None
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A part of an expression whose value cannot be traced back further."""
+    """A part of an expression with a value that cannot be traced back further."""
 
     place: Place
     origin: Origin

@@ -91,14 +91,14 @@ class Program:
         return self._declared[key]
 
     def changed(self, function: Function) -> frozenset[str]:
-        """Return the names in a function whose values may change in a way that is not followed."""
+        """Return the names in a function with values that may change untracked."""
         key = id(function.tree)
         if key not in self._changed:
             self._changed[key] = names.changed_in(function.tree)
         return self._changed[key]
 
     def levels(self, rank: int, stack: Stack, gaps: set[Gap]) -> list[Level]:
-        """Return the frames of a stack whose functions are known, outermost first."""
+        """Return the frames of a stack with known functions, outermost first."""
         found: list[Level] = []
         for frame in reversed(stack):
             function = self.files.function(rank, frame)

@@ -1,4 +1,4 @@
-"""Find the collectives whose results were the same on two ranks, from the records."""
+"""Find the collectives with equal results on two ranks, from the records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedAgreements:
         self._calls = [_by_site(those) for those in calls]
 
     def agreed(self, site: Site) -> bool:
-        """Whether every call from a line completed before the first difference, on both sides.
+        """Return whether every call from a line completed on both sides before the difference.
 
         Only groups that contain both sides count.
         """

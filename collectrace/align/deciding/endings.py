@@ -1,4 +1,4 @@
-"""How a rank ended if it made no further call: finished, raised, or seen elsewhere."""
+"""Find how a rank ended if it made no further call: finished, raised, or seen elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def find_ending(standing: Standing) -> Finished | Raised | Stack | None:
 
 
 def _last_seen(standing: Standing) -> Stack | None:
-    """Return the last known stack of a rank that neither finished nor raised."""
     seen = last_seen(standing.log)
     own = dumps.own(detail.at_work(seen.stacks)) if seen is not None else ()
     return frames.parse_stack(reversed(own)) or None

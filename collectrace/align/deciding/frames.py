@@ -31,5 +31,5 @@ def parse_values(functions: Iterable[FrameValues]) -> Stack:
 
 
 def parse_sites(sites: Iterable[str]) -> Stack:
-    """Return frames for ``path:line`` sites whose functions are unknown."""
+    """Return frames for ``path:line`` sites with unknown functions."""
     return tuple(Frame.parse(f"{site} ") for site in sites if site)

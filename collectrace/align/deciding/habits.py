@@ -1,4 +1,4 @@
-"""What a rank usually does after a call, judged by its own earlier calls."""
+"""Find what a rank usually does after a call, from its own earlier calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that the names of a decision held on two ranks."""
+"""Compare the values that the names of a decision held on two ranks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Levels:
 
     @classmethod
     def of(cls, log: RankLog | None, side: Side, t: int | None) -> Levels:
-        """Return the functions of a side whose variables were read in its next call.
+        """Return the functions of a side with variables that were read in its next call.
 
         ``t``: when it made that call; None if it made none. Empty if the thread was elsewhere.
         """
@@ -87,7 +87,7 @@ class Levels:
 
 
 def is_one_iteration(levels: Sequence[Levels], function: Function, loop: ast.AST) -> bool:
-    """Whether all sides were in the same iteration of a loop, by its loop variable.
+    """Return whether all sides were in the same iteration of a loop, by its loop variable.
 
     Two iterations of a loop seldom have the same number or string.
     """
@@ -136,7 +136,7 @@ def values_held(program: Program, decision: Decision, rank: int, levels: Sequenc
 
 
 def _are_same_lines(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
-    """Whether two stacks are at the same lines, as far as both are known."""
+    """Return whether two stacks are at the same lines, as far as both are known."""
     both = list(zip(at, stack, strict=False))
     return bool(both) and all(
         (one.path, one.line) == (two.path, two.line)
@@ -154,7 +154,7 @@ def _settled(value: Plain) -> tuple[Plain] | None:
 
 
 def _are_equal(one: Plain, two: Plain) -> bool | None:
-    """Whether two values are equal; None if the records do not show it."""
+    """Return whether two values are equal; None if the records do not show it."""
     if not isinstance(one, dict) or not isinstance(two, dict):
         return bool(one == two)
     if any(one[key] != two[key] for key in one.keys() & two.keys()):

@@ -67,7 +67,7 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
 
 
 def _levels(case: Case, pair: Pair) -> list[Levels]:
-    """Return the functions of both sides whose variables were read."""
+    """Return the functions of both sides with variables that were read."""
     return [
         Levels.of(case.log(side.rank), side, t)
         for side, t in zip((pair.one, pair.two), pair.times, strict=True)
@@ -121,7 +121,7 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
 
 
 def _is_telling(one: _Found) -> bool:
-    """Whether any statement is more than a loop whose length the ranks agree on."""
+    """Return whether any statement is more than a loop with a length that the ranks agree on."""
     return any(
         decision.origins != (Origin.AGREED,) or not {*map(_way, decision.outcomes)} & _OF_LOOPS
         for decision in one[1].decisions

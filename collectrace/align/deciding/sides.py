@@ -1,4 +1,4 @@
-"""The two sides of a finding: their last common call, and what each did next.
+"""Find the two sides of a finding: their last common call, and what each did next.
 
 The sides are usually two ranks. The ends of a message, and ranks that wait for each other, run
 different code by design. There a rank is compared with its own earlier iteration, and with ranks
@@ -85,7 +85,7 @@ def _is_of_other_thread(end: End) -> bool:
 
 
 def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
-    """Return pairs of sides of a finding, the most informative first."""
+    """Yield pairs of sides of a finding, the most informative first."""
     found = _Sides(case)
     source, ends = candidate.source, _ends(case, candidate)
     if not isinstance(source, ChannelIssue | tuple):
@@ -113,7 +113,7 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
 
 
 def across(case: Case, candidate: Candidate) -> Iterator[Pair]:
-    """Return the two sides of a stream or group difference, from their last common call on."""
+    """Yield the two sides of a stream or group difference, from their last common call on."""
     yield from _Sides(case).across(_ends(case, candidate))
 
 
@@ -171,7 +171,7 @@ class _Sides:
         self._known: dict[tuple[int, int | None, bool], Sequence[Entry]] = {}
 
     def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
-        """Return the sides of two ranks, from their last common call on."""
+        """Yield the sides of two ranks, from their last common call on."""
         if ends is None:
             return
         # A rank that lacks the call would have made it in the same kind of thread.
@@ -183,7 +183,7 @@ class _Sides:
             else self._next(end.rank, made, n)
             for end, made, n in zip(ends, calls, at, strict=True)
         ]
-        # Calls of other groups may lie between the last common call and the end's call.
+        # There may be calls of other groups between the last common call and the end's call.
         direct = all(
             end.call is None or n == len(made) - 1
             for end, made, n in zip(ends, calls, at, strict=True)
@@ -193,7 +193,7 @@ class _Sides:
     def first_different_line(
         self, ends: tuple[End, End] | None, stream: StreamKey | None
     ) -> Iterator[Pair]:
-        """Return the sides at the first call of a stream that two ranks made elsewhere."""
+        """Yield the sides at the first call of a stream that two ranks made elsewhere."""
         if ends is None:
             return
         calls = [self._before(end) for end in ends]
@@ -203,13 +203,13 @@ class _Sides:
             if calls[0][one].place != calls[1][two].place:
                 at = _last_common(calls[0][:one], calls[1][:two])
                 following = [_at(calls[0][one]), _at(calls[1][two])]
-                if min(at) >= 0:  # else they run different code from the start
+                if min(at) >= 0:  # otherwise they run different code from the start
                     ranks, direct = (ends[0].rank, ends[1].rank), at == (one - 1, two - 1)
                     yield from _pair(ranks, calls, at, following, is_direct=direct)
                 return
 
     def missing_call(self, rank: int, key: Key | None) -> Iterator[Pair]:
-        """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
+        """Yield the sides of a rank that lacks a call: what it did, and what it usually did."""
         made = self._before(End(rank, None))
         last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
         if last >= 0:
@@ -220,7 +220,7 @@ class _Sides:
             yield from self._at_new_place(rank, made, peer)
 
     def unusual_call(self, end: End) -> Iterator[Pair]:
-        """Return the sides of a rank whose next call differs from its usual one at that place."""
+        """Yield the sides of a rank with a next call that differs from its usual one there."""
         made = self._before(end)
         if end.call is None or not made:
             return
@@ -231,7 +231,7 @@ class _Sides:
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
 
     def usually_differ(self, end: End, other: End) -> bool:
-        """Whether two ranks usually make the call that one lacks from different lines.
+        """Return whether two ranks usually make the call that one lacks from different lines.
 
         Then the condition behind these lines held in earlier iterations too, and explains nothing.
         """
@@ -247,7 +247,7 @@ class _Sides:
         return usual is not None and met is not None and met.stack == here != usual.stack
 
     def after(self, rank: int, entry: Entry) -> Iterator[Pair]:
-        """Return the sides of a rank that deviated after ``entry`` from what it did before."""
+        """Yield the sides of a rank that deviated after ``entry`` from what it did before."""
         made = self._before(End(rank, None))
         at = next((n for n, one in enumerate(made[:-1]) if one == entry), -1)
         nexts = (_at(made[n + 1]) for n in earlier_same_calls(made, at)) if at >= 0 else ()
@@ -290,7 +290,7 @@ class _Sides:
         return sorted((r for r in alike if alike[r]), key=lambda r: -alike[r])[:_MOST_PEERS]
 
     def _at_new_place(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
-        """Return the sides of a rank and of a peer that called from a place new to the rank."""
+        """Yield the sides of a rank and of a peer that called from a place new to the rank."""
         theirs = self._before(End(peer, None))
         mine = {one.place for one in made}
         known = {(one.key, one.seq): n for n, one in enumerate(made)}

@@ -1,4 +1,4 @@
-"""The calls of one rank in program order, over all its streams and channels."""
+"""List the calls of one rank in program order, over all its streams and channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source lines that matter for a finding, and what ranks did there.
+"""Show the source lines that matter for a finding, and what ranks did there.
 
 Start reading at ``build``, which adds excerpts to findings. ``marks`` makes the notes of each line
 from the calls, ends and waits of the ranks and from the decisions. ``iterations`` finds the loop

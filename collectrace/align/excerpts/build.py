@@ -149,7 +149,6 @@ def _note_callers(part: _Part) -> None:
 
 
 def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:
-    """Return the notes of a line as text, with the ranks and times."""
     told = []
     for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
         lasted = f" ({words.seconds(held * 1e9)})" if held else ""

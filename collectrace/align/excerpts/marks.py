@@ -1,4 +1,4 @@
-"""Notes for the lines of an excerpt: what ranks did there, by stack."""
+"""Make the notes for the lines of an excerpt: what ranks did there, by stack."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SITE: Final = re.compile(r"([^\s`'\"():,]+):(\d{1,8})\b")
 _MOST_RANKS: Final = 256
 """Ranks that get a note about where they are now."""
 
-_WORTH_TELLING: Final = 1.0
+_LEAST_SHOWN: Final = 1.0
 """Least time in a failed call that is shown, s."""
 
 _MOST_MEMBERS: Final = 8
@@ -131,7 +131,7 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
 
 
 def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
-    """Return lines that headline and reasons name, in files that are shown.
+    """Yield lines that headline and reasons name, in files that are shown.
 
     Readers look for them in the excerpt.
     """
@@ -148,7 +148,6 @@ def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
 
 
 def _merged(found: Iterable[Mark]) -> list[Mark]:
-    """Return marks, with equal marks of several ranks merged into one."""
     alike: dict[tuple[object, ...], Mark] = {}
     for one in found:
         key = one.stack, one.what, one.note
@@ -162,7 +161,7 @@ def _merged(found: Iterable[Mark]) -> list[Mark]:
 
 
 def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
-    """Return the outcomes of the deciding statements, as far as they are known."""
+    """Yield the outcomes of the deciding statements, as far as they are known."""
     telling = _shown_decisions(finding)
     for one in telling:
         path, line = chains.split(one.site)
@@ -186,7 +185,7 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
 
 
 def _shown_decisions(finding: Finding) -> Sequence[Decision]:
-    """Return the decisions to show: the certain ones, else those that the reasons name.
+    """Return the decisions to show: the certain ones, otherwise those that the reasons name.
 
     If there are neither: those with a known branch, then branches with unknown outcomes.
     """
@@ -242,7 +241,7 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
 
 
 def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
-    """Return what ranks called at the first difference, and whether they wait in it."""
+    """Yield what ranks called at the first difference, and whether they wait in it."""
     call = side.call
     if call is None:
         if side.site is not None and side.state != "blocked":
@@ -259,14 +258,13 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         standing = case.standings[rank]
         waits = next((w for w in standing.waiting if _is_of(w, call)), None)
         held = seconds_in(standing, waits.since if waits is not None else None)
-        does = f" waited{HELD}" if held >= _WORTH_TELLING else ""
+        does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
         if waits is not None and standing.state == "blocked":
             does = _wait_note(waits)
         yield Mark(stack, "call", f"{WHO}{does}: {describe_call(case, call)}", (rank,), held)
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:
-    """Return the line of the call that ranks skipped."""
     side = finding.skipped
     stack = _stack(side.stack or (), side.call.site) if side is not None and side.call else ()
     if side is not None and stack:
@@ -318,7 +316,7 @@ def _is_of(waiting: Waiting, call: Call) -> bool:
 
 
 def _current_places(case: Case, standing: Standing) -> Iterator[Mark]:
-    """Return where a rank is or ended, if that is a line of the program."""
+    """Yield where a rank is or ended, if that is a line of the program."""
     rank, state = (standing.rank,), standing.state
     if state == "blocked":
         for waiting in standing.waiting[:2]:

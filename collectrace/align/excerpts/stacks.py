@@ -1,4 +1,4 @@
-"""The last known stacks of ranks that others wait for."""
+"""Show the last known stacks of ranks that others wait for."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def _shown(program: Program, rank: int, stack: Sequence[str]) -> tuple[str, ...]
 
 
 def _is_of_program(frame: str) -> bool:
-    """Whether a frame is of the program, not of its launcher: runpy, or a spawned child."""
+    """Return whether a frame is of the program, not of its launcher: runpy, or a spawned child."""
     return "runpy>" not in frame and "/runpy.py:" not in frame and frame != _SPAWNED
 
 
 def _ends(frames: Sequence[str], own: Iterable[str]) -> Iterator[str]:
-    """Return the user's frames, and the first and last library frame between them."""
+    """Yield the user's frames, and the first and last library frame between them."""
     for n, frame in enumerate(frames):
         around = (frames[n - 1] if n else None), (frames[n + 1] if n + 1 < len(frames) else None)
         if frame in own or any(one is None or one in own for one in around):
@@ -75,7 +75,6 @@ def _ends(frames: Sequence[str], own: Iterable[str]) -> Iterator[str]:
 
 
 def _qualified(program: Program, rank: int, text: str) -> str:
-    """Return a frame with the qualified name of its function, if the source was recorded."""
     frame = Frame.parse(text)
     found = program.files.function(rank, frame)
     return text if isinstance(found, Gap) else replace(frame, function=found.qualified).text

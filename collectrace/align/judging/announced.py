@@ -1,4 +1,4 @@
-"""Find what other ranks may have told a rank that explains its next calls.
+"""Find what other ranks may have sent to a rank that explains its next calls.
 
 Sizes and commands can be sent in a few elements of any dtype, in integer tensors of any size, or in
 a call that is new.
@@ -122,7 +122,7 @@ def brought_data(rank: int, told: EqualCalls) -> bool:
 
 
 def may_be_command(told: EqualCalls, ranks: Collection[int]) -> bool:
-    """Whether a call may have told its receivers what to exchange, as the module describes.
+    """Return whether a call may have sent to its receivers what to exchange (see the module).
 
     Args:
         told: the call.

@@ -1,4 +1,4 @@
-"""Messages whose two ends name each other by group rank where torch expects global ranks.
+"""Find messages with ends that name each other by group rank, not by global rank.
 
 If several messages of a group do so from the same lines, such as in a ring, all their ranks made
 the same error. If a named rank raised, or waits for one that raised, the message may be correct.

@@ -103,12 +103,12 @@ class Candidate:
 
     @property
     def unknown(self) -> tuple[int, ...]:
-        """Ranks of the group whose evidence ends before the candidate."""
+        """Ranks of the group with evidence that ends before the candidate."""
         return self.source.unknown if isinstance(self.source, Divergence) else ()
 
     @property
     def cycle(self) -> Cycle:
-        """The waits of a cycle, each for the next; empty if it is no cycle."""
+        """The waits of a cycle, each for the next; empty for another candidate."""
         return self.source if isinstance(self.source, tuple) else ()
 
     @property

@@ -71,7 +71,7 @@ class Case:
 
     @cached_property
     def deviations(self) -> Sequence[Deviation]:
-        """Ranks that left the program that most ranks of their kind continued."""
+        """Ranks that left the program that most ranks of the same kind continued."""
         finished = {r for r, s in self.standings.items() if s.state == "finished"}
         return deviations.find(self.evidence, self.comparison.groups, self.dimensions, finished)
 
@@ -118,7 +118,7 @@ class Case:
         return list(found.values())
 
     def sent_to_any(self, channel: ChannelKey) -> dict[int, ChannelKey]:
-        """Return by sender the channels whose messages a receive from any source may get."""
+        """Return by sender the channels with messages that a receive from any source may get."""
         return {
             rank: one
             for rank, log in sorted(self.evidence.logs.items())

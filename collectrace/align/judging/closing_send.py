@@ -1,4 +1,4 @@
-"""A send that may have gone to the wrong rank, or that closes a wait cycle.
+"""Find a send that may have reached the wrong rank, or that closes a wait cycle.
 
 The sends that nearly match a receive went to another rank, or came from another one. If its two
 ends also wait for each other, the send may be correct and only too early.

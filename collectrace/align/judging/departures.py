@@ -234,7 +234,7 @@ _OF_KIND: Final = {
 
 @once
 def from_kind(case: Case, candidate: Candidate) -> Departure | None:
-    """Return how ranks left the program that most ranks of their kind continued."""
+    """Return how ranks left the program that most ranks of the same kind continued."""
     found = deviation(case, candidate)
     if found is None:
         return None

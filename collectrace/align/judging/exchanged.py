@@ -45,7 +45,7 @@ class Shuffled:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """The exchange of sizes before an all_to_all whose sizes do not match."""
+    """The exchange of sizes before an all_to_all with sizes that do not match."""
 
     call: Call
     """The call of one rank."""
@@ -80,7 +80,7 @@ def size_exchange(case: Case, candidate: Candidate) -> Exchanged | None:
 
 
 def changed_senders(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Return the ranks whose sizes changed after the exchange, if that explains every pair."""
+    """Return the ranks with sizes that changed after the exchange, if that explains every pair."""
     source, found = candidate.source, size_exchange(case, candidate)
     if found is None or not isinstance(source, Divergence):
         return ()

@@ -1,4 +1,4 @@
-"""Find facts that protect ranks: others may have told them to depart, or they told the others."""
+"""Find facts that protect ranks: a message may have ordered or announced their departure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def was_told(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks that skipped a call because of a message whose content the waiter knows.
+    """Find ranks that skipped a call because of a message with content that the waiter knows.
 
     A rank that serves several others from one line does not count: they do not control it. Only
     messages that come once per iteration count as commands; more frequent ones are data.
@@ -78,7 +78,7 @@ def _sources(made: Iterable[Entry], rank: int) -> set[int]:
 
 
 def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks that may have told the waiter that the awaited call will not come.
+    """Find ranks that may have announced to the waiter that the awaited call will not come.
 
     That takes integers that are no usual object, or, for messages, a few elements of any dtype sent
     once per iteration.

@@ -37,7 +37,7 @@ def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def in_hook(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank whose call is in a function that a framework calls on one rank only."""
+    """Find the rank with a call in a function that a framework calls on one rank only."""
     found = hooks.call_in_hook(case, candidate)
     if found is not None:
         yield Evidence("in_hook_of_one_rank", tuple(found.side.ranks), (chains.site(found.frame),))
@@ -98,7 +98,7 @@ def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks whose call is made at intervals that each rank counts for itself.
+    """Protect ranks with a call that is made at intervals, which each rank counts for itself.
 
     Another rank may call it at other times, and either count may be wrong.
     """
@@ -120,7 +120,7 @@ def _counts(case: Case, condition: Condition) -> bool:
 
 
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the side that a condition on the rank led past a call that it made before.
+    """Find the side that skipped, by a condition on the rank, a call that it made before.
 
     A condition on the rank alone would have skipped the call from the start.
     """

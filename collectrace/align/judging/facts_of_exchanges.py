@@ -286,7 +286,7 @@ def _call_before_skip(case: Case, at: Awaited, token: Callable[[Entry], Hashable
 
 
 def uneven_exchange(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find one of two ranks whose messages outnumber those of the other direction, for once.
+    """Find one of two ranks that sent more messages than it received, for once.
 
     One of them is at the collective behind the exchange. If the waiter sent too many, it must never
     have been ahead of what it received before.

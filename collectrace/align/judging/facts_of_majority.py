@@ -80,7 +80,7 @@ def fewer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def of_kind(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks that left the program that most ranks of their kind continued."""
+    """Find ranks that left the program that most ranks of the same kind continued."""
     found = departures.from_kind(case, candidate)
     if found is not None:
         sites = sites_of(found.calls)
@@ -100,7 +100,7 @@ def asked_otherwise(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def sizes(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks whose sizes of an all_to_all do not match."""
+    """Find ranks with sizes of an all_to_all that do not match."""
     source = candidate.source
     if not isinstance(source, Divergence) or source.attribute != "split" or source.gap is not None:
         return
@@ -171,7 +171,7 @@ def _texts(case: Case, rank: int, candidate: Candidate) -> Sequence[str]:
 
 
 def at_the_root(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect all ranks but the root of a collective whose result decided their next step.
+    """Protect all ranks but the root of a collective if its result decided their next step.
 
     ``reduce`` and ``gather`` give the result only to the root; the others used what they held.
     """

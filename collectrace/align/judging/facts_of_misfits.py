@@ -1,4 +1,4 @@
-"""Find the culprits of a message whose two ends do not match."""
+"""Find the culprits of a message with two ends that do not match."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def took_from_any(_: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the only rank whose message differs from its other end and from its peers' messages.
+    """Find the only rank with a message that differs from its other end and from its peers'.
 
     The compared messages have the same number and line, and were equal in all earlier ones.
     """

@@ -53,7 +53,7 @@ def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def refused(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks whose calls were refused for their arguments, and that have lacked them since."""
+    """Find ranks with calls that were refused for their arguments, and are lacking since."""
     found = refusals.refused(case, candidate)
     if found is not None:
         calls = [one.call for those in found.by_rank.values() for one in those if one.call]

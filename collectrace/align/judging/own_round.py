@@ -17,7 +17,7 @@ _LATEST: Final = 16
 
 
 class LeftRound(NamedTuple):
-    """Where a rank left its usual iteration."""
+    """The point at which a rank left its usual iteration."""
 
     rank: int
     made: Call

@@ -1,4 +1,4 @@
-"""Where the sides of a candidate were when they diverged, and the conditions there."""
+"""Find the places of a candidate's sides when they diverged, and the conditions there."""
 
 from __future__ import annotations
 

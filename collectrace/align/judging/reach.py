@@ -1,4 +1,4 @@
-"""Where the record of a rank ends, and which candidates lie beyond that.
+"""Find where the record of a rank ends, and which candidates are after that.
 
 A tracer that gave up or was disabled leaves a log that ends before its process does. A call that
 could not be described may be any call, so no later difference is certainly the first. After an
@@ -19,7 +19,7 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where a rank's record stops covering all that the rank did."""
+    """The point at which a rank's record stops covering everything that the rank did."""
 
     log: RankLog
     first_void: Call | None
@@ -36,7 +36,7 @@ class Reach:
 
 
 def reaches(case: Case) -> dict[int, Reach]:
-    """Return the ranks whose record does not cover everything, with where it stops."""
+    """Return the ranks with an incomplete record, and where it stops."""
     return {
         rank: Reach(log, log.first_void)
         for rank, log in case.evidence.logs.items()

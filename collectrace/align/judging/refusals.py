@@ -26,7 +26,7 @@ class Refused:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks whose calls were refused."""
+        """The ranks with refused calls."""
         return tuple(sorted(self.by_rank))
 
 

@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @once
 def sharing_threads(case: Case, candidate: Candidate) -> tuple[str, ...]:
-    """Return the threads whose calls met each other, though every rank has all of them.
+    """Return the threads with calls that met each other, though every rank has all of them.
 
     Empty if the calls are of one thread, or of threads that only some ranks have. The names are
     those of the first rank's threads; thread numbers may differ between ranks.

@@ -31,7 +31,7 @@ class Begun:
 
 
 def undelivered(case: Case) -> list[ChannelIssue]:
-    """Return by channel the message whose receive raised, as its sender exited without waiting.
+    """Return by channel messages with receives that raised: the sender exited without waiting.
 
     Only senders that finished count: an exception or a signal explains its lost messages itself.
     """

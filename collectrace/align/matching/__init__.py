@@ -1,1 +1,1 @@
-"""Rank against rank: where the streams differ."""
+"""Compare ranks with each other: find the calls in which streams differ."""

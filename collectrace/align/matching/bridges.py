@@ -1,7 +1,7 @@
-"""Whether ranks agree on calls whose lines are lost: by the digests on both sides of the gap.
+"""Prove from digests on both sides of a gap that ranks agree on lost calls.
 
-Equal digests prove that nothing differs in the gap. Digests that differ prove a difference, unless
-the gap may hold what pairs with anything: a call that could not be described, or an unknown role.
+Equal digests prove that nothing differs in the gap. Different digests prove a difference, unless
+the gap may hold a call that pairs with anything (undescribed, or with an unknown role).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from collectrace.signature import EMPTY, PRIME, stretch
 
 
 def _mark(seq: int, digest: int | None) -> Strand:
-    """A digest after a row, without rows."""
+    """Return a strand without rows that carries the digest after a row."""
     return Strand(seq + 1, seq, digest, digest)
 
 
 class Bridges:
-    """The rows of a stream that count, per rank, and what digests prove of the gaps between them.
+    """The proven rows of a stream, per rank, and what digests prove of the gaps between them.
 
-    For logs that were read from end to end.
+    All logs must have been read from end to end.
     """
 
     def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog]) -> None:
         self._stream, self._logs = stream, logs
         self._proven: dict[int, Strands] = {}
         self.gaps: list[Gap] = []
-        """In the order of the rows."""
+        """In row order."""
         strands = _confirmed_by_others({rank: log.strands(stream) for rank, log in logs.items()})
         for rank, log in logs.items():
             proven = (one for one in strands[rank] if one.proven)
@@ -42,15 +42,15 @@ class Bridges:
             rank: [(one.first, one.last) for one in those if one.first <= one.last]
             for rank, those in self._proven.items()
         }
-        """Per rank the rows (first, last) that count."""
+        """Per rank, the proven rows (first, last)."""
 
     def last(self, rank: int) -> int:
-        """The last row of a rank that is proven; the one before its first where none is."""
+        """Return the last proven row of a rank; the one before its first if none is proven."""
         ends = [one.last for one in self._proven[rank]]
         return max(ends, default=self._logs[rank].first_row(self._stream) - 1)
 
     def exchanges(self, stop: int) -> Proof:
-        """What ``pairs`` proves of all calls up to a row: whether each all_to_all fits."""
+        """Return what ``pairs`` proves of the all_to_all calls up to a row: whether each fits."""
         logs = self._logs.values()
         start = max(log.first_row(self._stream) for log in logs) - 1
         ends = [(log.digests(self._stream, start), log.digests(self._stream, stop)) for log in logs]
@@ -66,12 +66,12 @@ class Bridges:
         return "differs" if is_sure else "unequal"
 
     def _start(self, log: RankLog) -> list[Strand]:
-        """The empty history before the first row; of a ring that has lost it nothing is known."""
+        """Return the empty history before the first row; nothing for a ring that has lost it."""
         is_cut = log.imported is not None and log.imported.lost
         return [] if is_cut else [_mark(log.first_row(self._stream) - 1, EMPTY)]
 
     def _gaps(self, rank: int, strands: Sequence[Strand]) -> Iterator[Gap]:
-        """What lies between the strands of one rank."""
+        """Yield the gaps between the strands of one rank, and adjust the proven strands."""
         proven = next(iter(self._proven[rank]), None)
         at = proven.last if proven is not None and proven.first > proven.last else None
         for one in strands:
@@ -93,7 +93,10 @@ class Bridges:
             yield Gap(at + 1, last, rank, "open")
 
     def _confirmed(self, rank: int, at: int, strand: Strand) -> Strand | None:
-        """A strand with one digest alone, which may be damaged: if another rank has it, too."""
+        """Return a strand with a single digest if another rank has the same digest; otherwise None.
+
+        A single digest may be damaged. Only the part that another rank confirms is returned.
+        """
         end = _mark(strand.last, strand.after)
         if strand.last <= at or self._proof(rank, at, end) != "agrees":
             return None
@@ -103,9 +106,10 @@ class Bridges:
         return found
 
     def _behind_first(self, rank: int, at: int, strand: Strand) -> Strand | None:
-        """A strand without its first row, if by the digest in its line all ranks agree so far.
+        """Return a strand without its first row if all ranks agree by the digest in that row.
 
-        No digest before it proves what else that line says. What contradicts the digest is damage.
+        No digest before that row proves its other content. If that contradicts the digest, it is
+        damaged.
         """
         told = self._logs[rank].digests(self._stream, strand.first)
         if told is None or told.program is None or strand.first >= strand.last:
@@ -119,13 +123,13 @@ class Bridges:
     # -- proofs -------------------------------------------------------------------------------
 
     def _proof(self, rank: int, at: int, behind: Strand) -> Proof:
-        """What digests prove of a rank's rows between ``at`` and a strand behind it."""
+        """Return what digests prove of a rank's rows between ``at`` and a later strand."""
         holders = [
             other
             for other, those in self._proven.items()
             if other != rank and those.covers(at + 1, behind.first - 1)
         ]
-        # Ranks that hold the lines are compared with each other: one of them stands for all.
+        # Ranks that hold the lines are compared with each other: one of them is enough.
         proofs: list[Proof] = []
         for other in holders or self._proven:
             proof = self._against(rank, other, at, behind) if other != rank else None
@@ -135,7 +139,7 @@ class Bridges:
         return "differs" if "differs" in proofs else proofs[0] if proofs else "open"
 
     def _against(self, rank: int, other: int, at: int, behind: Strand) -> Proof | None:
-        """The same by one other rank; None where the digests of the two cannot be compared."""
+        """Return the same from one other rank; None if their digests cannot be compared."""
         start, end = self._common(rank, other, at), self._next(other, behind)
         if start is None or end is None:
             return None
@@ -148,7 +152,7 @@ class Bridges:
         return "differs" if self._is_proven((rank, other), start, end) else "unequal"
 
     def _common(self, rank: int, other: int, at: int) -> int | None:
-        """The last row up to ``at`` after which the digests of both ranks are known."""
+        """Return the last row up to ``at`` after which the digests of both ranks are known."""
         ranks, n = (rank, other), 0
         while n < len(ranks):
             end = self._proven[ranks[n]].end(at + 1)
@@ -158,7 +162,7 @@ class Bridges:
         return at
 
     def _next(self, other: int, behind: Strand) -> int | None:
-        """The first row of a strand, or the one before it, after which another rank's is known."""
+        """Return the first row, from just before a strand on, with another rank's digest known."""
         one = self._proven[other].reaching(behind.first - 1)
         if one is None:
             return None
@@ -166,7 +170,7 @@ class Bridges:
         return found if found <= behind.last else None
 
     def _digest(self, rank: int, seq: int, strand: Strand | None = None) -> int | None:
-        """The ``program`` digest after a row: of a given strand, or of one that is proven."""
+        """Return the ``program`` digest after a row, from a given strand or a proven one."""
         strand = strand or self._proven[rank].after(seq)
         if strand is None or strand.before is None or seq == strand.last:
             return None if strand is None else strand.after
@@ -176,11 +180,11 @@ class Bridges:
         return rows.vocabulary.fold(strand.before, meanings)
 
     def _is_proven(self, ranks: Sequence[int], start: int, end: int) -> bool:
-        """Whether digests that differ are no matter of calls that pair with anything."""
+        """Return whether different digests cannot come from calls that pair with anything."""
         logs = [self._logs[rank] for rank in ranks]
         if not all(log.is_described(self._stream, start, end) for log in logs):
             return False
-        # An unknown role changes ``program`` alone. The line behind the gap tells both digests.
+        # An unknown role changes ``program`` alone. The line after the gap has both digests.
         for stop in (end, end + 1):
             ends = [[log.digests(self._stream, seq) for seq in (start, stop)] for log in logs]
             wires = [[told.digest for told in one if told is not None] for one in ends]
@@ -191,7 +195,7 @@ class Bridges:
 
 
 def _confirmed_by_others(strands: Mapping[int, Sequence[Strand]]) -> dict[int, list[Strand]]:
-    """The strands of each rank; a digest alone is right where another rank has the same alone."""
+    """Return each rank's strands; a single digest is right if another rank has the same one."""
     single = [one for those in strands.values() for one in those if not one.proven]
     begins = Counter((one.first - 1, one.before) for one in single)
     ends = Counter((one.last, one.after) for one in single)

@@ -1,9 +1,9 @@
-"""Point to point: per channel the first message that has no partner, or not a fitting one.
+"""Find per point-to-point channel the first message without a partner, or with a wrong one.
 
 A channel is (group, device, source, destination, tag); its n-th send meets its n-th receive. A
-receive from any source takes whatever comes under its tag: where there are such, the n-th receive
-that names a rank need not meet that rank's n-th send. It is compared as far as the record tells
-whose messages they took, and in which order (``taking``); else messages are counted only.
+receive from any source takes whatever arrives under its tag. Then the n-th receive that names a
+rank need not meet that rank's n-th send. It is compared as far as the record shows which messages
+were taken, and in which order (``taking``). Otherwise messages are only counted.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from collectrace.ops import ANY_SOURCE
 def compare_channels(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog], cut: Collection[int] = ()
 ) -> tuple[list[ChannelIssue], Counter[str], list[Unproven], list[str]]:
-    """The first issue of each channel, per group how many messages met, what was not compared.
+    """Return the first issue of each channel, the messages that met, and what was not compared.
 
-    What was not compared is told by lines that are lost, and by notes. The logs of the ranks
-    ``cut`` have lost their end.
+    Messages are counted by group. Lost lines and notes describe what was not compared. The logs of
+    the ranks ``cut`` have lost their end.
 
     Raises:
-        Unclear: messages lie in parts of logs that were not read.
+        Unclear: messages are in parts of logs that were not read.
 
     """
     inboxes = _inboxes(groups, logs)
@@ -49,7 +49,7 @@ def compare_channels(
                 found, fitting = _compare(inbox, logs)
                 missing = _missing(inbox, logs)
                 if missing or not set(cut).isdisjoint(_ends(inbox)):
-                    # A message that has no other end may have had one in lost lines.
+                    # The other end of a message without one may be in lost lines.
                     found = [issue for issue in found if issue.attribute != "absent"]
                     lost += missing
                 issues += found
@@ -68,7 +68,7 @@ def compare_channels(
 
 
 def _missing(inbox: Inbox, logs: Mapping[int, RankLog]) -> list[Unproven]:
-    """What is lost of the messages that go to one rank under one tag."""
+    """Return the lost lines of messages that go to one rank under one tag."""
     found = []
     for key in {side.key for side in (*inbox.sends.values(), *inbox.recvs.values())}:
         for rank in {key.source, key.destination} & logs.keys():
@@ -79,7 +79,7 @@ def _missing(inbox: Inbox, logs: Mapping[int, RankLog]) -> list[Unproven]:
 
 
 def _ends(inbox: Inbox) -> set[int]:
-    """The ranks that send to an inbox, and the one whose it is; of a receive from any, all."""
+    """Return the ranks that use an inbox; all of the group if a receive is from any source."""
     sides = (*inbox.sends.values(), *inbox.recvs.values())
     named = {rank for side in sides for rank in (side.key.source, side.key.destination)}
     return named | set(inbox.group.ranks) if ANY_SOURCE in named else named
@@ -100,7 +100,7 @@ def _inboxes(
 
 
 def is_late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
-    """Whether the members' tracing began at different places: messages cannot be counted then."""
+    """Return whether tracing began at different calls: then messages are not counted."""
     stream = StreamKey(group.name, "")
     if any(
         (made := logs[rank].imported) is not None and made.lost
@@ -112,11 +112,12 @@ def is_late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
 
 
 def _compare(inbox: Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIssue], int]:
-    """The issues of what goes to one rank under one tag, and how many messages met."""
+    """Return the issues of messages to one rank under one tag, and how many messages met."""
     anything = inbox.recvs.get(ANY_SOURCE)
     issues, met = [], 0
     spare = 0
-    """Sends that no receive names, nor is known to have taken, for those from any source."""
+    """Sends that no receive names or is known to have taken; receives from any source may get
+    them."""
     answered = len(anything.log.answers.get(anything.key, ())) if anything is not None else 0
     unanswered = anything.count - answered if anything is not None else 0
     wrong = taken_wrongly(inbox, anything.log) if anything is not None else None
@@ -147,7 +148,7 @@ def _compare(inbox: Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIss
 def _mismatch(group: GroupInfo, send: Side, recv: Side) -> ChannelIssue | None:
     sent, received = send.meanings(), recv.meanings()
     examples = send.log.channel_rows(send.key).vocabulary.examples
-    # Thousands of messages are of a few kinds.
+    # Thousands of messages have only a few forms.
     pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
     wrong = {p for p in set(pairs.values()) if not fits(examples[p[0]], examples[p[1]])}
     first = min((seq for seq, pair in pairs.items() if pair in wrong), default=None)
@@ -160,7 +161,10 @@ def _mismatch(group: GroupInfo, send: Side, recv: Side) -> ChannelIssue | None:
 
 
 def _unmatched(group: GroupInfo, send: Side | None, recv: Side | None, taken: int) -> ChannelIssue:
-    """The first of those left over. ``taken``: messages that receives from any source took."""
+    """Return the issue of the first message without a partner.
+
+    ``taken``: messages that receives from any source took.
+    """
     sent, received = (side.count if side is not None else 0 for side in (send, recv))
     is_sent = sent > received + taken
     longer = send if is_sent else recv
@@ -174,14 +178,14 @@ def _unmatched(group: GroupInfo, send: Side | None, recv: Side | None, taken: in
 
 
 def _from_any(inbox: Inbox, anything: Side, unanswered: int, spare: int) -> list[ChannelIssue]:
-    """Receives from any source against the sends that nobody named, and none of them has taken."""
+    """Compare receives from any source with the sends that no known receive has taken."""
     if unanswered > spare:
         seq = anything.count - (unanswered - spare) + 1
         recv = anything.call(seq)
         return [ChannelIssue(anything.key, inbox.group, seq, None, recv, "absent")]
     if unanswered == spare:
         return []
-    # Which send was left over is the backend's choice; the latest is as good as any.
+    # The backend chooses which send is left over; the latest is as good as any.
     left = [
         (call.t, side, call)
         for source, side in inbox.sends.items()
@@ -201,9 +205,9 @@ def _with_near_misses(
 ) -> list[ChannelIssue]:
     """Join each receive without a send with a send without a receive that nearly fits it.
 
-    The receive waits, so it stays, and its send is no issue of its own any more. Where either has
-    been made from its line before, and met its other end, nothing was meant for the other: there
-    is one too many of them.
+    The receive waits, so its issue stays, and the send's issue is removed. The two are not joined
+    if messages from both lines met before: then there is one message too many. If the peers are
+    numbers, one such line is enough.
     """
     alone = [i for i in issues if i.attribute == "absent" and i.send is not None]
     if not alone:
@@ -244,7 +248,7 @@ def _with_near_misses(
 
 
 class _Sends:
-    """Sends without a receive, by what a receive has in common that one of them nearly fits."""
+    """Sends without a receive, indexed by the fields that a near miss has in common."""
 
     def __init__(self, issues: Iterable[ChannelIssue]) -> None:
         self._alike: dict[Hashable, dict[ChannelKey, tuple[int, ChannelIssue]]] = {}
@@ -253,24 +257,24 @@ class _Sends:
                 self._alike.setdefault(key, {})[issue.channel] = n, issue
 
     def like(self, wanted: ChannelKey) -> Iterator[ChannelIssue]:
-        """Yield those that may nearly fit a receive, in their order."""
+        """Yield the sends that may nearly fit a receive, in their order."""
         alike = (self._alike.get(key, {}).values() for key in _likeness(wanted))
         for _, issue in heapq.merge(*alike, key=itemgetter(0)):
             yield issue
 
     def take(self, channel: ChannelKey) -> None:
-        """Leave one out from here on: it has found its receive."""
+        """Remove a send that has found its receive."""
         for key in _of_send(channel):
             self._alike[key].pop(channel, None)
 
 
 def _of_send(channel: ChannelKey) -> set[Hashable]:
-    """Return the same for a receive that names its source, and for one from any."""
+    """Return the index keys of a send, for a receive that names its source or takes any."""
     return {*_likeness(channel), *_likeness(channel._replace(source=ANY_SOURCE))}
 
 
 def _likeness(channel: ChannelKey) -> Iterator[Hashable]:
-    """Yield all but the group and device of a channel, all but its ends, and all but its tag."""
+    """Yield all but group and device of a channel, all but its ends, and all but its tag."""
     group, device, source, destination, tag = channel
     yield source, destination, tag
     yield group, device, tag
@@ -278,7 +282,7 @@ def _likeness(channel: ChannelKey) -> Iterator[Hashable]:
 
 
 def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
-    """Whether a message without a partner came from a line from which some with one had come."""
+    """Return whether earlier messages from the same line had a partner."""
     channel, call = issue.channel, issue.send or issue.recv
     log = logs.get(channel.source if issue.send is not None else channel.destination)
     if log is None or call is None:
@@ -287,9 +291,10 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
 
 
 def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
-    """Whether it shows that two ends of a message name numbers, and not the ranks that bear them.
+    """Return whether the ends of a message use numbers in a group instead of global ranks.
 
-    Those ranks exchange messages of these lines among themselves, and none that met with these.
+    The evidence: no message between the named pairs has met, and the named ranks exchange messages
+    from the same lines with others.
     """
     sent, wanted = near.channel, issue.channel
     pairs = {(sent.source, sent.destination), (wanted.source, wanted.destination)}
@@ -310,7 +315,6 @@ def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog
 
 
 def _sites(log: RankLog, key: ChannelKey, before: int = sys.maxsize) -> set[str | None]:
-    """The lines from which a rank made the messages of a channel, up to one."""
     rows = log.channel_rows(key)
     made = {n for seq, n in zip(rows.seq, rows.appearance, strict=True) if seq < before}
     return {rows.vocabulary.appearances[n].site for n in made}
@@ -319,10 +323,10 @@ def _sites(log: RankLog, key: ChannelKey, before: int = sys.maxsize) -> set[str 
 def _counted_from_0(
     absent: Sequence[ChannelIssue], groups: Mapping[str, GroupInfo]
 ) -> GroupInfo | None:
-    """Ranks that name each other by their numbers among themselves, as if they were a group.
+    """Return ranks that name each other by their numbers, as a group without a name.
 
-    It has no name, for they made none. Only where that tells of every message of theirs that met
-    nobody which other it was meant for.
+    They made no such group. None unless these numbers explain the intended partner of every message
+    of theirs without one.
     """
     sent = {i.channel for i in absent if i.send is not None}
     asked = {i.channel for i in absent if i.recv is not None}
@@ -342,7 +346,7 @@ def _counted_from_0(
 
 
 _Numbers = Mapping[int, Mapping[str, int]]
-"""Per rank its number in each group that it is in, by the group's name."""
+"""Per rank, its number in each of its groups, by the group's name."""
 
 
 def _numbers(groups: Mapping[str, GroupInfo]) -> _Numbers:
@@ -359,7 +363,7 @@ def _near_miss(
     groups: Mapping[str, GroupInfo],
     numbers: _Numbers,
 ) -> NearMiss | None:
-    """What keeps a send and a receive apart, if it is one thing only."""
+    """Return what keeps a send and a receive apart, if only one thing does."""
     sent, send = issue.channel, issue.send
     where = (sent.group, sent.device) == (wanted.group, wanted.device)
     source = wanted.source in (sent.source, ANY_SOURCE)
@@ -386,10 +390,10 @@ def _near_miss(
 
 
 def _numbered(sent: ChannelKey, wanted: ChannelKey, numbers: _Numbers) -> str | None:
-    """A group of sender and receiver in which the peers that they name are each other's numbers.
+    """Return a group in which sender and receiver name their peers by number, not by rank.
 
-    One of the two may have named the other by its rank. Of groups in which a rank is its own
-    number there is nothing to mix up.
+    One of the two may have named the other by its rank. A group in which ranks equal their numbers
+    cannot be confused.
     """
     one, two = sent.source, wanted.destination
     theirs = numbers.get(two, {}) if one != two else {}

@@ -1,4 +1,4 @@
-"""Everything that disagrees between the ranks of a run, before anybody is blamed."""
+"""Find everything that disagrees between the ranks of a run, before ranks are blamed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from collectrace.findings import GroupInfo, OtherLines
 
 
 def compare(evidence: RunEvidence) -> Comparison:
-    """Compare every stream and channel of a run, by digest where a log was read in part.
+    """Compare every stream and channel of a run, by digest if a log was read in part.
 
     Raises:
-        Unclear: what was read of some logs does not tell; all that would be needed is named.
+        Unclear: what was read of some logs is not enough; it names all logs that are needed.
 
     """
     logs = evidence.logs
@@ -51,7 +51,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         group = evidence.groups[stream.group]
         streams[stream] = group.ranks
         if stream.group in disputed:
-            # Ranks that mean different groups by one name were never in one stream.
+            # Ranks that mean different groups by one name never shared a stream.
             continue
         try:
             verdict = compare_stream(stream, group, logs, cut)
@@ -70,7 +70,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         channels, messages, lost, notes = compare_channels(evidence.groups, logs, cut)
     except Unclear as unclear:
         needed |= unclear.ranks
-    # Looking rows up has read more of the logs.
+    # Looking up rows has read more of the logs.
     needed |= {rank for rank, log in logs.items() if not log.scanned and log.is_doubtful()}
     if needed:
         raise Unclear(needed)
@@ -93,15 +93,15 @@ def compare(evidence: RunEvidence) -> Comparison:
 
 
 def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unproven]:
-    """What of one rank's log is no matter of a single stream or channel."""
+    """Return the losses of one rank's log that do not concern a single stream or channel."""
     if log.unaccounted and log.exit is not None:
         billed = log.exit.calls
         return [Unproven(log.rank, "count", None, billed - log.unaccounted, billed)]
     told = {record.group for record in log.groups}
-    # In which order a program makes groups matters, but for the first one.
+    # The order in which a program makes groups matters, except for the first one.
     made = (key for key in log.last_seq if groups[key.group].description != DEFAULT)
-    untold = min((key for key in made if key.group not in told), default=None)
-    if untold is not None and log.imported is None:
-        return [Unproven(log.rank, "group", untold)]
+    unrecorded = min((key for key in made if key.group not in told), default=None)
+    if unrecorded is not None and log.imported is None:
+        return [Unproven(log.rank, "group", unrecorded)]
     is_empty = not log.last_seq and not log.last_channel_seq
     return [Unproven(log.rank, "end")] if is_empty and log.is_open(StreamKey("", "")) else []

@@ -1,4 +1,4 @@
-"""What the matchers hand to those who judge: where the ranks disagree, and where first."""
+"""The results of the matchers: the first calls in which ranks disagree, without blame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collectrace.signature import Attribute
 
 
 class Unclear(Exception):
-    """What was read of these ranks' logs does not tell; each has a part that was not read."""
+    """The parts that were read of these ranks' logs are not enough; each has an unread part."""
 
     def __init__(self, ranks: Collection[int]) -> None:
         super().__init__(f"logs were read in part: ranks {sorted(ranks)}")
@@ -23,39 +23,41 @@ class Unclear(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A row of a stream on which the ranks of its group disagree."""
+    """A call of a stream on which the ranks of its group disagree."""
 
     stream: StreamKey
     group: GroupInfo
     seq: int
     mark: Literal["root", "fatal"]
-    """The first row where the programs differ, or the first later one that is fatal on the wire."""
+    """``root``: the first call where programs differ. ``fatal``: the first later one on the
+    wire."""
     attribute: Attribute | Literal["absent", "split", "shape", "model", "lost"]
     """What differs; ``shape`` occurs in ``Comparison.warnings`` only. ``lost``: digests prove that
-    calls differ, and their lines are lost; ``gap`` says which they are."""
+    calls differ, and their lines are lost; ``gap`` has their numbers."""
     calls: Mapping[int, Call | None]
-    """Per rank of the group whose log can tell; None: its log ends before this row."""
+    """Per rank with enough evidence; None: its log ends before this call."""
     unknown: tuple[int, ...] = ()
-    """Ranks of the group whose evidence does not reach this row (missing, dropped, rotated)."""
+    """Ranks of the group with evidence that does not reach this call (missing, dropped,
+    rotated)."""
     bad_pairs: tuple[tuple[int, int], ...] = ()
-    """all_to_all: (sender, receiver) whose sizes do not fit."""
+    """all_to_all: (sender, receiver) with sizes that do not fit."""
     swapped: bool = False
     """The ranks use the same call sites, or those of a function's callers, in swapped order; the
     bytes agree: a warning."""
     crosses: str | None = None
-    """Name of the group that has the same call sites the other way round: a warning, too."""
+    """Name of the group with the same call sites interchanged: also a warning."""
     gap: tuple[int, int] | None = None
-    """Rows (first, last) before this one that a log has lost though the programs differ in
-    them: the root lies there, and this row is only the first that can be seen."""
+    """Lost calls (first, last) of a log before this one, in which the programs differ: the root is
+    there. This call is only the first visible one."""
 
 
 Proof = Literal["agrees", "differs", "unequal", "open"]
-"""What digests prove of calls whose lines are lost. ``unequal``: the digests differ, perhaps only
-by what pairs with anything; ``open``: there are none to compare."""
+"""What digests prove of lost calls. ``unequal``: the digests differ, perhaps only by calls that
+pair with anything; ``open``: there are no digests to compare."""
 
 
 class Gap(NamedTuple):
-    """Calls of one rank, first and last, whose lines are lost."""
+    """Lost calls of one rank, first and last."""
 
     first: int
     last: int
@@ -65,17 +67,16 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """Lines of a rank that are lost or contradict themselves, and that nothing makes up for."""
+    """Lost or contradictory lines of a rank, without other proof of their calls."""
 
     rank: int
     why: Literal["lines", "end", "count", "cut", "torn", "group"]
     """``lines``: the calls (messages) ``first`` to ``last`` of a stream (channel) are lost, and no
-    digest shows that the ranks agree on them. ``end``: lines at the end are lost, so that
-    calls may follow those that are known. ``count``: the rank's last line counts ``last`` calls,
-    by their numbers there are ``first``. ``cut``: the log ends before call ``first``, from which
-    rank ``last`` returned. ``torn``: the file ends within a line, or in one
-    of an unknown kind. ``group``: there are calls in a
-    group, and no line says that the rank made it."""
+    digest shows that the ranks agree on them. ``end``: lines at the end are lost, so further calls
+    may follow. ``count``: the rank's last line counts ``last`` calls, their numbers give ``first``.
+    ``cut``: the log ends before call ``first``, from which rank ``last`` returned. ``torn``: the
+    file ends within a line, or with one of an unknown kind. ``group``: there are calls in a group
+    that no line says the rank made."""
     key: StreamKey | ChannelKey | None = None
     """None: it concerns all of the rank's streams and channels."""
     first: int = 0
@@ -88,7 +89,7 @@ _OF_ALL: Final = ("count", "cut", "torn")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The calls of a group, first and last, that rings of limited length have in common."""
+    """The calls of a group, first and last, that are still in all rings of limited length."""
 
     group: GroupInfo
     first: int
@@ -97,33 +98,33 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A send without a receive, which would fit a receive without a send but for one thing."""
+    """A send without a receive that differs in one thing from a receive without a send."""
 
     channel: ChannelKey
     """The channel of the send."""
     send: Call | None
     differs: Literal["group", "device", "tag", "source", "destination", "numbering"]
-    """What the receive names otherwise; of two things, a group and a device, the first. Both peers
-    are numbers that the ranks have in a group: ``numbering``."""
+    """The field in which the receive differs; of group and device, the group. ``numbering``: both
+    peers are numbers of ranks in a group."""
     group: GroupInfo
-    """Of the send."""
+    """The group of the send."""
     numbered: GroupInfo | None = None
-    """A group of both ends in which the peer's number is the one that was named as its rank."""
+    """A group of both ends in which the number of the peer was used as its rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The receive before one from any source: which rank's message it got, and what came next."""
+    """The receive before one from any source, and the next message of the same sender."""
 
     source: int
     recv: Call | None
     next: Call | None
-    """What that rank sent next, if it fits the receive from any source."""
+    """The next message of that sender, if it fits the receive from any source."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelIssue:
-    """The first message of a channel that has no partner, or not a fitting one."""
+    """The first message of a channel without a partner, or with one that does not fit."""
 
     channel: ChannelKey
     group: GroupInfo
@@ -131,14 +132,14 @@ class ChannelIssue:
     send: Call | None
     recv: Call | None
     attribute: Literal["dtype", "count", "absent", "undelivered"]
-    """``undelivered``: both ends were issued, and the sender had left before it arrived."""
+    """``undelivered``: both ends were issued, and the sender had exited before it arrived."""
     near: NearMiss | None = None
-    """Of a receive without a send: the send it was probably meant for."""
+    """Of a receive without a send: the send that was probably meant for it."""
     before: Before | None = None
-    """Of a receive from any source that took one that does not fit it, of another rank than the
-    receive before it."""
+    """Of a receive from any source that took a wrong message, from another rank than the receive
+    before it."""
     taken: int = 0
-    """How many messages of the channel before this one receives from any source have taken."""
+    """Earlier messages of the channel that receives from any source have taken."""
 
     @property
     def is_from_any(self) -> bool:
@@ -148,7 +149,7 @@ class ChannelIssue:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that disagrees, before anybody is blamed."""
+    """Everything that disagrees, before ranks are blamed."""
 
     evidence: RunEvidence
     """What was compared."""
@@ -160,29 +161,29 @@ class Comparison:
     channels: Sequence[ChannelIssue] = ()
     conflicts: Sequence[GroupConflict] = ()
     agreed: Mapping[StreamKey, int] = field(default_factory=dict)
-    """Per stream the last row on which all ranks of the group agree."""
+    """Per stream, the last call on which all ranks of the group agree."""
     messages: Mapping[str, int] = field(default_factory=dict)
-    """Per group how many messages met their other end."""
+    """Per group, the messages that met their other end."""
     notes: Sequence[str] = ()
     unproven: Sequence[Unproven] = ()
-    """Why the ranks cannot be called aligned, though nothing that is there disagrees."""
+    """Why the ranks cannot be called aligned, though nothing recorded disagrees."""
     bridged: Mapping[StreamKey, Sequence[Gap]] = field(default_factory=dict)
-    """Calls whose lines are lost, and on which digests prove that the ranks agree."""
+    """Lost calls on which digests prove that the ranks agree."""
     windows: Sequence[Window] = ()
-    """What was compared of rings that have lost their first calls."""
+    """The compared calls of rings that have lost their first calls."""
     other_lines: Sequence[OtherLines] = ()
-    """Of streams in which calls that agree come from different lines. Found by full scan only."""
+    """Streams with agreeing calls from different lines. Found by full scan only."""
     warnings: Sequence[Divergence] = ()
-    """Rows whose bytes and meaning agree and that differ all the same: in shape, or in call sites
-    that are swapped. Found by full scan only."""
+    """Calls that agree in bytes and meaning but differ in shape, or with swapped call sites. Found
+    by full scan only."""
 
     @property
     def cut(self) -> frozenset[int]:
-        """Ranks of which the log has lost its end."""
+        """Ranks with logs that have lost their end."""
         return frozenset(fact.rank for fact in self.unproven if fact.why in ("cut", "torn"))
 
     def may_have_issued(self, rank: int, key: StreamKey | ChannelKey) -> bool:
-        """Whether lost lines of a rank may hold calls behind the last one that is known."""
+        """Return whether lost lines of a rank may hold calls after the last known one."""
         return any(
             fact.rank == rank
             and (fact.why in _OF_ALL or (fact.why == "end" and fact.key in (None, key)))

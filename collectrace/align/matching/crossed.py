@@ -1,7 +1,7 @@
-"""Two groups of the same ranks, given to two lines the other way round on some ranks.
+"""Find two groups of the same ranks that two lines use interchanged on some ranks.
 
 Every call meets one that fits it, in either group, and nothing fails: one quantity is combined with
-another. Seen only where both lines stand in both groups, each on the ranks that have the other
+another. It shows only if both lines occur in both groups, each on the ranks that have the other
 line in the other group.
 """
 
@@ -20,7 +20,7 @@ def crossed(
     groups: Mapping[str, GroupInfo],
     logs: Mapping[int, RankLog],
 ) -> list[Divergence]:
-    """A warning for each such pair, at the first row of the first group."""
+    """Return a warning for each such pair, at the first row of the first group."""
     found = []
     for (one, here), (two, there) in combinations(other_lines, 2):
         group = groups[one.group]

@@ -1,8 +1,8 @@
-"""Logs that have lost their end.
+"""Find logs that have lost their end.
 
-A log that ends within a line has, and so has one that ends before a call to which its rank came.
-A collective that holds every rank until all have come returns and completes only then; a receive
-returns only when its message was sent. So calls of others prove it.
+A log has lost its end if it stops within a line, or before a call that its rank must have issued. A
+collective that waits for all ranks returns and completes only when all have issued it. A receive
+returns only when its message was sent. So calls of other ranks prove the loss.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collectrace.findings import GroupInfo
 from collectrace.ops import ANY_SOURCE, BARRIERS, HOLDING
 
 _LOOK_BACK: Final = 64
-"""Rows at the end of a stream or channel that are looked at."""
+"""Rows at the end of a stream or channel that are examined."""
 
 
 def cut_short(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog], torn: Collection[int]
 ) -> list[Unproven]:
-    """Return the ranks whose logs have lost their end, each with what proves it.
+    """Return the ranks with logs that have lost their end, and the proof for each.
 
-    ``torn``: ranks of which the last line is torn, or of a kind that is not known.
+    ``torn``: ranks with a last line that is torn, or of an unknown kind.
     """
     found = {rank: Unproven(rank, "torn") for rank in torn}
     endless = {
@@ -48,7 +48,7 @@ def cut_short(
 
 
 def _latest(log: RankLog) -> int:
-    """Offset of the latest call of the main thread: it returned from those before."""
+    """Return the offset of the main thread's latest call: it returned from those before."""
     every = [log.rows(stream)[0] for stream in log.last_seq]
     every += [log.channel_rows(channel) for channel in log.last_channel_seq]
     latest = ((rows, next(_of_main(rows), None)) for rows in every)
@@ -56,19 +56,19 @@ def _latest(log: RankLog) -> int:
 
 
 def _of_main(rows: Rows) -> Iterator[int]:
-    """The latest rows of the main thread, by their index, the last one first."""
+    """Yield the indices of the main thread's latest rows, the last one first."""
     seen = rows.vocabulary.appearances
     mine = (at for at in reversed(range(len(rows))) if not seen[rows.appearance[at]].beside)
     return islice(mine, _LOOK_BACK)
 
 
 def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
-    """Of each stream the latest call that returned and to which all ranks had to come."""
+    """Yield per stream the latest call that returned and needs all ranks."""
     failed = {(done.group, done.device, done.seq) for done in log.failed if done.peer is None}
     for stream in log.last_seq:
         rows, shift = log.rows(stream)
         done = log.dones.get(stream)
-        # A Work that failed is complete as well, and so is whatever its group is given later.
+        # A failed Work is complete too, and so are later calls of its group.
         may_have_failed = log.exit is None or not log.exit.is_regular
         if done is not None and done.seq >= log.last_seq[stream] and may_have_failed:
             done = None
@@ -86,9 +86,10 @@ def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
 
 
 def _held(log: RankLog, stream: StreamKey, seq: int, *, is_done: bool) -> bool:
-    """Whether a call itself, and not only its like at the same line, needed all ranks to be over.
+    """Return whether a call was over only after all ranks had issued it.
 
-    ``is_done``: it has completed; else its rank has made another call behind it.
+    ``is_done``: it has completed; otherwise its rank has made a later call. The first call from a
+    line may have waited although this one did not.
     """
     (call,) = log.calls(stream, seq, seq + 1)
     if call is None:
@@ -99,7 +100,7 @@ def _held(log: RankLog, stream: StreamKey, seq: int, *, is_done: bool) -> bool:
 
 
 def _receives(log: RankLog, latest: int) -> Iterator[tuple[ChannelKey, int]]:
-    """Of each channel the latest receive that returned, if it is known which message it took."""
+    """Yield per channel the latest receive that returned, if the message that it took is known."""
     failed = {(d.group, d.device, d.peer, d.tag or 0, d.seq) for d in log.failed if d.op == "recv"}
     for channel in log.last_channel_seq:
         is_any = channel._replace(source=ANY_SOURCE) in log.last_channel_seq

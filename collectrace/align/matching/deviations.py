@@ -1,12 +1,15 @@
-"""Which rank left the program that most ranks of its kind went on with, and how.
+"""Find the ranks that left the program that most of the same kind continued, and how.
 
-Ranks legally differ: stages of a pipeline, a rank with groups of its own, a queue of work, one
-replica that evaluates. So this says something only where the ranks of a kind have agreed up to a
-place for at least one round, more than half of the kind (two or more) went on in the way of that
-round, every other rank differs by one small edit after which it agrees again or is held up, and
-somebody in a group of that edit did not make it. A group of another dimension, given to the same
-call from the same place, needs no round before it; nor does a call in which most wait for a rank
-that waits for them in a call of its round. Anything else proves nothing.
+Ranks differ legally: stages of a pipeline, a rank with separate groups, a work queue, one replica
+that evaluates. So a deviation is reported only if all of this holds:
+
+- The ranks of a kind agreed for at least one iteration before.
+- More than half of the kind (two or more) continued the pattern of that iteration.
+- Every other rank differs by one small edit, after which it agrees again or is blocked.
+- Some rank in a group of that edit did not make it.
+
+Two cases need no iteration before. One is the same call from the same place on a group of another
+dimension. In the other, most wait for a rank that waits for them in a call of its loop.
 """
 
 from __future__ import annotations
@@ -24,36 +27,37 @@ from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
 CAN_OUTVOTE: Final = 3
-"""Ranks of which two can outvote one."""
+"""Ranks of a kind of which two can outvote one."""
 
 _MOST_STEPS: Final = 512
-"""Calls that one edit may be about."""
+"""Calls that one edit may span."""
 
 _BEYOND: Final = -2
-"""Stands for the steps after the end of a rank that finished."""
+"""Replaces the steps after the end of a rank that finished."""
 
 What = Literal["missing", "extra", "swapped", "other group", "ended", "longer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Ranks that left their program at one place, all in the same way."""
+    """Ranks that left their program at one position, all in the same way."""
 
     what: What
     ranks: tuple[int, ...]
-    """Who left it."""
+    """The ranks that left it."""
     others: tuple[int, ...]
-    """Who went on with it: more than half of the kind."""
+    """The ranks that continued it: more than half of the kind."""
     calls: tuple[Call, ...]
-    """The calls that are missing or extra; the two swapped; the one with another group, and the
-    one it stands for; the next that was not made, or that was made beyond the others' end."""
+    """The missing or extra calls; the two swapped; the one with another group and the expected one;
+    the next not made, or made after the others' end."""
     rows: Mapping[int, Mapping[Key, int]]
-    """Per rank that left it: the first row that is out of place, in each stream concerned."""
+    """Per deviating rank and stream concerned: the first call out of place."""
     then: Call | None = None
-    """`missing`: what the rank came to instead, where it is held up in that, so that it may
-    have meant to make the missing calls later."""
+    """`missing`: the call that the rank issued instead and is blocked in, so that it may have meant
+    to make the missing calls later."""
     is_turn: bool = False
-    """`missing`: one place issues them and `then`, each on another group, one after the other."""
+    """`missing`: the same place issues them and `then`, each on another group, one after the
+    other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,9 @@ class _Edit:
     what: What
     count: int
     told: int = 0
-    """Steps of the rank that it accounts for: all from it on but those that are extra."""
+    """The number of the rank's following steps that it explains, extra ones not included."""
     is_turn: bool = False
-    """`missing`: it is another turn of one place."""
+    """`missing`: the rank is at a later group of a loop over groups."""
 
 
 def find(
@@ -72,13 +76,13 @@ def find(
     dimensions: Dimensions,
     finished: Collection[int],
 ) -> list[Deviation]:
-    """The first deviations of a run, of each kind of ranks.
+    """Return the first deviations of a run, of each kind of ranks.
 
     Args:
-        evidence: the run; nothing is said of it where logs of a kind have been read in part.
+        evidence: the run; kinds with logs that were read in part are skipped.
         groups: by their unique names.
         dimensions: of the run.
-        finished: ranks that ended by themselves, without an exception.
+        finished: ranks that exited without an exception.
 
     """
     logs = evidence.logs.values()
@@ -88,7 +92,7 @@ def find(
         kinds.setdefault(programs.kind(rank, dimensions, used), []).append(rank)
     found: list[Deviation] = []
     for (own, _), ranks in kinds.items():
-        # In one group alone its stream tells all there is to tell.
+        # If a kind has one group only, that stream shows everything.
         if len(ranks) < CAN_OUTVOTE or len(own) < 2:
             continue
         steps, known = Steps(), dict[int, Program]()
@@ -116,11 +120,11 @@ def _by_place(
     dimensions: Dimensions,
     groups: Mapping[str, GroupInfo],
 ) -> list[list[int]]:
-    """Ranks of a kind that have one place each in the groups of a dimension, and may outvote one.
+    """Return the ranks of a kind by their position in the groups of a dimension.
 
-    As those that read for their tensor parallel groups: the others have a program of their own. So
-    it is where each place has taken a step of its own at the first at which any differ, ``at``. By
-    the first dimension, the smallest, in which there are such.
+    An example are ranks that read data for their tensor parallel groups: the others have another
+    program. So each position must have taken its own step ``at`` the first difference. The smallest
+    dimension with such positions counts, and only positions with enough ranks to outvote one.
     """
     places: dict[Dimension, dict[int, list[int]]] = {}
     for rank in known:
@@ -139,7 +143,7 @@ def _by_place(
 def _of_kind(
     known: dict[int, Program], total: int, groups: Mapping[str, GroupInfo], steps: Steps
 ) -> list[Deviation]:
-    """The first deviations among ranks of one kind, of which there are ``total``."""
+    """Return the first deviations among ranks of one kind with ``total`` members."""
     while 2 * len(known) > total:
         at = _first_apart([program.steps for program in known.values()])
         if at is None:
@@ -169,7 +173,7 @@ def _of_kind(
 
 
 def _first_apart(all_steps: Sequence[Sequence[int]]) -> int | None:
-    """The first position at which two ranks that came so far took different steps."""
+    """Return the first position at which ranks with equal earlier steps took different steps."""
     longest = max(all_steps, key=len)
     found = None
     for steps in all_steps:
@@ -187,7 +191,7 @@ def _explained(
     steps: Steps,
     groups: Mapping[str, GroupInfo],
 ) -> list[Deviation] | None:
-    """What each of the ranks that differ did, those that did the same together; None: unclear."""
+    """Return the deviation of each group of ranks with the same edit; None if one is unclear."""
     model = max((known[rank] for rank in right), key=lambda p: len(p.steps))
     if model.steps[at] == END:
         going_on = [known[rank].steps for rank in wrong]
@@ -197,14 +201,14 @@ def _explained(
         place = habit.earlier(model.steps, at)
         period = 0 if place is None else at - place
     if not period:
-        return _given_other_group(known, wrong, right, model, at, steps, groups) or _went_on(
-            known, wrong, right, model, at, groups
-        )
+        return _used_other_group(
+            known, wrong, right, model, at, steps, groups
+        ) or _waits_for_extra_call(known, wrong, right, model, at, groups)
     expected = _Expected(model.steps, period)
     edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
     for rank in wrong:
         program = known[rank]
-        edit = _turn(program.steps, expected, at, steps) or _edit(
+        edit = _later_group(program.steps, expected, at, steps) or _edit(
             program.steps, expected, at, steps
         )
         if edit is None:
@@ -220,7 +224,7 @@ def _explained(
     return found
 
 
-def _given_other_group(
+def _used_other_group(
     known: Mapping[int, Program],
     wrong: Sequence[int],
     right: Sequence[int],
@@ -229,9 +233,10 @@ def _given_other_group(
     steps: Steps,
     groups: Mapping[str, GroupInfo],
 ) -> list[Deviation] | None:
-    """Ranks that are held up in the call that most made there too, on a group of their own.
+    """Return ranks that are blocked in the call of most, but on another group.
 
-    It is one call from one place: no round before is needed to tell what it should have been.
+    It is one call from one place, so no earlier iteration is needed to know what it should have
+    been.
     """
     if not all(
         len(known[rank].steps) == at + 1
@@ -244,12 +249,12 @@ def _given_other_group(
         groups[known[rank].keys[known[rank].sources[at]].group].ranks for rank in (*wrong, *right)
     }
     if line[0].kinship == expected[0][0].kinship and len(members) > 1:
-        return None  # neighbours in a ring: which of two such groups comes first proves nothing
+        return None  # neighbours in a ring: the order of two such groups proves nothing
     found = _deviation(known, _Edit("other group", 1), wrong, right, model, at, 0)
     return None if found is None else [found]
 
 
-def _went_on(
+def _waits_for_extra_call(
     known: Mapping[int, Program],
     wrong: Sequence[int],
     right: Sequence[int],
@@ -257,10 +262,10 @@ def _went_on(
     at: int,
     groups: Mapping[str, GroupInfo],
 ) -> list[Deviation] | None:
-    """Ranks that are held up in a call of their round, where most made one that is in no round.
+    """Return ranks blocked in a call of their loop while most made a call outside any loop.
 
-    Or in one that is in none either, of a group of the same ranks. Everybody waits there, and
-    nobody has gone further: that call of most is what is missing.
+    Their call may also be outside any loop if its group has the same ranks. Everybody waits there,
+    and nobody has continued: the call of most is the missing one.
     """
     members = _members(model, at, groups)
     if not all(
@@ -280,19 +285,18 @@ def _went_on(
 
 
 def _members(program: Program, at: int, groups: Mapping[str, GroupInfo]) -> tuple[int, ...]:
-    """The ranks of the group of a step."""
     return groups[program.keys[program.sources[at]].group].ranks
 
 
 def _is_new(known: Mapping[int, Program], rank: int, at: int) -> bool:
-    """Whether no rank has ever made a rank's call there before."""
+    """Return whether no rank made a rank's call at this position before."""
     step = known[rank].steps[at]
     return step >= 0 and not any(step in program.steps[:at] for program in known.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What most ranks did, and where they are held up what they did a round before."""
+    """The steps of most ranks; after the call that blocks them, those of an iteration before."""
 
     steps: Sequence[int]
     period: int
@@ -306,13 +310,13 @@ class _Expected:
 
 
 def _edit(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _Edit | None:
-    """The smallest edit behind which a rank's steps are the expected ones."""
+    """Return the smallest edit after which a rank's steps are the expected ones."""
     rest, period = len(mine) - at, expected.period
     if mine[at] == END:
         return _Edit("ended", 1)
 
     def agreeing(skipped: int, moved: int) -> int | None:
-        """Steps that agree behind an edit: a round or more, or all that there are."""
+        """Return the number of agreeing steps after an edit: an iteration or more, or all."""
         for n in range(skipped, rest):
             if mine[at + n] != expected[at + moved + n - skipped]:
                 return n - skipped if n - skipped >= period else None
@@ -322,25 +326,25 @@ def _edit(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _E
         return _Edit("longer", 1)
     found: list[_Edit] = []
     if rest and _is_other_group(mine[at], expected[at], steps):
-        found += _some("other group", 1, agreeing(1, 1))
+        found += _as_edits("other group", 1, agreeing(1, 1))
     for count in range(1, min(period, _MOST_STEPS)):
         if expected[at + count - 1] == END:
             break
-        found += _some("missing", count, agreeing(0, count))
+        found += _as_edits("missing", count, agreeing(0, count))
     for count in range(1, min(rest, _MOST_STEPS) + 1):
-        # Where nothing follows, only calls from where nobody ever made one are too many.
+        # At the end of a program, calls are extra only if nobody made one from there before.
         if count < rest or not {*mine[at:]} & {*expected.steps, *mine[:at]}:
-            found += _some("extra", count, agreeing(count, 0))
+            found += _as_edits("extra", count, agreeing(count, 0))
     if rest > 1 and (mine[at + 1], mine[at]) == (expected[at], expected[at + 1]):
-        found += _some("swapped", 2, agreeing(2, 2))
+        found += _as_edits("swapped", 2, agreeing(2, 2))
     return max(found, key=lambda edit: (edit.told, -edit.count), default=None)
 
 
-def _turn(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _Edit | None:
-    """Calls that one place makes on several groups in turn, where a rank waits at a later turn.
+def _later_group(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _Edit | None:
+    """Return calls of a loop over groups that a rank skipped, waiting in a later iteration.
 
-    Each round before has that call on the very group, behind those on the others: so the group is
-    right, and its turn is another. None where it is not so.
+    Each iteration before has that call on this group, after those on the others. So the group is
+    right, and its iteration is wrong. None if that is not so.
     """
     if len(mine) != at + 1 or mine[at] not in mine[max(0, at - expected.period) : at]:
         return None
@@ -352,19 +356,19 @@ def _turn(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _E
     return None
 
 
-def _some(what: What, count: int, agreeing: int | None) -> list[_Edit]:
-    """An edit behind which so many steps agree; none where they do not."""
+def _as_edits(what: What, count: int, agreeing: int | None) -> list[_Edit]:
+    """Return an edit after which so many steps agree, as a list; empty if they do not."""
     if agreeing is None:
         return []
     return [_Edit(what, count, agreeing + (count if what in _REARRANGED else 0))]
 
 
 _REARRANGED: Final = frozenset({"swapped", "other group"})
-"""Edits of which each step stands for one of the others'."""
+"""Edits with a step for each step of the others."""
 
 
 def _is_other_group(mine: int, expected: int, steps: Steps) -> bool:
-    """Whether two steps are one call, made from one place on groups of two dimensions."""
+    """Return whether two steps are one call from one place on groups of two dimensions."""
     if mine < 0 or expected < 0:
         return False
     (one, *a), (two, *b) = steps.places[mine], steps.places[expected]
@@ -380,12 +384,12 @@ def _deviation(
     at: int,
     period: int,
 ) -> Deviation | None:
-    """An edit with its calls; None where they are not known, or come from several threads."""
+    """Return an edit with its calls; None if they are not known, or come from several threads."""
     first, n = known[ranks[0]], edit.count
     of_mine = range(at, at + n) if edit.what in _OWN else range(0)
     of_model = [_made(model, k, period) for k in range(at, at + n)] if edit.what in _OTHERS else []
     calls = [first.call(k) for k in of_mine] + [model.call(k) for k in of_model]
-    if None in calls or _takes_turns(first, at) or _takes_turns(model, at):
+    if None in calls or _has_threads(first, at) or _has_threads(model, at):
         return None
     lines = {first.line(k) for k in of_mine} | {model.line(k) for k in of_model}
     is_held = edit.what == "missing" and len(first.steps) == at + 1
@@ -406,29 +410,29 @@ def _deviation(
 
 
 def _own_key(program: Program, model: Program, line: Line) -> Key | None:
-    """A rank's own stream or channel of a line; one that it has not used may be the model's."""
+    """Return a rank's own stream or channel of a line, or else the model's."""
     key = program.lines.get(line) or model.lines.get(line)
     return key if key is not None and key.group in program.groups else None
 
 
 _OWN: Final = frozenset({"extra", "longer", "swapped", "other group"})
-"""Edits that are about calls of the ranks that left the program."""
+"""Edits with calls of the ranks that left the program."""
 
 _OTHERS: Final = frozenset({"missing", "ended", "other group"})
-"""Edits that are about calls of those that went on."""
+"""Edits with calls of the ranks that continued."""
 
 
 def _made(model: Program, at: int, period: int) -> int:
-    """A step, or of one that was not made any more the same step of an earlier round."""
+    """Return a step, or the same step of an earlier iteration if it was not made."""
     while at >= len(model.rows):
         at -= period
     return at
 
 
-def _takes_turns(program: Program, at: int) -> bool:
-    """Whether several threads issued the calls around a step: they have no order to leave.
+def _has_threads(program: Program, at: int) -> bool:
+    """Return whether several threads issued the calls around a step: their order means nothing.
 
-    A thread for which the main one waits takes its turn: its call stands between two of those.
+    Exception: the call of a thread that the main thread waits for comes between two of those.
     """
     near = range(max(0, at - 1), min(len(program.rows), at + 2))
     threads = {call.thread for k in near if (call := program.call(k)) is not None}
@@ -436,7 +440,7 @@ def _takes_turns(program: Program, at: int) -> bool:
 
 
 def _joins(program: Program) -> bool:
-    """Whether the main thread waits for another one when the rank is held up, by its stack."""
+    """Return whether the main thread of a blocked rank waits for another thread, by its stack."""
     stall, last = program.log.stall, program.log.last_call
     if stall is None or last is None or last.t > stall.t:
         return False
@@ -449,10 +453,10 @@ def _is_broken(
     known: Mapping[int, Program],
     groups: Mapping[str, GroupInfo],
 ) -> bool:
-    """Whether an edit leaves somebody waiting: a member of a group of it that did not make it.
+    """Return whether an edit leaves a rank waiting: a group member that did not make the edit.
 
-    Calls in another order harm nobody who got past them. ``alike``: the ranks that took the same
-    step at the place; some may be a few steps behind, and look as if they had made another edit.
+    Calls in another order do no harm if they completed. ``alike``: the ranks that took the same
+    step at the position. Some may be a few steps behind, so their edit looks different.
     """
     together = {*alike}
     keys = [(rank, key, row) for rank, rows in one.rows.items() for key, row in rows.items()]
@@ -461,7 +465,7 @@ def _is_broken(
     if one.what != "swapped":
         return True
     return any(
-        # Both calls may be of one stream.
+        # Both calls may be in one stream.
         program.is_held_up(key, row + 2 - len(one.rows[rank]))
         for rank, key, row in keys
         for program in known.values()

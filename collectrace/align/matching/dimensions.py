@@ -1,8 +1,8 @@
-"""Which process groups are of one dimension, and which ranks run the same part of a job.
+"""Group process groups by mesh dimension, and ranks by their stage.
 
-A job of data, tensor, expert and pipeline parallelism has many groups; those of one dimension of
-its mesh bear one description (``init_device_mesh`` calls it ``mesh_tp``) and have one size. Their
-ranks run one program, unless they are stages of a pipeline, which send to each other.
+A job with data, tensor, expert and pipeline parallelism has many groups. Those of one mesh
+dimension have one description (``init_device_mesh`` calls it ``mesh_tp``) and one size. Their ranks
+run one program, unless they are pipeline stages, which send messages to each other.
 """
 
 from __future__ import annotations
@@ -15,61 +15,61 @@ from collectrace.align.reading.evidence import RunEvidence
 from collectrace.ops import ANY_SOURCE
 
 NAMELESS = ("", "undefined")
-"""Descriptions that say nothing; torch gives the second where the user gives none."""
+"""Descriptions without meaning; torch uses the second if the user gives none."""
 
 
 class Kinship(NamedTuple):
-    """What sister groups share."""
+    """The common properties of sister groups."""
 
     label: str
-    """Their description; without one the line that asked for them, or else the group's name."""
+    """Their description; otherwise the line that requested them, or the group's name."""
     size: int
 
 
 class Dimension(NamedTuple):
-    """One of the groups that a rank is in, by what it is to the rank and not by its name."""
+    """One of a rank's groups, identified by its role for the rank, not by its name."""
 
     kinship: Kinship
     ordinal: int
-    """Of several groups of one kinship that a rank is in: which, in the order of their making."""
+    """The index among the rank's groups of one kinship, in the order of their creation."""
 
 
 class Stage(NamedTuple):
-    """Where a rank stands among those it exchanges messages with, directly or through others."""
+    """The position of a rank among those that messages connect, directly or through others."""
 
     place: int
     size: int
 
 
 ALONE = Stage(0, 1)
-"""Of a rank that sends no messages."""
+"""The stage of a rank that sends no messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """The groups of a run by dimension, its ranks by stage."""
+    """The groups of a run by dimension, and its ranks by stage."""
 
     kinships: Mapping[str, Kinship]
-    """Of every group, by its name that is unique in the run."""
+    """By the unique name of a group."""
     of_ranks: Mapping[int, Mapping[str, Dimension]]
     """Per rank: its groups, by name."""
     stages: Mapping[int, Stage]
 
     def stage(self, rank: int) -> Stage:
-        """A rank's stage."""
+        """Return a rank's stage."""
         return self.stages.get(rank, ALONE)
 
     def sisters(self, name: str, groups: Iterable[str]) -> list[str]:
-        """The groups of the same kinship, itself included."""
+        """Return the groups of the same kinship, including the group itself."""
         return [other for other in groups if self.kinships.get(other) == self.kinships[name]]
 
     def same_stages(self, one: Iterable[int], two: Iterable[int]) -> bool:
-        """Whether the ranks of two groups stand at the same places of their pipelines."""
+        """Return whether the ranks of two groups are in the same stages of their pipelines."""
         return sorted(map(self.stage, one)) == sorted(map(self.stage, two))
 
 
 def dimensions(evidence: RunEvidence) -> Dimensions:
-    """The dimensions and stages of a run."""
+    """Return the dimensions and stages of a run."""
     kinships = _kinships(evidence)
     of_ranks: dict[int, dict[str, Dimension]] = {}
     ranks = sorted({*evidence.logs, *(r for g in evidence.groups.values() for r in g.ranks)})
@@ -103,7 +103,7 @@ def _kinships(evidence: RunEvidence) -> dict[str, Kinship]:
 
 
 def _stages(evidence: RunEvidence) -> dict[int, Stage]:
-    """Ranks that messages connect, in ascending order: each is a stage of its own."""
+    """Return stages of ranks that messages connect, numbered in rank order."""
     parts: dict[int, set[int]] = {}
     for rank, log in evidence.logs.items():
         for key in log.last_channel_seq:

@@ -1,7 +1,8 @@
-"""What a rank would have done next, by what it did before: the round that it repeats.
+"""Predict the next call of a rank from the sequence that it repeats.
 
 Shortest periods mislead: two layers in a row look like a loop of one layer. So of all earlier
-places that look like the present one the one counts that explains most, before it and after it.
+positions that look like the present one, the one with the longest agreement before and after
+counts.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from collections.abc import Sequence
 from typing import Final
 
 ENOUGH: Final = 3
-"""Times that something was so each time, to say that it always is."""
+"""Repetitions that are enough to call something usual."""
 
 _MOST_PLACES: Final = 512
-"""Earlier places that are looked at, the latest first."""
+"""Earlier positions that are examined, the latest first."""
 
 _LONGEST: Final = 2048
-"""Steps that are compared to either side of a place."""
+"""Steps that are compared on either side of a position."""
 
 
 def earlier(steps: Sequence[int], at: int) -> int | None:
-    """The earlier place that position ``at`` repeats, by the steps before it and from it on.
+    """Return the earlier position that ``at`` repeats, by the steps before it and from it on.
 
-    None where the step at ``at`` was never made before. Where several explain as much, the latest.
+    None if the step at ``at`` was never made before. If several are equally good, the latest
+    counts.
     """
     best, most = None, 0
     for place in _places(steps, steps[at], at):
@@ -33,9 +35,10 @@ def earlier(steps: Sequence[int], at: int) -> int | None:
 
 
 def expected(steps: Sequence[int], at: int) -> int | None:
-    """The earlier place whose step the steps before ``at`` lead to: two whole rounds end there.
+    """Return the earlier position of the step that the steps before ``at`` lead to.
 
-    None where they do not, or where two rounds of one length of evidence lead to different steps.
+    Two whole iterations must end there. None if they do not, or if equally strong evidence leads to
+    different steps.
     """
     if not at:
         return None
@@ -51,10 +54,10 @@ def expected(steps: Sequence[int], at: int) -> int | None:
 
 
 def agreeing(steps: Sequence[int], place: int, at: int) -> int:
-    """How many steps before two positions are the same."""
+    """Return how many steps before two positions are the same."""
     most, n, width = min(place, _LONGEST), 0, 1
     while n < most and width:
-        # Slices are compared ten times as fast as steps: wider ones while they agree.
+        # Comparing slices is ten times as fast as comparing steps: widen them while they agree.
         width = min(width, most - n)
         if steps[place - n - width : place - n] == steps[at - n - width : at - n]:
             n, width = n + width, width * 2
@@ -64,7 +67,6 @@ def agreeing(steps: Sequence[int], place: int, at: int) -> int:
 
 
 def _places(steps: Sequence[int], step: int, before: int) -> list[int]:
-    """The latest positions of a step before a position, the latest first."""
     found = []
     for place in range(before - 1, -1, -1):
         if steps[place] == step:
@@ -75,7 +77,6 @@ def _places(steps: Sequence[int], step: int, before: int) -> list[int]:
 
 
 def _from(steps: Sequence[int], place: int, at: int) -> int:
-    """How many steps from two positions on are the same."""
     n = 0
     while n < min(len(steps) - at, _LONGEST) and steps[place + n] == steps[at + n]:
         n += 1

@@ -1,4 +1,4 @@
-"""All that goes to one rank under one tag: who sent it, and who received it."""
+"""All messages that go to one rank under one tag: their senders and their receives."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from collectrace.signature import channel_text
 
 @dataclass(slots=True)
 class Side:
-    """What one rank issued on a channel."""
+    """The messages that one rank issued on a channel."""
 
     log: RankLog
     key: ChannelKey
     count: int = 0
 
     def call(self, seq: int) -> Call | None:
-        """A message of it.
+        """Return one of the messages.
 
         Raises:
-            Unclear: it lies in a part of the log that was not read.
+            Unclear: it is in a part of the log that was not read.
 
         """
         found = self.log.channel_call(self.key, seq)
@@ -34,14 +34,14 @@ class Side:
         return found
 
     def meanings(self) -> dict[int, int]:
-        """What was read of it: number to an id of what the message is."""
+        """Return the messages that were read: number to an id of the message's form."""
         rows = self.log.channel_rows(self.key)
         return dict(zip(rows.seq, rows.meaning, strict=True))
 
 
 @dataclass(slots=True)
 class Inbox:
-    """All that goes to one rank under one tag."""
+    """All messages that go to one rank under one tag."""
 
     group: GroupInfo
     sends: dict[int, Side] = field(default_factory=dict)
@@ -50,22 +50,22 @@ class Inbox:
     """By source, ANY_SOURCE included."""
 
     def taken(self, source: int) -> int:
-        """How many messages of a rank receives from any source are known to have taken."""
+        """Return the number of a rank's messages that receives from any source have taken."""
         anything = self.recvs.get(ANY_SOURCE)
         if anything is None:
             return 0
         return anything.log.taken(anything.key._replace(source=source))
 
     def received(self, source: int) -> int:
-        """How many messages of a rank are received, as far as that is known."""
+        """Return the number of a rank's messages that are known to be received."""
         return (self.recvs[source].count if source in self.recvs else 0) + self.taken(source)
 
 
 def fits(a: Call, b: Call) -> bool:
-    """Whether a send and a receive that meet agree, as far as they are described."""
+    """Return whether a send and a receive agree, as far as they are described."""
     return a.void or b.void or channel_text(a) == channel_text(b)
 
 
 def difference(a: Call, b: Call) -> Literal["dtype", "count"]:
-    """What differs of a send and a receive that do not fit."""
+    """Return what differs in a send and a receive that do not fit."""
     return "dtype" if a.dtype != b.dtype else "count"

@@ -1,7 +1,7 @@
-"""The first row of a stream on which calls do not pair, in two ways that must agree.
+"""Find the first row of a stream on which calls do not pair, in two ways that must agree.
 
-By digest: a few look-ups per rank whatever the length of the trace. By scan: what every call
-means, row by row, which needs no digest and takes nothing on trust.
+By digest: a few lookups per rank whatever the length of the trace. By scan: the meaning of every
+call, row by row, without any digest.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from collectrace.signature import (
 _ORDER: Final[tuple[Attribute, ...]] = ("op", "dtype", "count", "reduce_op", "root", "role")
 
 _MAX_WAIVED: Final = 32
-"""Rows that differ and prove nothing, after which scanning is cheaper than searching on."""
+"""Rows that differ without proof, after which scanning is cheaper than searching on."""
 
 _CHUNK: Final = 4096
 """Rows compared at once."""
 
 
 _MOST_KINDS: Final = 32
-"""Calls at one place with each of which all others are compared: where every call is unlike the
-others, some of these differ in whatever any two differ in."""
+"""Forms of a call that all others are compared with. If every form is different, some of these
+differ in every attribute in which any two differ."""
 
 
 def attribute_of(calls: Sequence[Call], backend: str) -> Attribute | None:
-    """The first attribute in which calls at one place disagree; None where all pair."""
-    # Of a thousand ranks hardly two differ: calls that are compared alike are compared once.
+    """Return the first attribute in which calls at one row disagree; None if all pair."""
+    # Of a thousand ranks hardly two differ: equal calls are compared once.
     kinds = list({_kind(call, backend): call for call in calls}.values())
     found = {
         difference(a, b, backend) for n, a in enumerate(kinds[:_MOST_KINDS]) for b in kinds[n + 1 :]
@@ -50,7 +50,7 @@ def attribute_of(calls: Sequence[Call], backend: str) -> Attribute | None:
 
 
 def _kind(call: Call, backend: str) -> tuple[object, ...]:
-    """All of a call that :func:`difference` looks at."""
+    """Return everything of a call that :func:`difference` reads."""
     looks = wire_text(call, backend), program_text(call), *other_counts(call)
     return *looks, call.void, call.role == UNKNOWN
 
@@ -64,22 +64,22 @@ class Stretch(NamedTuple):
 
 
 class Matcher(Protocol):
-    """Finds the first rows of a stream that differ. Rows are given first and last, both in."""
+    """Finds the first rows of a stream that differ. Ranges of rows include both ends."""
 
     def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
-        """The first row on which calls of these ranks do not pair; ``fatal``: on the wire.
+        """Return the first row on which calls of these ranks do not pair.
 
-        Every one of the ranks holds every one of the rows.
+        ``fatal``: only differences on the wire count. Every rank must hold every row.
         """
 
     def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
-        """The first all_to_all whose pairs do not fit; ``ranks`` is the whole group."""
+        """Return the first all_to_all with pairs that do not fit; ``ranks`` is the whole group."""
 
 
 class ByDigest:
-    """Searches by prefix digests, in logs of which a part was read.
+    """Searches by prefix digests, in logs that were read in part.
 
-    Its methods raise :class:`Unclear` where the digests cannot tell.
+    Its methods raise :class:`Unclear` if the digests are not enough.
     """
 
     def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog], backend: str) -> None:
@@ -90,8 +90,8 @@ class ByDigest:
         base, waived = start - 1, 0
         before = {rank: self._chain(rank, base, fatal=fatal) for rank in ranks}
         if None in before.values():
-            # The row before is lost, and its digest with it: the first is compared by itself, if
-            # its own digest does not say that all agree so far.
+            # The row before is lost, and its digest with it. So the first row is compared by
+            # itself, unless its own digest proves that all agree so far.
             after = {self._chain(rank, start, fatal=fatal) for rank in ranks}
             if (None in after or len(after) > 1) and self._differs(ranks, start, fatal=fatal):
                 return start
@@ -102,7 +102,7 @@ class ByDigest:
                 return None
             if self._differs(odd, row, fatal=fatal):
                 return row
-            # Void, or a role nobody knows: the chain is linear and goes on from here.
+            # Void, or an unknown role: digests are linear, so the search continues from here.
             base, waived = row, waived + 1
             if waived > _MAX_WAIVED:
                 raise self._unclear()
@@ -116,7 +116,7 @@ class ByDigest:
         if self._balance(ranks, stop) == 0:
             return None
         if self._balance(ranks, start - 1) != 0:
-            # Ranks that were not traced from the same row on.
+            # The ranks were not traced from the same row on.
             raise self._unclear()
         low, high = start - 1, stop
         while high - low > 1:
@@ -133,13 +133,13 @@ class ByDigest:
     def _search(
         self, ranks: Sequence[int], base: int, stop: int, *, fatal: bool
     ) -> tuple[int | None, list[int]]:
-        """The first row after ``base`` where histories since then differ, and whose do."""
+        """Return the first row with different histories since ``base``, and ranks that differ."""
         before = {rank: self._known(rank, base, fatal=fatal) for rank in ranks}
 
         def since(rank: int, row: int) -> int:
             return stretch(before[rank], self._known(rank, row, fatal=fatal), row - base)
 
-        # Ranks that agree at the end agreed all along: one of them stands for all.
+        # Ranks that agree at the end agreed all along: one of them is enough.
         classes: dict[int, int] = {}
         for rank in ranks:
             classes.setdefault(since(rank, stop), rank)
@@ -202,7 +202,7 @@ class ByDigest:
 
 
 class ByScan:
-    """Compares the meaning of every row. The logs have been scanned."""
+    """Compares the meaning of every row. The logs must have been scanned."""
 
     def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog], backend: str) -> None:
         self._rows = {rank: log.rows(stream) for rank, log in logs.items()}
@@ -220,7 +220,6 @@ class ByScan:
         return None
 
     def _starts(self, ranks: Sequence[int], row: int) -> list[int]:
-        """Where a row lies in each rank's columns."""
         return [rows.position(row - shift) for rows, shift in map(self._rows.__getitem__, ranks)]
 
     def _verdict(self, meanings: frozenset[int], rows: Rows) -> Attribute | None:
@@ -246,10 +245,10 @@ class ByScan:
 def differing(
     columns: Sequence[array[int]], starts: Sequence[int], length: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Positions at which columns disagree, and the values there.
+    """Yield the positions at which columns disagree, and the values there.
 
-    Column k is looked at from index ``starts[k]`` on. Agreement is told by comparing memory, so
-    that what agrees costs next to nothing.
+    Column k begins at index ``starts[k]``. Memory is compared first, so that equal stretches cost
+    next to nothing.
     """
     for begin in range(0, length, _CHUNK):
         size = min(_CHUNK, length - begin)

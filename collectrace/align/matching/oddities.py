@@ -1,8 +1,8 @@
-"""Rows whose bytes and meaning agree and that look odd all the same: hints, not proof.
+"""Find calls that pair but look odd: hints, not proof.
 
-Shapes that differ where counts agree mix values up. Call sites in swapped order reduce one
-quantity with another. Gradients of one model that meet those of another are proof where it is
-known whose they are. None of this is part of a digest, so it takes a full scan.
+Shapes that differ with equal counts mix values up. Call sites in swapped order reduce one quantity
+with another. Gradients of two models that meet are proof if their models are known. None of this is
+part of a digest, so it takes a full scan.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from collectrace.ops import ROOTED
 from collectrace.roles import UNKNOWN, USER
 
 _WINDOW: Final = 16
-"""Rows within which two call sites can have changed places."""
+"""Rows within which two call sites can be swapped."""
 
 _MAX_PATTERNS: Final = 4096
-"""Pairs of rows looked at closely; sites that never repeat are no swap anyway."""
+"""Pairs of rows that are examined; sites that never repeat are not swapped."""
 
 
 class Oddity(NamedTuple):
@@ -38,19 +38,18 @@ class Oddity(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What rows whose calls pair are told of."""
+    """The differences between calls that pair."""
 
     oddities: list[Oddity]
     """The first row of each kind."""
     other_lines: OtherLines | None
-    """How many of the user's own calls agree and come from different lines; None: not one.
+    """The user's own calls that agree and come from different lines; None: there are none.
 
-    Not the rooted ones: there ranks do different things.
-    """
+    Rooted calls do not count: their ranks do different things."""
 
 
 def scan(stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Stretch]) -> Scan:
-    """Look at the rows on which ranks differ though their calls pair, in some stretches of rows."""
+    """Find differences between ranks in stretches of rows with calls that pair."""
     found: dict[str, Oddity] = {}
     first: OtherLines | None = None
     count = 0
@@ -87,16 +86,16 @@ def scan(stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Row:
-    """What ranks did at a row on which they differ; of equal rows there is one."""
+    """The calls of ranks at a row with differences; equal rows share one object."""
 
     appearances: Sequence[Appearance]
     shapes_differ: bool
     models_differ: bool
-    """Gradients meet that are known to be of two models."""
+    """Gradients of two known models meet."""
     lines_differ: bool
-    """Calls of the user's own meet that come from different lines, or through such."""
+    """The user's own calls meet from different lines, or through such."""
     ways: tuple[tuple[str, ...], ...]
-    """Per rank, as ``chains.ways`` has them."""
+    """Per rank, as returned by ``chains.ways``."""
 
 
 def _row(those: Sequence[Appearance]) -> _Row:
@@ -112,7 +111,7 @@ def _row(those: Sequence[Appearance]) -> _Row:
 
 
 def _dimensions(shape: str) -> tuple[str, ...]:
-    """The lists of a shape without dimensions of one, which put no element in another's place."""
+    """Return the lists of a shape without dimensions of size one, which move no element."""
     return tuple(part for part in _PARTS.findall(shape) if part != "1")
 
 
@@ -128,7 +127,7 @@ def _other_lines(stream: StreamKey, seq: int, ranks: Sequence[int], row: _Row) -
 
 
 class _Swaps:
-    """Looks for two rows of a stretch on which ranks issue the calls of two lines in turn."""
+    """Searches a stretch for two rows in which ranks swap the calls of two lines."""
 
     def __init__(self) -> None:
         self.found = False
@@ -136,7 +135,7 @@ class _Swaps:
         self._compared: set[tuple[_Row, _Row]] = set()
 
     def add(self, at: int, row: _Row) -> int | None:
-        """Where the calls of a row were issued before, swapped; None: they were not."""
+        """Return the earlier row with the same calls swapped; None if there is none."""
         for before, earlier in self._recent:
             pair = (earlier, row)
             is_new = pair not in self._compared and len(self._compared) < _MAX_PATTERNS
@@ -150,16 +149,16 @@ class _Swaps:
 
 
 def _are_of_two_threads(row: _Row) -> bool:
-    """Whether the main thread of one rank met another thread of another."""
+    """Return whether the main thread of one rank met another thread of another."""
     return len({seen.beside for seen in row.appearances}) > 1
 
 
 def _are_made_alike(
     columns: Sequence[Sequence[int]], starts: Sequence[int], before: int, after: int
 ) -> bool:
-    """Whether all ranks make each of two calls as often, and the one of them now and then.
+    """Return whether all ranks make two calls equally often, and never repeat the rarer one.
 
-    Where a rank makes the one in the other's stead, it makes it more often than who does not.
+    If a rank made one call instead of the other, it would make it more often than other ranks.
     """
     two = {columns[0][starts[0] + at] for at in (before, after)}
     counts = set()
@@ -177,10 +176,10 @@ def _are_made_alike(
 def _are_made_in_turn(
     columns: Sequence[Sequence[int]], starts: Sequence[int], before: int, after: int
 ) -> bool:
-    """Whether ranks that issue two calls in opposite order make both, one about as often.
+    """Return whether ranks with two calls in opposite order alternate them about equally.
 
-    Two calls of which each round has one, as in the arms of a condition, come in no such turn: a
-    rank that takes the one now and the other later has swapped nothing.
+    Calls of two branches, of which each iteration takes one, do not alternate. A rank that takes
+    one branch now and the other later has swapped nothing.
     """
     for column, start in zip(columns, starts, strict=True):
         two = column[start + before], column[start + after]
@@ -195,15 +194,15 @@ def _are_made_in_turn(
 
 
 _MOST_IN_A_ROW: Final = 2
-"""Of calls that are made in turn, where one turn is the other way round."""
+"""Repetitions of one of two alternating calls, if one pair is swapped."""
 
 
 def _swapped(before: _Row, after: _Row) -> bool:
-    """Whether two ranks issue calls in opposite order, told apart by the lines they come through.
+    """Return whether two ranks issue calls in opposite order, by the lines that they come through.
 
-    Those of a function that is called from two lines are two.
+    Calls of one function from two lines count as two.
     """
-    # Where there is a root ranks do different things, and so from different lines.
+    # Rooted calls: ranks do different things, and so from different lines.
     if any(
         appearance.role not in (USER, UNKNOWN) or appearance.op in ROOTED or not appearance.site
         for appearance in (*before.appearances, *after.appearances)

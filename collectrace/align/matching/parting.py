@@ -1,19 +1,17 @@
-"""Where two ranks parted in their programs before they parted on the wire.
+"""Find the call at which the programs of two ranks diverged before their streams did.
 
-Collectives that fit meet without harm to the bytes, whoever issues them: a rank that evaluates
-alone issues the same all-gathers as the others do for training. The wire shows a difference
-calls later, at a place that is innocent. But the lines differ from the first such call on, and
-where one rank has made some calls too many, the rest of its stream is that of the others, moved
-by their number.
+Collectives that fit can meet without an error from any line. A rank that evaluates alone issues the
+same all-gathers as the others do for training. The streams differ some calls later, at an innocent
+place. But the lines differ from the first such call on. If one rank made extra calls, the rest of
+its stream equals that of the others, shifted by their number.
 
-Legal programs differ in lines too (a root broadcasts from one line, the others receive in
-another), always in the same way. So lines have parted only where a line that has been come to
-before meets one that it never met.
+Legal programs differ in lines too (a root broadcasts from one line, the others receive in another),
+but always in the same way. So lines diverge only if a known line meets one that it never met
+before.
 
-Where each rank runs a function of its own, as a leader that sends commands from several lines and
-a follower that receives them in one, a line may meet another for the first time whenever the other
-is come to for the first time. There lines have parted only where two meet for the first time that
-both have met others before.
+Ranks may run different functions, such as a leader with several lines and a follower with one. Then
+a line may meet another when either is new. There lines diverge only if two lines meet for the first
+time that both met others before.
 """
 
 from __future__ import annotations
@@ -31,31 +29,31 @@ from collectrace.records import Call
 from collectrace.roles import is_shadow
 
 _MOST_ROWS: Final = 100_000
-"""Rows before a difference that are looked at in logs that were read from end to end."""
+"""Rows before a difference that are examined in logs that were read from end to end."""
 
 _WINDOW: Final = 2000
-"""The same in logs of which a part was read: each is looked up."""
+"""The same in logs that were read in part: each row is looked up."""
 
 _MOST_EXTRA: Final = 512
-"""Calls that one rank may have made too many."""
+"""Extra calls that one rank may have made."""
 
 
 _Where = tuple[str, ...]
-"""Where a call was made: its line and those of its callers."""
+"""The line of a call and those of its callers."""
 
 _Step = tuple[int, _Where]
-"""What a call means, and where it was made."""
+"""The meaning of a call, and the lines that it came through."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Calls of one rank after which it was again where the other is."""
+    """Extra calls of one rank, after which it was at the same lines as the other again."""
 
     rank: int
     calls: tuple[Call, ...]
     agreeing: int
-    """Calls behind them that are the same on both, moved by their number; 0: it came back to the
-    other's lines, and not at the same place of the program."""
+    """Later calls that are the same on both, shifted by the number of extra ones. 0: the rank
+    returned to the other's lines, but not to the same position in the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class Parting:
 
 
 class _Column:
-    """What one rank did, row by row: ids of what each call is and of where it was made."""
+    """The calls of one rank, row by row: ids of what each means and how it appears."""
 
     def __init__(self, log: RankLog, stream: StreamKey, start: int, stop: int) -> None:
         rows, shift = log.rows(stream)
@@ -98,19 +96,21 @@ class _Column:
         return self.vocabulary.appearances[self.appearance[at]].where
 
     def places(self) -> set[_Where]:
-        """Where the rank ever was."""
+        """Return all lines at which the rank ever was."""
         return {self.vocabulary.appearances[n].where for n in set(self.appearance)}
 
     def is_shadow(self, at: int) -> bool:
         return is_shadow(self.vocabulary.appearances[self.appearance[at]].role)
 
     def step(self, at: int) -> _Step:
-        """What makes two calls of different ranks the same step of one program."""
+        """Return what two calls of different ranks have in common if they are the same step."""
         return self.meaning[at], self.where(at)
 
 
 def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting | None:
-    """Where two ranks parted before row ``before`` of a stream, on which they agree till there.
+    """Return the call at which two ranks diverged before row ``before`` of a stream.
+
+    They agree on all rows up to there.
 
     Args:
         one: a rank's log.
@@ -138,26 +138,18 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
         _extra(one, a, b, stream, start, at, whole=whole),
         _extra(two, b, a, stream, start, at, whole=whole),
     )
-    # In a loop, calls too many on one side are as well some too few on the other: the fewest.
+    # In a loop, extra calls of one side may be missing ones of the other: take the fewest.
     extra = min(filter(None, found), key=lambda more: len(more.calls), default=None)
     return Parting(start + at, (one.rank, two.rank), (mine, theirs), extra)
 
 
 def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting | None:
-    """The first row at which one rank was where it never was, and the other at a line of both.
+    """Return the first row with one rank at a new line, and the other at a line of both.
 
-    Whether they came together again behind it, or not: that each has met the other there, and
-    nothing else, says that it is one step of both programs. ``ranks`` has the one that was
-    elsewhere first. None where a part of the logs was not read, or there are too many rows.
-
-    Not where that was a step of both all the same, by what they did next.
-
-    Args:
-        one: a rank's log.
-        two: another's.
-        stream: a stream of both.
-        before: the first row on which the calls differ, or that one of them lacks.
-
+    The ranks need not meet again afterwards. The second line has met only itself before, so it is
+    one step of both programs. ``ranks`` has the rank at the new line first. A row does not count if
+    the next calls show that it was a step of both. None if a part of the logs was not read, or
+    there are too many rows.
     """
     if not (one.scanned and two.scanned) or before > _MOST_ROWS:
         return None
@@ -182,17 +174,10 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
 
 
 def differ_once(one: RankLog, two: RankLog, stream: StreamKey, seq: int) -> bool:
-    """Return whether a row is the only one in which two lines differ, and all later rows agree.
+    """Return whether two lines differ in only one row, and all later rows agree.
 
-    Then the way to these lines does not explain the difference. If the ranks are at one line, they
-    may bring other values to it, and nothing is known of the way.
-
-    Args:
-        one: a rank's log.
-        two: another's.
-        stream: a stream of both.
-        seq: a row on which the calls differ.
-
+    The calls differ in row ``seq``. If the lines met before, the path to them does not explain it.
+    Ranks at one line may pass different values there, and nothing is known of the path.
     """
     window = _MOST_ROWS if one.scanned and two.scanned else _WINDOW
     start = max(1, one.first_row(stream), two.first_row(stream), seq - window)
@@ -208,17 +193,10 @@ def differ_once(one: RankLog, two: RankLog, stream: StreamKey, seq: int) -> bool
 
 
 def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
-    """Whether two that are at lines of their own went on to one of these, and left it together.
+    """Return whether two ranks continued from different lines to one of them, and left it together.
 
-    As where a leader says from a line of its own that another word comes: those who listen take a
-    turn more of their loop. Had one made a call too many, the other would have left the line first.
-
-    Args:
-        a: what one did.
-        b: what another did.
-        at: the position.
-        last: the last that is looked at.
-
+    A leader that announces another word from its own line is an example: its listeners run one more
+    iteration. If one rank had made an extra call, the other would have left the line first.
     """
     if at + 1 >= min(len(a), len(b)) or a.where(at + 1) not in (a.where(at), b.where(at)):
         return False
@@ -231,24 +209,26 @@ def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
 
 
 def has_lost(log: RankLog) -> bool:
-    """Whether calls of a rank are missing: what it never did cannot be told then."""
+    """Return whether calls of a rank are missing from its log."""
     return log.rotated or bool(log.dropped) or log.disabled or log.lossy
 
 
 def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
-    """The position since which the ranks are apart: a place come to before met one it never met.
+    """Return the position since which two ranks are apart: a known line met a new partner.
 
-    Ranks that were at the same places again for longer than a round, as one that logs from a line
-    of its own, were not apart for good; nor were those that have come from being together to just
-    these two places again and again. Nor those who run functions of their own, and right before
-    ``length`` met as they had before. What meets behind ``length`` makes no parting, but confirms
-    one.
+    They are not apart in three cases:
+
+    - They were at equal places again for longer than an iteration.
+    - They repeatedly went from equal places to just these two.
+    - They run different functions, and met as usual right before ``length``.
+
+    A meeting at ``length`` does not begin a divergence, but may confirm one.
     """
     places_of_a, places_of_b = a.places(), b.places()
     met_by_a: dict[_Where, set[_Where]] = {}
     met_by_b: dict[_Where, set[_Where]] = {}
     fitting: set[tuple[_Where, _Where]] = set()
-    """What met while the ranks were not apart."""
+    """Pairs of lines that met while the ranks were not apart."""
     partings: Counter[tuple[_Where, _Where]] = Counter()
     apart: int | None = None
     maybe: int | None = None
@@ -288,7 +268,7 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
 def _lasting(
     a: _Column, b: _Column, apart: int | None, length: int, fitting: set[tuple[_Where, _Where]]
 ) -> int | None:
-    """A position since which ranks are apart; None where lines of their own fitted again."""
+    """Return the position since which ranks are apart; None if unshared lines fitted again."""
     if apart is None or not length:
         return apart
     is_own = a.where(apart) not in b.places() and b.where(apart) not in a.places()
@@ -306,15 +286,15 @@ def _extra(
     *,
     whole: bool,
 ) -> Extra | None:
-    """The calls that ``log``'s rank made too many from a position on, if that is what it is."""
+    """Return the extra calls of ``log``'s rank from a position on; None if there are none."""
     rest = [theirs.step(n) for n in range(at, len(theirs))]
     own = [mine.step(n) for n in range(at, min(len(mine), at + len(rest) + _MOST_EXTRA))]
     places = theirs.places()
     apart = next((n for n, (_, where) in enumerate(own) if where in places), len(own))
-    count, agreeing = _shift(own, rest)
+    count, agreeing = _count_extra(own, rest)
     if not agreeing and whole and 0 < apart < len(own):
-        # It came back from places where the other never was, though what it left behind (a module
-        # that is still unsharded) spares it calls that the other makes.
+        # It returned from lines that the other never had, though what it left behind (an unsharded
+        # module) spares it calls that the other makes.
         count = apart
     if not count:
         return None
@@ -326,8 +306,8 @@ def _extra(
     )
 
 
-def _shift(own: Sequence[_Step], rest: Sequence[_Step]) -> tuple[int, int]:
-    """After how many calls of one rank its steps are the other's again, and how many those are."""
+def _count_extra(own: Sequence[_Step], rest: Sequence[_Step]) -> tuple[int, int]:
+    """Return the number of extra calls of one rank, and of equal steps after them; 0, 0 if none."""
     for count in range(1, min(_MOST_EXTRA, len(own) - 1) + 1):
         moved = own[count : count + len(rest)]
         if moved and moved == rest[: len(moved)]:

@@ -1,7 +1,7 @@
-"""What one rank did over all its groups, call by call: its program, in the order of issue.
+"""The program of one rank: its calls over all groups, in the order of issue.
 
-Ranks of a mesh run one program over groups of different names, so a step of it names the
-dimension, not the group; and neither sizes nor roots, which differ from group to group.
+Ranks of a mesh run one program over groups with different names. So a step names the dimension
+instead of the group. It has no sizes or roots, which differ between groups.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
 END: Final = -1
-"""The last step of a rank that finished. A rank that was held up has none."""
+"""The last step of a rank that finished. A rank that was blocked has none."""
 
 Key = StreamKey | ChannelKey
 Line = tuple[Dimension, str, tuple[object, ...]]
-"""The dimension, the device, and for a message where to it goes."""
+"""The dimension, the device, and for a message its ends relative to the rank, and its tag."""
 Place = tuple[Line, str, str, tuple[str, ...]]
 """The line, the op, the role, and the user's frames."""
 Kind = tuple[frozenset[Dimension], Stage]
-"""What ranks share that run the same program: the dimensions of their groups, and their stage."""
+"""The common facts of ranks with the same program: the dimensions of their groups, their stage."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Steps:
     places: list[Place] = field(default_factory=list)
 
     def id(self, place: Place) -> int:
-        """The number of a step, the same on every rank."""
+        """Return the number of a step, the same on every rank."""
         found = self.ids.get(place)
         if found is None:
             found = self.ids[place] = len(self.places)
@@ -46,23 +46,23 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One rank's steps in the order of issue, and where each stands in its streams."""
+    """One rank's steps in the order of issue, and the rows of its streams that they come from."""
 
     log: RankLog
     steps: Sequence[int]
     sources: Sequence[int]
-    """Per step: which of ``keys``."""
+    """Per step, an index into ``keys``."""
     rows: Sequence[int]
-    """Per step: the number of its row (message)."""
+    """Per step, the number of its row (message)."""
     keys: Sequence[Key]
     lines: Mapping[Line, Key]
     """The rank's own stream or channel of a line."""
     groups: Collection[str]
-    """The names of the groups that the rank is in."""
+    """The names of the rank's groups."""
 
     @property
     def rank(self) -> int:
-        """Whose it is."""
+        """The rank that made the calls."""
         return self.log.rank
 
     @property
@@ -71,40 +71,40 @@ class Program:
         return bool(self.steps) and self.steps[-1] not in self.steps[:-1]
 
     def call(self, at: int) -> Call | None:
-        """The call of a step."""
+        """Return the call of a step."""
         key, row = self.keys[self.sources[at]], self.rows[at]
         if isinstance(key, ChannelKey):
             return self.log.channel_call(key, row)
         return self.log.calls(key, row, row + 1)[0]
 
     def line(self, at: int) -> Line:
-        """The line of a step."""
+        """Return the line of a step."""
         key = self.keys[self.sources[at]]
         return next(line for line, own in self.lines.items() if own == key)
 
     def places(self, key: Key) -> list[int]:
-        """The steps that a rank made in a stream or channel of its own."""
+        """Return the steps that a rank made in one of its streams or channels."""
         which = self.keys.index(key)
         return [n for n, source in enumerate(self.sources) if source == which]
 
     def is_held_up(self, key: Key, row: int) -> bool:
-        """Whether the rank has not finished, and has issued nothing behind a row of a stream."""
+        """Return whether the rank neither finished nor issued anything after a row of a stream."""
         return END not in self.steps[-1:] and self.next_row(key, len(self.rows)) <= row + 1
 
     def next_row(self, key: Key, at: int) -> int:
-        """The number that the next row of a stream has from step ``at`` on."""
+        """Return the number of the next row of a stream from step ``at`` on."""
         which = self.keys.index(key) if key in self.keys else -1
         return 1 + sum(source == which for source in self.sources[:at])
 
 
 def keys_of(log: RankLog) -> list[Key]:
-    """The streams and channels in which a rank issued anything."""
+    """Return the streams and channels in which a rank issued anything."""
     keys: list[Key] = [*log.last_seq, *log.last_channel_seq]
     return keys
 
 
 def is_whole(log: RankLog) -> bool:
-    """Whether a log holds every call of its rank: nothing was lost, left out, or not read."""
+    """Return whether a log holds every call of its rank, and all of it was read."""
     lossless = not (log.rotated or log.damaged or log.dropped or log.disabled or log.provisional)
     if not log.scanned or not lossless:
         return False
@@ -122,14 +122,14 @@ def read(
     *,
     finished: bool,
 ) -> Program | None:
-    """The program of one rank; None where a group is not known well enough.
+    """Return the program of one rank; None if a group is not known well enough.
 
     Args:
-        log: a rank's log, of which :func:`is_whole` is true.
+        log: a rank's log for which :func:`is_whole` is true.
         groups: all groups, by their unique names.
         dimensions: of the run.
-        steps: of all ranks; grows.
-        finished: the rank ended by itself, without an exception.
+        steps: of all ranks; new ones are added.
+        finished: the rank exited without an exception.
 
     """
     mine = dimensions.of_ranks.get(log.rank, {})
@@ -161,7 +161,7 @@ def read(
 
 
 def kind(rank: int, dimensions: Dimensions, used: set[str]) -> Kind:
-    """The kind of a rank, by its groups in which anything was issued, and its stage."""
+    """Return the kind of a rank: its used groups by dimension, and its stage."""
     mine = dimensions.of_ranks.get(rank, {})
     return frozenset(d for name, d in mine.items() if name in used), dimensions.stage(rank)
 
@@ -174,7 +174,7 @@ def _line(key: Key, rank: int, dimension: Dimension, info: GroupInfo) -> Line:
 
 
 def _apart(end: int, rank: int, info: GroupInfo) -> int | None:
-    """How far from a rank one end of a channel is, in the group; None: any rank."""
+    """Return the distance of a channel's end from a rank in the group; None: any rank."""
     if end not in info.ranks or rank not in info.ranks:
         return None
     return (info.ranks.index(end) - info.ranks.index(rank)) % len(info.ranks)

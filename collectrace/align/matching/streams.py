@@ -1,4 +1,4 @@
-"""Per stream: the first row on which the ranks' programs differ, and the first fatal one."""
+"""Find per stream the first row on which programs differ, and the first fatal one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from collectrace.records import Call, backend_for
 from collectrace.signature import Attribute, stretch
 
 _MOST_GAPS: Final = 64
-"""Gaps of one rank that are looked into where a log was not read whole."""
+"""Gaps of one rank that are examined if a log was not read completely."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What one stream has to tell."""
+    """The result for one stream."""
 
     agreed: int = 0
     """The last row on which all agree."""
@@ -51,7 +51,7 @@ def compare_stream(
     their end.
 
     Raises:
-        Unclear: the digests cannot tell; the rows themselves must be looked at.
+        Unclear: the digests are not enough; the rows themselves must be read.
 
     """
     present = {
@@ -69,7 +69,7 @@ def compare_stream(
 
 
 def _is_whole(log: RankLog, stream: StreamKey) -> bool:
-    """Whether the digests prove every row of a log that was read from end to end."""
+    """Return whether the digests prove every row of a log that was read from end to end."""
     last = log.last_seq.get(stream)
     strands = [one for one in log.strands(stream) if one.first <= one.last]
     ends = [(log.first_row(stream), last)] if last is not None else []
@@ -99,20 +99,20 @@ class _StreamComparison:
             self._spans = {rank: log.spans(stream) for rank, log in logs.items()}
             proven = self._last
         self._without_end = cut
-        # Where a tracer was switched off, or lines are lost, the end of the log is not the end of
-        # the stream.
+        # If a tracer was switched off, or lines are lost, the end of the log is not the end of the
+        # stream.
         self._endless = {
             rank for rank, log in logs.items() if log.disabled or log.is_open(stream) or rank in cut
         }
         ends = [self._last[rank] for rank in logs if rank not in self._endless]
-        # Lines that the rank's own count contradicts are no proof that it came further.
+        # Lines that the rank's own count contradicts do not prove further calls.
         tops = [n for rank, n in proven.items() if logs[rank].unaccounted >= 0]
         self._top = max(tops, default=0)
         self._stop = min(ends, default=max(self._last.values(), default=0))
         self._stretches = self._cut(1, self._stop)
 
     def verdict(self) -> Verdict:
-        """Root and fatal row, odd rows, and what losses hide."""
+        """Return the root and fatal rows, odd rows, and the gaps of lost rows."""
         verdict = Verdict(agreed=self._stop, unproven=list(self._open_ends()))
         if len(self._logs) < 2:
             return verdict
@@ -144,7 +144,7 @@ class _StreamComparison:
                 if attribute != "model":
                     verdict.warnings.append(found)
                     continue
-                # Proven, though every byte and digest agrees; what differs later follows from it.
+                # Proven, though every byte and digest agrees; later differences follow from it.
                 later = [replace(one, mark="fatal") for one in verdict.divergences[:1]]
                 verdict.divergences[:1] = [found, *later]
                 verdict.agreed = row - 1
@@ -154,7 +154,7 @@ class _StreamComparison:
         return verdict
 
     def _recorded(self) -> int:
-        """The last row up to which every rank's calls are known: recorded, and described."""
+        """Return the last row up to which every rank's calls are recorded and described."""
         lasts = [log.voids.get(self._stream, self._top + 1) - 1 for log in self._logs.values()]
         lasts += [
             self._last[rank]
@@ -164,7 +164,7 @@ class _StreamComparison:
         return min(lasts)
 
     def _window(self, agreed: int) -> Window | None:
-        """The rows that rings which have lost their first calls have in common."""
+        """Return the common rows of rings that have lost their first calls."""
         cut = [log for log in self._logs.values() if log.imported is not None and log.imported.lost]
         firsts = [spans[0][0] for spans in self._spans.values() if spans]
         if not cut or len(firsts) < 2:
@@ -174,7 +174,7 @@ class _StreamComparison:
     # -- rows ---------------------------------------------------------------------------------
 
     def _cut(self, start: int, stop: int) -> list[Stretch]:
-        """The rows cut where a rank's evidence begins or ends; at least two ranks hold each."""
+        """Return stretches of rows that the same ranks hold, for at least two ranks."""
         clipped = {
             rank: [(max(a, start), min(b, stop)) for a, b in spans if b >= start and a <= stop]
             for rank, spans in self._spans.items()
@@ -194,7 +194,7 @@ class _StreamComparison:
         return stretches
 
     def _first(self, start: int, *, fatal: bool) -> int | None:
-        """The first row from ``start`` on that does not pair."""
+        """Return the first row from ``start`` on that does not pair."""
         for a, b, ranks in self._stretches:
             if b < start:
                 continue
@@ -204,7 +204,7 @@ class _StreamComparison:
         return None
 
     def _exchange(self, start: int, stop: int) -> int | None:
-        """The first all_to_all, up to a row, whose pairs do not fit; told by whole groups only."""
+        """Return the first all_to_all of whole groups with pairs that do not fit."""
         for a, b, ranks in self._stretches:
             low, high = max(a, start), min(b, stop)
             if low > high or set(ranks) != set(self._group.ranks):
@@ -224,7 +224,7 @@ class _StreamComparison:
         return self._absence("root")
 
     def _ill_sized(self, root: Divergence | None) -> Divergence | None:
-        """The first row on which a call does not fit itself, if that comes first."""
+        """Return the first row with a call that is invalid by itself, if it precedes ``root``."""
         size, before = len(self._group.ranks), root.seq if root is not None else self._stop + 1
         first = before
         for log in self._logs.values():
@@ -245,7 +245,7 @@ class _StreamComparison:
         return self._absence("fatal")
 
     def _absence(self, mark: Literal["root", "fatal"]) -> Divergence | None:
-        """The row on which the first rank has no call though others have."""
+        """Return the first row without a call of some rank though others have one."""
         if self._top <= self._stop:
             return None
         after = self._stop + 1
@@ -290,7 +290,7 @@ class _StreamComparison:
     # -- losses -------------------------------------------------------------------------------
 
     def _open_ends(self) -> list[Unproven]:
-        """Ranks that may have issued more calls than are known, in lines that are lost."""
+        """Return ranks that may have issued more calls than known, in lost lines."""
         return [
             Unproven(rank, "end", self._stream, self._last[rank] + 1)
             for rank, log in self._logs.items()
@@ -298,7 +298,7 @@ class _StreamComparison:
         ]
 
     def _gaps(self) -> list[Gap]:
-        """The gaps of logs that were read whole, and what the digests prove of each."""
+        """Return the gaps of logs that were read completely, with what digests prove of each."""
         assert self._bridges is not None
         gaps = self._bridges.gaps
         if set(self._logs) != set(self._group.ranks):
@@ -315,18 +315,18 @@ class _StreamComparison:
         proof = self._bridges.exchanges(min(self._bridges.last(rank) for rank in self._logs))
         if proof == "agrees":
             return gaps
-        # Which all_to_all it is, the sum over all of them does not tell.
+        # The sum over all of them does not show which all_to_all it is.
         proof = "unequal" if untold else proof
         those = sorted([*gaps, *untold])
         return [gap._replace(proof=proof) if gap.proof == "agrees" else gap for gap in those]
 
     def _skimmed_gaps(self) -> list[Gap]:
-        """The gaps of logs that were read in part; digests must prove that all agree on them."""
+        """Return the gaps of logs that were read in part; Unclear if ranks may disagree there."""
         found = []
         for rank, spans in self._spans.items():
             for (_, before), (after, _) in pairwise(spans[:_MOST_GAPS]):
-                # Without a checkpoint the digest of the last lost row is lost too; the row after
-                # it will do.
+                # Without a checkpoint the digest of the last lost row is lost too; the row after it
+                # will do.
                 if not any(self._agrees(rank, before, last) for last in (after - 1, after)):
                     raise Unclear({r for r, log in self._logs.items() if not log.scanned})
                 found.append(Gap(before + 1, after - 1, rank, "agrees"))
@@ -345,7 +345,7 @@ class _StreamComparison:
         return stretch(a.program, b.program, last - before)
 
     def _hidden(self, gap: Gap) -> Divergence:
-        """A difference in calls whose lines are lost: what else is known of the first of them."""
+        """Return a difference in lost calls, with what else is known of the first of them."""
         calls = {
             rank: call
             for rank, log in self._logs.items()
@@ -364,7 +364,7 @@ class _StreamComparison:
 
 
 def bad_pairs(members: Sequence[int], calls: Mapping[int, Call]) -> tuple[tuple[int, int], ...]:
-    """all_to_all: the (sender, receiver) whose sizes do not fit, of calls at one row."""
+    """Return the (sender, receiver) pairs of an all_to_all with sizes that do not fit."""
     splits = {
         rank: call.splits
         for rank, call in calls.items()

@@ -1,8 +1,8 @@
-"""Whose messages the receives of a rank took, in which order, where some take them from any rank.
+"""Determine the messages that a rank's receives took, if some take them from any source.
 
 Messages from one rank under one tag are taken in the order in which they were sent (gloo keeps a
-queue per pair and slot). Which of several receives takes the next one is certain as long as one
-thread makes them and each is over before the next begins: then only one waits at a time.
+queue per pair and slot). The order of receives is certain as long as one thread makes them and only
+one waits at a time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collectrace.records import Call
 
 
 class Taken(NamedTuple):
-    """A receive, and which rank's message it took, or waits for."""
+    """A receive, and the sender of the message that it took, or waits for."""
 
     source: int
     key: ChannelKey
     seq: int
     meaning: int
-    """Id of what is awaited, in the vocabulary of the run."""
+    """Id of the awaited message's form, in the vocabulary of the run."""
 
 
 class _Row(NamedTuple):
@@ -37,9 +37,9 @@ class _Row(NamedTuple):
 
 
 def in_order(log: RankLog, keys: Sequence[ChannelKey]) -> Iterator[Taken]:
-    """The receives on these channels, which share a tag, as far as their order is certain.
+    """Yield the receives on channels that share a tag, as far as their order is certain.
 
-    Nothing where the log was read in part, or some receives are not known: none can be counted.
+    Yield nothing if the log was read in part, or if some receives are not known.
     """
     sides = {key: log.channel_rows(key) for key in keys}
     if not log.scanned or log.void_count or any(len(s) != s.last() for s in sides.values()):
@@ -49,7 +49,7 @@ def in_order(log: RankLog, keys: Sequence[ChannelKey]) -> Iterator[Taken]:
     )
     times = [sides[row.key].t[row.at] for row in rows]
     if times != sorted(times):
-        return  # lines have changed places
+        return  # lines are out of order
     failed = {(d.group, d.device, d.peer, d.tag or 0, d.seq) for d in log.failed if d.op == "recv"}
     thread = None
     for row, after in pairwise([*rows, None]):
@@ -71,7 +71,7 @@ def in_order(log: RankLog, keys: Sequence[ChannelKey]) -> Iterator[Taken]:
 
 
 def taken_wrongly(inbox: Inbox, log: RankLog) -> ChannelIssue | None:
-    """The first message, in the order of receiving, that does not fit the receive that took it."""
+    """Return the issue of the first message that does not fit the receive that took it."""
     sent = {source: side.meanings() for source, side in inbox.sends.items()}
     met, by_any = Counter[int](), Counter[int]()
     before: Taken | None = None
@@ -81,7 +81,7 @@ def taken_wrongly(inbox: Inbox, log: RankLog) -> ChannelIssue | None:
         met[source] += 1
         pair = sent.get(source, {}).get(met[source], -1), taken.meaning
         if pair[0] >= 0 and pair not in fitting:
-            # Thousands of messages are of a few kinds.
+            # Thousands of messages have only a few forms.
             side = inbox.sends[source]
             send, recv = side.call(met[source]), log.channel_call(taken.key, taken.seq)
             if send is None or recv is None:
@@ -103,7 +103,10 @@ def taken_wrongly(inbox: Inbox, log: RankLog) -> ChannelIssue | None:
 def _before(
     inbox: Inbox, log: RankLog, before: Taken, met: Mapping[int, int], recv: Call
 ) -> Before:
-    """What came before a receive from any source; ``met``: messages taken so far, by sender."""
+    """Return the receive before one from any source, and its sender's next message.
+
+    ``met``: messages taken so far, by sender.
+    """
     source = before.source
     side, seq = inbox.sends.get(source), met[source] + 1
     after = side.log.channel_call(side.key, seq) if side is not None else None

@@ -1,1 +1,1 @@
-"""What is worth knowing of a run and no error by itself."""
+"""Observations: facts of a run that are useful to know, but not errors by themselves."""

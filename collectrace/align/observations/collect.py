@@ -1,4 +1,4 @@
-"""All observations of a run, and those that need no file of their own."""
+"""Collect all observations of a run; some are made here."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MOST_NAMES: Final = 4
 
 
 def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
-    """Findings beside those of the ``judged`` candidates, the most important first."""
+    """Return findings beside those of the ``judged`` candidates, the most important first."""
 
     def seen(observe: Callable[[Case], Finding | None]) -> Finding | None:
         return case.faults.attempt("observations", None, observe, case)
 
     wrong = any(candidate.severity == "error" for candidate in judged)
     cut_off = seen(unrecorded.unrecorded)
-    # Beside an error these would distract; where a record ends early they may follow from that.
+    # Beside an error these would distract. If a record ends early, they may follow from that.
     of_agreement = () if wrong or cut_off is not None else (_ended, _uneven, straggler.straggler)
     found = [
         cut_off,
@@ -77,7 +77,7 @@ def _finding(
 
 
 def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
-    """Rule 12: ranks whose evidence would be needed to judge, and is not there."""
+    """Return a finding on ranks without the evidence that judging needs (rule 12)."""
     found = gaps(case, judged)
     if not found:
         return None
@@ -134,7 +134,7 @@ def _where_to_look(
 
 
 _UNSEEN: Final = ("no file", "unreadable", "empty", "cut")
-"""Gaps after which nothing is known of a rank."""
+"""Gaps that leave nothing known of a rank."""
 
 _ADVICE: Final[dict[Gap, str]] = {
     "unreadable": "See to whom the file belongs (`ls -l`), make it readable, or copy it again.",
@@ -144,13 +144,13 @@ _ADVICE: Final[dict[Gap, str]] = {
 
 
 def are_dumps(case: Case) -> bool:
-    """Return whether all that is known comes from dumps of another tool."""
+    """Return whether all evidence comes from dumps of another tool."""
     logs = case.evidence.logs.values()
     return bool(logs) and all(log.imported is not None for log in logs)
 
 
 def _no_dump(case: Case, missing: Sequence[int]) -> str:
-    """Return why ranks can have left no dump, and how to get one of them."""
+    """Return why ranks may have left no dump, and how to get one of them."""
     groups = (one for one in case.comparison.groups.values() if {*one.ranks} & {*missing})
     local = sorted({one.backend for one in groups} & DUMPS_ALONE)
     asked = (
@@ -195,9 +195,9 @@ def _at(call: Call) -> str:
 
 
 def _nothing_known(case: Case, missing: Sequence[int]) -> str:
-    """What the absence of files means, and which hosts' are there; empty where none is missing."""
+    """Return what missing files mean, and which hosts have files; empty if none is missing."""
     if not missing or all(log.provisional for log in case.evidence.logs.values()):
-        return ""  # nobody got past init_process_group: a rank that came would have let them
+        return ""  # nobody finished init_process_group, so the missing ranks did not call it
     if are_dumps(case):
         return f"Nothing is known of {words.ranks(missing)}: no dump is here."
     who, is_ = words.ranks(missing), words.verb(missing, "its file is", "their files are")
@@ -212,7 +212,7 @@ def _nothing_known(case: Case, missing: Sequence[int]) -> str:
 
 
 def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
-    """Ranks that wait, in groups to which ranks without a file belong."""
+    """Return ranks that wait in a group with some of the ``missing`` ranks."""
     return [
         standing.rank
         for standing in case.standings.values()
@@ -228,7 +228,7 @@ def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
 
 
 def _early_termination(case: Case) -> Finding | None:
-    """``join(throw_on_early_termination=True)`` ended the job, as it was asked to."""
+    """Return a finding if ``join(throw_on_early_termination=True)`` ended the job as intended."""
     asked = [
         rank for rank, log in case.evidence.logs.items() if any(join.throws for join in log.joins)
     ]
@@ -250,7 +250,7 @@ def _early_termination(case: Case) -> Finding | None:
 
 
 def _uneven(case: Case) -> Finding | None:
-    """Ranks had different numbers of batches, and no collective lacked its partners for it."""
+    """Return a finding if ranks had uneven batches and no collective lacked ranks because of it."""
     found = inputs.of_run(case, case.evidence.logs)
     if found is None or not found.ended:
         return None

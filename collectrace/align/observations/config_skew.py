@@ -1,4 +1,4 @@
-"""Ranks that were not started alike: versions, variables, arguments, the program's text."""
+"""Find ranks that started differently: versions, variables, arguments, source text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ _LONGEST: Final = 60
 _GIVEN: Final = "given"
 """Value of an option that has none."""
 
-# What is meant to differ from rank to rank, or from host to host: who one is, where one listens
-# and writes.
+# Settings that are meant to differ between ranks or hosts: identities, addresses and output paths.
 _OWN: Final = re.compile(
     r"(^|_)(rank|port|addr|address|host|hostname|hostid|ip|gpu|gpus|device|devices|seed|ifname|hca"
     r"|file|dir|pid)$"
@@ -33,14 +32,14 @@ _QUANTITY: Final = re.compile(r"[-+.\d]*(e[-+]?\d+)?[kmgt]?i?b?", re.IGNORECASE)
 _VALUE: Final = re.compile(r"-\.?\d|[^-]|-$")
 _NO_SCRIPT: Final = frozenset({"", "-c", "-m"})
 _WORKERS: Final = ("/ray/_private/workers/default_worker.py",)
-"""Scripts that a framework starts its workers by, with arguments of its own for each."""
+"""Scripts with which a framework starts its workers, with other arguments for each."""
 
 Values = Mapping[int, str]
-"""Each rank's value of one setting; ranks without one are left out."""
+"""Each rank's value of one setting; ranks without one are omitted."""
 
 
 def config_skew(case: Case) -> Finding | None:
-    """Settings that differ between ranks and are not meant to; None: there are none."""
+    """Return a finding on unintended differences of settings; None if there are none."""
     logs = case.evidence.logs
     headers = {rank: log.header for rank, log in logs.items()}
     parts = [
@@ -68,7 +67,7 @@ def config_skew(case: Case) -> Finding | None:
 
 
 def source_skew(case: Case) -> Finding | None:
-    """Return a warning about files of which ranks ran different texts; None: there are none."""
+    """Return a warning about files with different texts on some ranks; None if none."""
     skewed = case.evidence.source_files.skewed()
     if not skewed:
         return None
@@ -90,20 +89,23 @@ def source_skew(case: Case) -> Finding | None:
 
 
 def _versions(ranks: Sequence[Sequence[int]]) -> str:
-    """``one version on rank 1, another on ranks 0,2``."""
+    """Return ``one version on rank 1, another on ranks 0,2``."""
     told = [f"another on {words.ranks(one)}" for one in ranks[1:_MOST]]
     more = [f"{len(ranks) - _MOST} more"] if len(ranks) > _MOST else []
     return ", ".join((f"one version on {words.ranks(ranks[0])}", *told, *more))
 
 
 def settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values, str]]:
-    """Every setting: words for it, its name, each rank's value, a word for ranks without one."""
+    """Yield every setting: its description, its name, and each rank's value.
+
+    The fourth item is a word for ranks without a value.
+    """
     versions = {rank: header.versions for rank, header in headers.items()}
     for name, values in _by_name(versions):
         yield f"version of {name}", "", values, "none"
     for name, values in _by_name({rank: header.env for rank, header in headers.items()}):
         yield f"variable {name}", name, values, "unset"
-    # A process that was not started by a command line of its own says nothing about the others'.
+    # A process without its own command line says nothing about those of others.
     lines = {r: h.argv for r, h in headers.items() if h.argv and _is_own_script(h.argv[0])}
     if len(lines) < len(headers):
         return
@@ -118,13 +120,13 @@ def _is_own_script(path: str) -> bool:
 
 
 def _by_name(tables: Mapping[int, Mapping[str, str]]) -> Iterator[tuple[str, Values]]:
-    """From names and values per rank to the values of each name, names sorted."""
+    """Yield the values of each name by rank, names sorted."""
     for name in sorted({name for table in tables.values() for name in table}):
         yield name, {rank: table[name] for rank, table in tables.items() if name in table}
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, str]:
-    """``--lr 0.1 --fast a.yaml`` as names and values; a value without a name is named 1, 2, .."""
+    """Return ``--lr 0.1 --fast a.yaml`` as names and values; unnamed values are 1, 2, .."""
     found: dict[str, str] = {}
     place, rest = 0, list(argv[1:])
     while rest:
@@ -141,9 +143,9 @@ def _arguments(argv: Sequence[str]) -> dict[str, str]:
 
 
 def is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
-    """Whether a setting is meant to differ between ranks: by its name, or by its values.
+    """Return whether a setting is meant to differ between ranks, by its name or its values.
 
-    Values that are the ranks' own numbers are, whatever the name; and texts that differ by these.
+    Values may be the ranks' own numbers, or texts that differ only by these.
     """
     if _OWN.search(name.strip("-").replace("-", "_").lower()):
         return True
@@ -157,9 +159,9 @@ def is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
 
 
 def _without(number: int | None, value: str) -> str | None:
-    """Return a value with a mark for the rank's number, wherever it stands; None: nowhere.
+    """Return a value with marks for the rank's number; a text with both if it has none.
 
-    A quantity such as 0.5 only is the rank's if it is nothing else.
+    A quantity such as 0.5 matches only if it is exactly that number.
     """
     if value == str(number):
         return _MARK
@@ -173,14 +175,14 @@ def _backends(logs: Mapping[int, RankLog]) -> Mapping[str, Values]:
     found: dict[str, dict[int, str]] = {}
     for rank, log in logs.items():
         for record in log.groups:
-            # A trace of another tool that holds no call of a group does not tell its backend.
+            # Another tool's trace without calls of a group does not know its backend.
             if record.phase == "ready" and record.member and record.backend:
                 found.setdefault(record.group, {})[rank] = record.backend
     return found
 
 
 def _listed(values: Values, everybody: Iterable[int], absent: str) -> str:
-    """``2.13.0 on ranks 0-2, 2.12.1 on rank 3``; ``absent`` for ranks without a value."""
+    """Return ``2.13.0 on ranks 0-2, 2.12.1 on rank 3``; ``absent`` for ranks without a value."""
     by_value: dict[str, list[int]] = {}
     for rank in everybody:
         by_value.setdefault(values.get(rank, absent), []).append(rank)

@@ -1,4 +1,4 @@
-"""How much later than the others each rank came to the rows of a stream."""
+"""Measure how much later than the others each rank reached the calls of a stream."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _MOST_TIMES: Final = 400_000
 """Times that are compared, over all ranks of a stream; longer streams are sampled in stretches."""
 
 _LEAST: Final = 8
-"""Rows per sample, however many ranks there are."""
+"""Least rows per sample, however many ranks there are."""
 
 _STRETCH: Final = 64
-"""Rows per sample: neighbours, since a delay is what a row adds to the row before it."""
+"""Rows per sample: adjacent ones, because a delay is measured against the row before."""
 
 
 @dataclass(slots=True)
 class RankDelays:
-    """How often and how much one rank kept the others of its group waiting."""
+    """How often and how long one rank kept the others of its group waiting."""
 
     rank: int
     last: int = 0
-    """Rows to which it came last."""
+    """Rows that it reached last."""
     total: int = 0
-    """ns by which it fell behind most others of its group, over all rows to which it came last."""
+    """ns by which it fell behind most others of its group, over all rows that it reached last."""
     sizes: list[int] = field(default_factory=list)
-    """What each of those rows added, ns; rows that added nothing left out."""
+    """The delay that each of those rows added, ns; rows that added nothing are omitted."""
     sites: Counter[str] = field(default_factory=Counter)
-    """ns by the line of the call that it was late to."""
+    """ns by the line of the delayed call."""
 
     @property
     def typical(self) -> float:
-        """The size of its delays, ns, each weighted by itself: where most of the time was lost."""
+        """The typical delay, ns: the mean of its delays, each weighted by itself."""
         return sum(ns * ns for ns in self.sizes) / self.total if self.total else 0.0
 
     @property
     def times(self) -> float:
-        """How many delays of the typical size make the total: 1 for one long among many short."""
+        """The total in delays of the typical size: 1 for one long delay among many short ones."""
         return self.total / self.typical if self.total else 0.0
 
 
@@ -67,18 +67,18 @@ class StreamDelays:
 
     @property
     def slowest(self) -> RankDelays:
-        """Those of the rank that kept the others waiting longest."""
+        """The delays of the rank that kept the others waiting longest."""
         return max(self.by_rank.values(), key=lambda delays: (delays.total, -delays.rank))
 
     @property
     def excess(self) -> int:
-        """By how much the slowest rank's delays exceed those of the next, ns."""
+        """The difference between the slowest rank's delays and those of the next, ns."""
         slow = self.slowest
         return slow.total - max(d.total for d in self.by_rank.values() if d is not slow)
 
 
 def of_streams(case: Case) -> list[StreamDelays]:
-    """One for each stream of two ranks or more of which rows could be compared."""
+    """Return the delays of each stream with several ranks and comparable rows."""
     found = [
         _of_stream(case, stream, ranks)
         for stream, ranks in case.comparison.streams.items()
@@ -92,7 +92,7 @@ def _of_stream(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> StreamD
     found = StreamDelays(stream, {rank: RankDelays(rank) for rank in ranks})
     common = list(_common(list(all_rows.values()), case.comparison.agreed.get(stream, 0)))
     total = sum(last - first + 1 for first, last in common)
-    # Of very many ranks one whole stretch would be too much.
+    # With very many ranks one whole stretch would be too much.
     length = max(_LEAST, min(_STRETCH, _MOST_TIMES // (len(ranks) * max(1, len(common)))))
     every = length * max(1, total * len(ranks) // _MOST_TIMES)
     for first, last in common:
@@ -102,7 +102,7 @@ def _of_stream(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> StreamD
 
 
 def _common(all_rows: Sequence[tuple[Rows, int]], agreed: int) -> Iterator[tuple[int, int]]:
-    """The stretches of rows, first and last, that every rank's log holds, up to row ``agreed``."""
+    """Yield the stretches of rows (first, last), up to ``agreed``, that every rank's log holds."""
     held = [[(a + shift, b + shift) for a, b, _ in rows.runs()] for rows, shift in all_rows]
     position = [0] * len(held)
     while all(at < len(runs) for at, runs in zip(position, held, strict=True)):
@@ -110,7 +110,7 @@ def _common(all_rows: Sequence[tuple[Rows, int]], agreed: int) -> Iterator[tuple
         first, last = max(a for a, _ in current), min(b for _, b in current)
         if first <= min(last, agreed):
             yield first, min(last, agreed)
-        # All of them at once: ranks that did the same have runs that end alike.
+        # Advance all at once: ranks with the same calls have runs with the same ends.
         position = [at + (b == last) for at, (_, b) in zip(position, current, strict=True)]
 
 
@@ -132,8 +132,8 @@ def _add_stretch(
         slow = max(times, key=lambda rank: times[rank])
         rows, row = all_rows[slow][0], at[slow] + i
         if before:
-            # A row that held everybody lets all go at once. From any other a rank that is late
-            # goes on being late: only what was added counts.
+            # A row that held all ranks releases them together. After any other, a late rank stays
+            # late, so only the added delay counts.
             known = 0.0 if held else max(0.0, _behind(before, slow))
             _add_row(found.by_rank[slow], round(_behind(times, slow) - known), rows, row)
             found.rows += 1
@@ -142,13 +142,13 @@ def _add_stretch(
 
 
 def _behind(times: Mapping[int, int], rank: int) -> float:
-    """By how many ns a rank came later than most others did."""
+    """Return by how many ns a rank was later than most others; negative if it was earlier."""
     mine = times[rank]
     return -median(t - mine for other, t in times.items() if other != rank)
 
 
 def _add_row(delays: RankDelays, added: int, rows: Rows, row: int) -> None:
-    """Count a row to which a rank came last, ``added`` ns later than it came to the one before."""
+    """Count a row that a rank reached last, ``added`` ns later than it reached the one before."""
     delays.last += 1
     if added <= 0:
         return

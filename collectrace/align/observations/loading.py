@@ -1,4 +1,4 @@
-"""Data loading: how many batches each rank fetched, and how long it waited for them."""
+"""Measure data loading: how many batches each rank fetched, and how long it waited for them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST_LINES: Final = 8
 
 
 def waits(log: RankLog) -> tuple[int, int]:
-    """Batches fetched, and ns spent waiting for them."""
+    """Return the number of fetched batches, and the ns spent waiting for them."""
     fetched = [batch for batch in log.batches if not batch.end]
     return len(fetched), sum(batch.wait for batch in log.batches)
 
 
 def table(case: Case) -> tuple[str, ...]:
-    """A line per rank: its batches, and how long it waited for them; of many ranks the slowest."""
+    """Return a line per rank with its batches and waits; of many ranks, the slowest ones."""
     told = fetched(case)
     chosen = sorted(told, key=lambda rank: -told[rank][1])[:_MOST_LINES]
     more = len(told) - len(chosen)
@@ -33,7 +33,7 @@ def table(case: Case) -> tuple[str, ...]:
 
 
 def fetched(case: Case) -> dict[int, tuple[int, int]]:
-    """Each rank's :func:`waits`; empty where a log was read or kept in part."""
+    """Return each rank's :func:`waits`; empty if some log is incomplete or was read in part."""
     logs = case.evidence.logs
     if not all(log.scanned and not log.rotated for log in logs.values()):
         return {}
@@ -41,9 +41,9 @@ def fetched(case: Case) -> dict[int, tuple[int, int]]:
 
 
 def extra_wait(case: Case, rank: int, total: float) -> int:
-    """By how many ns a rank waited longer for data than most others did.
+    """Return the ns that a rank waited for data longer than most others.
 
-    0 unless that makes more than half of ``total``, the time by which it was late, ns.
+    It is 0 unless that is more than half of ``total``, the ns by which the rank was late.
     """
     told = {r: ns for r, (_, ns) in fetched(case).items()}
     others = [ns for r, ns in told.items() if r != rank]

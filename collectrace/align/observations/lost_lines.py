@@ -1,4 +1,4 @@
-"""Notes on lines that are lost, on what stands for them, and on what was not compared."""
+"""Notes on lost lines, on the proof that replaces them, and on calls that were not compared."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collectrace.align.matching.comparison import Comparison, Unproven
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 
 _MOST: Final = 8
-"""Notes of one sort."""
+"""Notes of one kind."""
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """Return what the logs have lost and what was left out, in sentences."""
+    """Return sentences on lost lines and on calls that were not compared."""
     sorts = _unproven, _bridged, _disproved, _windows, _unread
     return [note for sort in sorts for note in _few(list(sort(comparison)))]
 
 
 def _unproven(comparison: Comparison) -> Iterator[str]:
-    """What keeps the ranks from being called aligned; equal facts of several ranks together."""
+    """Yield why ranks cannot be called aligned; equal facts of several ranks are merged."""
     by_fact: dict[str, list[int]] = {}
     for fact in comparison.unproven:
         by_fact.setdefault(_fact(comparison, fact), []).append(fact.rank)
@@ -96,7 +96,7 @@ def _unread(comparison: Comparison) -> Iterator[str]:
 
 
 def _calls(comparison: Comparison, key: StreamKey | ChannelKey, first: int, last: int) -> str:
-    """``calls 5 to 9 of the default group``; ``message 3 from rank 0 to rank 1``."""
+    """Return ``calls 5 to 9 of the default group`` or ``message 3 from rank 0 to rank 1``."""
     if isinstance(key, StreamKey):
         return f"{_rows('call', first, last)} of {words.group(comparison.groups[key.group])}"
     source = f"rank {key.source}" if key.source >= 0 else "any rank"

@@ -1,4 +1,4 @@
-"""Values that were left out of the record, where a finding would have needed them."""
+"""Note values that were omitted from the record although a finding needed them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collectrace.findings import Finding
 
 
 def notes(logs: Iterable[RankLog], findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Say that values are left out, if an error has several decisions and none is confirmed."""
+    """Return a note on omitted values if an error has only possible decisions."""
     if not any(IN_VARIABLES in (log.header.omitted or ()) for log in logs):
         return ()
     for finding in findings:

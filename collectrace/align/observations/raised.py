@@ -1,4 +1,4 @@
-"""Ranks that ended with an exception though their streams agree."""
+"""Find ranks that ended with an exception although their streams agree."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST_NAMES: Final = 4
 
 
 def raised(case: Case) -> Finding | None:
-    """The job crashed of itself; None: no rank did."""
+    """Return a finding if exceptions ended ranks; None if there were none."""
     those = [s for s in case.standings.values() if s.state == "raised"]
     if not those:
         return None
     first = min(those, key=lambda s: s.end)
-    headline, fix = _told(case, those)
+    headline, fix = _headline_and_fix(case, those)
     doubts = _doubts(case, those)
     if doubts:
         fix = "\n".join(
@@ -42,7 +42,6 @@ def raised(case: Case) -> Finding | None:
 
 
 def _by_detail(those: Sequence[Standing]) -> str:
-    """What ended them, ranks that say the same together."""
     ranks: dict[str, list[int]] = {}
     for standing in those:
         ranks.setdefault(detail.detail(standing), []).append(standing.rank)
@@ -51,8 +50,7 @@ def _by_detail(those: Sequence[Standing]) -> str:
     return words.upper("; ".join(parts[:_MOST_NAMES])) + more
 
 
-def _told(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
-    """Headline and advice."""
+def _headline_and_fix(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
     who, missing = words.ranks(s.rank for s in those), words.ranks(case.evidence.missing)
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
     fix = "Fix what raised: the collectives agree."
@@ -76,7 +74,7 @@ def _told(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
 
 
 def _of_ddp(message: str, who: str) -> _Doubt | None:
-    """Return what an exception of DDP's means; None: it is none that is known.
+    """Return the meaning of an exception from DDP; None if it is not a known one.
 
     From ``Reducer::ensure_prior_reduction_finished`` and ``verify_params_across_processes``.
     """
@@ -100,14 +98,14 @@ def _of_ddp(message: str, who: str) -> _Doubt | None:
 
 
 class _Doubt(NamedTuple):
-    """What ranks raise over may have been computed from this: a check of the replicas, a NaN."""
+    """A possible source of the values that ranks raised over: a check of the replicas, a NaN."""
 
     cause: str
     fix: str
 
 
 def _doubts(case: Case, those: Sequence[Standing]) -> list[_Doubt]:
-    """Return work that ranks which raised never waited for, and a call from two lines."""
+    """Return as doubts the asynchronous work of ranks that raised and never waited for it."""
     if all(s.by_peers for s in those):
         return []
     ranks = {s.rank for s in those}

@@ -1,4 +1,4 @@
-"""Shuffling samplers that repeat the order of their first epoch. Never an error."""
+"""Find shuffling samplers that repeat the order of their first epoch. Never an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectrace.findings import Finding
 
 
 def sampler_epoch(case: Case) -> Finding | None:
-    """A shuffling DistributedSampler that was iterated again without ``set_epoch``.
+    """Return a finding on a shuffling DistributedSampler that was reused without ``set_epoch``.
 
     Source: ``DistributedSampler.__iter__`` in torch/utils/data/distributed.py (2.13).
     """
@@ -41,9 +41,9 @@ def sampler_epoch(case: Case) -> Finding | None:
 
 
 def _stale_passes(log: RankLog) -> tuple[int, str | None] | None:
-    """How often a sampler was iterated that was never given an epoch, and its site.
+    """Return how often a sampler without any ``set_epoch`` was iterated, and its site.
 
-    Of several the one with the most passes; None where none was iterated more than once.
+    Of several samplers, the one with the most passes; None if none has more than one.
     """
     told = {e.sampler for e in log.epochs if e.set}
     passes: dict[int, int] = {}

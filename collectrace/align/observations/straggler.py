@@ -1,4 +1,4 @@
-"""One rank that keeps the others waiting. Never an error."""
+"""Find one rank that keeps the others waiting. Never an error."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from collectrace.align.ranks.clocks import Clocks
 from collectrace.findings import Finding
 
 _FEWEST_ROWS: Final = 16
-"""Rows that must have been compared to tell a habit from chance."""
+"""Compared rows that are needed to distinguish a pattern from chance."""
 _FEWEST_TIMES: Final = 4
-"""Delays of typical size that make a habit; one checkpoint is none."""
+"""Delays of typical size that make a pattern; one checkpoint does not."""
 _SHARE_OF_DELAYS: Final = 0.5
-"""Of all delays, what one rank must cause to be called the straggler."""
+"""Share of all delays that one rank must cause to be called the straggler."""
 _SHARE_OF_TIME: Final = 0.05
-"""Of the job's time, what its peers must have lost to it beyond what they lost to any other."""
+"""Share of the job's time that peers must have lost to it beyond what they lost to any other."""
 _LEAST: Final = 100_000_000
-"""ns lost in all that are worth telling."""
+"""Least loss in all that is reported, ns."""
 _MOST_LINES: Final = 8
 
 
 def straggler(case: Case) -> Finding | None:
-    """The rank that keeps the others waiting by habit; None where no single one does."""
+    """Return a finding on the rank that regularly delays the others; None if no single one does."""
     if case.clocks.unknown:
         return None
     found = [d for d in delays.of_streams(case) if _has_straggler(d, case.clocks.uncertainty)]
@@ -66,7 +66,7 @@ def straggler(case: Case) -> Finding | None:
 
 
 def precision(clocks: Clocks) -> str:
-    """How far the times of different ranks can be compared, a sentence."""
+    """Return a sentence on how exactly the times of different ranks can be compared."""
     if len(clocks.hosts) < 2:
         return "All ranks ran on one host, by one clock."
     if clocks.unknown:
@@ -78,7 +78,7 @@ def precision(clocks: Clocks) -> str:
 
 
 def _has_straggler(found: StreamDelays, uncertainty: int) -> bool:
-    """Whether one rank of a stream is late by habit; ``uncertainty`` of the clocks, ns."""
+    """Return whether one rank of a stream is regularly late; ``uncertainty`` of clocks in ns."""
     slow = found.slowest
     return (
         found.rows >= _FEWEST_ROWS
@@ -90,7 +90,7 @@ def _has_straggler(found: StreamDelays, uncertainty: int) -> bool:
 
 
 def _synchronises(case: Case) -> list[str]:
-    """A line per rank whose host waited for its device; of many ranks those that waited longest."""
+    """Return a line per rank with host waits for its device; of many ranks, the longest."""
     spent = {r: sum(s.wait for s in log.syncs) for r, log in case.evidence.logs.items()}
     chosen = sorted((r for r in spent if spent[r]), key=lambda r: -spent[r])[:_MOST_LINES]
     return [
@@ -103,7 +103,6 @@ def _synchronises(case: Case) -> list[str]:
 
 
 def _totals(found: StreamDelays) -> list[str]:
-    """A line per rank that was late; of many ranks those that were late by most."""
     chosen = sorted(found.by_rank.values(), key=lambda d: -d.total)[:_MOST_LINES]
     return [
         f"rank {d.rank}: last {d.last} times, {words.seconds(d.total)} late in all"

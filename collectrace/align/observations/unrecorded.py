@@ -1,4 +1,4 @@
-"""Ranks whose tracer failed, gave up, was switched off, or could not describe some calls."""
+"""Find ranks with a tracer that failed, gave up, was off, or could not describe some calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectrace.records import Call
 
 
 def unrecorded(case: Case) -> Finding | None:
-    """Up to where the records of such ranks go; None where there are none."""
+    """Return a finding on how far the records of such ranks extend; None if there are none."""
     found = reaches(case)
     if not found:
         return None

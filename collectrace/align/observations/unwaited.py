@@ -1,4 +1,4 @@
-"""Asynchronous work that nobody waited for, or whose tensor was written to before."""
+"""Find asynchronous work without a wait, or with a write to its tensor before the wait."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HARM: Final = {
     "recv": "Until its Work has been waited for, the recv writes to the tensor: what was written "
     "meanwhile may be lost, or may replace what was received.",
 }
-"""What a write to the tensor of a message can do, by its op."""
+"""The harm of a write to the tensor of a message, by its op."""
 
 _Line = tuple[str | None, str, bool]
 """Site, op and whether the tensor was written to."""
 
 
 def unwaited_work(case: Case) -> list[Finding]:
-    """One finding per line of code, first those where the tensor was written to."""
+    """Return a finding per line of code, first those with a write to the tensor."""
     by_line: dict[_Line, dict[int, list[Unwaited]]] = {}
     for rank, log in case.evidence.logs.items():
         for record in log.unwaited:
@@ -79,9 +79,9 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
 
 
 def _waited(case: Case, site: str | None, by_rank: dict[int, list[Unwaited]]) -> list[int]:
-    """The ranks that made the same call from the same line, and waited for it.
+    """Return the ranks that made the same call from the same line, and waited for it.
 
-    That only some do is no way to let a result go unused: one of the two is a mistake.
+    If only some ranks wait, the result is not meant to be ignored: one of the two is a mistake.
     """
     record = next(iter(by_rank.values()))[0]
     stream = StreamKey(record.group, record.device)
@@ -106,7 +106,6 @@ def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:
 
 
 def _first_call(case: Case, rank: int, record: Unwaited) -> Call | None:
-    """Return the call that a record is about; None if it was not read."""
     log = case.evidence.logs[rank]
     if record.peer is None:
         stream = StreamKey(record.group, record.device)

@@ -1,4 +1,4 @@
-"""What a picture of a run shows: see :mod:`collectrace.overview`."""
+"""Build the overview of a run for pictures: see :mod:`collectrace.overview`."""
 
 from collectrace.align.overview.build import build
 

@@ -1,4 +1,4 @@
-"""Ranks by calls, in little room: equal ranks as one band, equal groups as one stream."""
+"""Pack the calls of all ranks: equal ranks as one band, equal groups as one stream."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from collectrace.overview import Band, Stream
 from collectrace.records import Call
 
 _MOST_CALLS: Final = 2_000_000
-"""Calls that are read again to draw logs of which only a part was read."""
+"""Calls that are read again to draw logs that were read in part."""
 
 _MOST_READ: Final = 16
-"""Ranks whose logs are read again for that."""
+"""Ranks with logs that are read again for that."""
 
 _MOST_CODES: Final = 120_000
-"""Numbers that packed calls may take, over all streams: some 600 KB of a page; and as many again
-for the calls around a difference where that is not enough."""
+"""Numbers that packed calls may take, over all streams: some 600 KB of a page. As many again are
+for calls around a difference if that is not enough."""
 
 _MOST_PLACES: Final = 20_000_000
 """Calls of one stream or channel, over all ranks that differ: four bytes each while it is packed.
 Numbers in a log may claim any count."""
 
 _WINDOW: Final = 200
-"""Calls before and after one where ranks part that are kept where there is no room for all."""
+"""Calls before and after a divergence that are kept if there is no room for all."""
 
 _MOST_BANDS: Final = 1024
 _MOST_CHANNELS: Final = 128
@@ -47,7 +47,7 @@ class _Side(NamedTuple):
 
 
 def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
-    """Forms of calls, the streams that are made of them, and what was left out, in sentences."""
+    """Return forms of calls, the streams of them, and sentences on what was omitted."""
     forms, told = Forms(), []
     logs, notes = _read_enough(case)
     drawn: dict[Key, Stream] = {}
@@ -66,7 +66,7 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
         sides = _sides(case, logs, key, alike_ranks, forms)
         if not sides:
             continue
-        # Sisters that did the same and did not part are one picture.
+        # Equal sister groups without a difference share one picture.
         alike: Key = (key,)
         if len(sides) == 1 and key not in parted and info is not None and info.description:
             alike = (info.description, len(ranks), key.device, sides[0].calls.tobytes())
@@ -106,7 +106,6 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
 
 
 def _joined(stream: Stream, group: str, ranks: Sequence[int]) -> Stream:
-    """A stream and one of another group that is as it is."""
     (band,) = stream.bands
     both = tuple(sorted((*band.ranks, *ranks)))
     return replace(
@@ -115,7 +114,7 @@ def _joined(stream: Stream, group: str, ranks: Sequence[int]) -> Stream:
 
 
 def _read_enough(case: Case) -> tuple[Mapping[int, RankLog], list[str]]:
-    """The logs, with one of every kind of rank read whole where that does not take for ever."""
+    """Return the logs, with one rank of every kind read completely if that is fast enough."""
     evidence = case.evidence
     unread = [rank for rank, log in evidence.logs.items() if not log.scanned]
     if not unread or evidence.read_whole is None:
@@ -145,7 +144,7 @@ def _read_enough(case: Case) -> tuple[Mapping[int, RankLog], list[str]]:
 
 
 def _kind(log: RankLog) -> Key:
-    """What ranks have in common whose calls are equal, by what was read of them."""
+    """Return a key that ranks with equal calls share, from what was read of them."""
     return tuple(
         (stream, last, found.program if (found := log.digests(stream, last)) is not None else None)
         for stream, last in sorted(log.last_seq.items())
@@ -156,7 +155,7 @@ def _kind(log: RankLog) -> Key:
 def _by_lines(
     logs: Mapping[int, RankLog], stream: StreamKey, ranks: Sequence[int]
 ) -> Collection[Sequence[int]]:
-    """The ranks of a stream by their digests or lines."""
+    """Return the ranks of a stream, grouped by their digests or lines."""
     by_digest: dict[Key, list[int]] = {}
     is_whole = all(logs[rank].scanned for rank in ranks if rank in logs)
     for rank in ranks:
@@ -165,7 +164,7 @@ def _by_lines(
             continue
         last = log.last_seq[stream]
         found = None if is_whole else log.digests(stream, last)
-        # Logs that were read whole tell more than their digests: the lines.
+        # Logs that were read completely have more than digests: the lines.
         rows, shift = log.rows(stream)
         key: Key = (last, shift)
         if found is not None and found.program is not None:
@@ -183,7 +182,6 @@ def _sides(
     by_lines: Collection[Sequence[int]],
     forms: Forms,
 ) -> list[_Side]:
-    """The ranks of a stream by their calls, most ranks first."""
     joined: dict[tuple[int, bytes], list[int]] = {}
     texts: dict[tuple[int, bytes], array[int]] = {}
     for some in by_lines:
@@ -206,9 +204,9 @@ def _by_prefix(
     logs: Mapping[int, RankLog],
     stream: StreamKey,
 ) -> dict[tuple[int, bytes], list[int]]:
-    """Ranks of which only a part was read, filled in with what they agree on with one read whole.
+    """Return ranks with the calls up to the last agreed one taken from a rank read completely.
 
-    Up to the last call that all agree on, one stands for all.
+    This concerns ranks that were read in part: up to there all ranks have equal calls.
     """
     whole = [key for key, some in joined.items() if any(logs[r].scanned for r in some)]
     if not whole or len(whole) == len(joined):
@@ -229,7 +227,7 @@ def _by_prefix(
 
 
 def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
-    """The form of every call of a rank, by its place; UNREAD where it was not read."""
+    """Return the form of every call of a rank, by its position; UNREAD if it was not read."""
     rows, shift = log.rows(stream)
 
     def decoded(seq: int) -> Call | None:
@@ -239,9 +237,9 @@ def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
 
 
 def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
-    """Point-to-point channels as streams of two bands, those whose sides are uneven first.
+    """Return point-to-point channels as streams of two bands, uneven ones first.
 
-    And how many are too long for that.
+    Return also how many channels are too long for that.
     """
     logs = case.evidence.logs
     keys = {key for log in logs.values() for key in log.last_channel_seq if key.source >= 0}
@@ -284,7 +282,7 @@ def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> 
 def _packed(
     case: Case, key: StreamKey, sides: Sequence[_Side], room: int
 ) -> tuple[list[Band], list[int]]:
-    """The bands of a stream, and the ranks of which there is room only for a part."""
+    """Return the bands of a stream, and the ranks with room for only a part of their calls."""
     bands: list[Band] = []
     left: list[int] = []
     marks = [d.seq for d in case.comparison.divergences if d.stream == key]
@@ -294,7 +292,7 @@ def _packed(
         codes = packer.pack(calls) if len(bands) < _MOST_BANDS else ()
         if len(codes) > room:
             left += side.ranks
-            calls = _telling(side, marks)
+            calls = _calls_near(side, marks)
             codes = packer.pack(calls) if room > -_MOST_CODES else ()
         room -= len(codes)
         if not bands:
@@ -303,8 +301,8 @@ def _packed(
     return bands, sorted(left)
 
 
-def _telling(side: _Side, marks: Sequence[int]) -> array[int]:
-    """A rank's calls around those where the ranks part, and its last; the others as not read."""
+def _calls_near(side: _Side, marks: Sequence[int]) -> array[int]:
+    """Return a rank's calls near divergences, and its last ones; other calls as unread."""
     calls = array("i", bytes(4 * len(side.calls)))
     for seq in (*marks, side.last):
         start, stop = max(0, seq - _WINDOW), seq + _WINDOW

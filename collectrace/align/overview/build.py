@@ -1,4 +1,4 @@
-"""Everything together."""
+"""Build the whole overview of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_CHANNELS: Final = 400
 
 
 def build(case: Case) -> Overview:
-    """The overview of a run. A part that fails is left out, and the overview says so."""
+    """Return the overview of a run. A part that fails is omitted, and the overview says so."""
     faults = Faults()
 
     def seen(otherwise: T, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -73,7 +73,7 @@ def _hosts(case: Case) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def _settings(case: Case) -> tuple[Setting, ...]:
-    """What differs first; what is meant to differ last."""
+    """Return the settings, different ones first, and last those that are meant to differ."""
     headers = {rank: log.header for rank, log in case.evidence.logs.items()}
     found = []
     for what, name, values, absent in config_skew.settings(headers):

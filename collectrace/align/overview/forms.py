@@ -1,4 +1,4 @@
-"""The calls of a run, interned: what tells them apart on a picture, and an example of each."""
+"""Intern the calls of a run for a picture: what distinguishes them, and an example of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNREAD: Final = 0
 """In a band: a call that was not read. Any other number is one more than the index of a form."""
 
 _MOST_FORMS: Final = 1500
-"""Calls that are told apart; beyond them, only by op, role and line."""
+"""Distinct calls; beyond them, calls are distinguished only by op, role and line."""
 
 Key = tuple[object, ...]
 
@@ -27,7 +27,7 @@ class Forms:
     _ids: dict[Key, int] = field(default_factory=dict)
 
     def number(self, call: Call, key: Key) -> int:
-        """One more than the index of a call's form; ``key``: all that tells it apart."""
+        """Return one more than the index of a call's form; ``key`` distinguishes the form."""
         if key not in self._ids and len(self.calls) >= _MOST_FORMS:
             key = call.op, call.role, call.site
         known = self._ids.get(key)
@@ -43,7 +43,7 @@ class Forms:
 def numbers(
     rows: Rows, shift: int, last: int, forms: Forms, decoded: Callable[[int], Call | None]
 ) -> array[int]:
-    """The forms of rows, by their place."""
+    """Return the forms of rows, by their position."""
     vocabulary = rows.vocabulary
     known: dict[tuple[int, int], int] = {}
     pairs = list(zip(rows.meaning, rows.appearance, strict=True))

@@ -1,9 +1,9 @@
-"""Sequences of numbers, packed by what repeats in them.
+"""Pack sequences of numbers by their repetitions.
 
-A packed sequence is a list of numbers, too: one of 0 or above stands for itself; ``-d, n`` says
-that ``n`` more follow that are the same as those ``d`` places before. A copy may reach into itself,
-so that a loop costs one round and two numbers, whatever its length and period; and into a sequence
-that both sides know, which is taken to stand before it.
+A packed sequence is also a list of numbers. A number of 0 or above is itself; ``-d, n`` means that
+``n`` more follow that equal those ``d`` positions before. A copy may extend into itself, so a loop
+costs one iteration and two numbers, whatever its length and period. It may also extend into a
+sequence that both sides know, which is placed before it.
 
 Source: Ziv, Lempel, A universal algorithm for sequential data compression, IEEE Transactions on
 Information Theory 23(3), 1977.
@@ -16,20 +16,20 @@ from collections.abc import Iterable
 from typing import Final
 
 _LEAST: Final = 4
-"""Numbers that a copy must stand for, which itself takes two."""
+"""Least numbers that a copy must replace; it takes two itself."""
 
 _CHUNK: Final = 1024
 
 
 class Packer:
-    """Packs sequences that are like one that is known; numbers are from 0 to 2^31 - 1."""
+    """Packs sequences that resemble a known one; numbers are from 0 to 2^31 - 1."""
 
     def __init__(self, known: array[int]) -> None:
         self._known = known
         self._places = dict(_keys(known, 0, len(known)))
 
     def pack(self, sequence: array[int]) -> tuple[int, ...]:
-        """A sequence that is unpacked with the same one known."""
+        """Return the packed sequence; :func:`unpack` needs the same known one."""
         known = len(self._known)
         text = self._known + sequence
         own: dict[bytes, int] = {}
@@ -44,14 +44,14 @@ class Packer:
                 out += place - at, length
             else:
                 out.append(text[at])
-            # The first places of a long copy are as good to copy from as all of it.
+            # The first positions of a long copy are as good to copy from as all of it.
             own.update(_keys(text, at, min(at + step, at + _CHUNK)))
             at += step
         return tuple(out)
 
 
 def unpack(codes: Iterable[int], known: Iterable[int] = ()) -> list[int]:
-    """What was packed."""
+    """Return the original of a packed sequence."""
     out = list(known)
     start = len(out)
     rest = iter(codes)
@@ -75,7 +75,7 @@ def _keys(text: array[int], start: int, stop: int) -> Iterable[tuple[bytes, int]
 
 
 def _common(text: array[int], a: int, b: int) -> int:
-    """How many numbers are equal from two places on, of which ``a`` is the first."""
+    """Return how many numbers are equal from two positions on; ``a`` is the first."""
     if a < 0:
         return 0
     length = 0

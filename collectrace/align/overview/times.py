@@ -1,4 +1,4 @@
-"""Who was late, by how much and when; how long ranks waited for data; what merged stacks show."""
+"""Collect lateness of ranks, waits for data, and merged stacks."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from collectrace.overview import Frame, Lateness, Loading
 _MOST_STREAMS: Final = 6
 _FEWEST_ROWS: Final = 8
 _SHARE: Final = 0.01
-"""Rows, and of their time what was lost, that are worth a picture."""
+"""Least rows, and least share of their time that was lost, for a picture."""
 _LEAST: Final = 100_000_000
-"""ns lost that are worth one anyway."""
+"""ns lost that are enough for a picture in any case."""
 _MOST_RANKS: Final = 48
-"""Ranks whose lateness is told call by call."""
+"""Ranks with lateness shown call by call."""
 _MOST_MARKS: Final = 160
 _MOST_TIMES: Final = 400_000
-"""Times that are compared for that; beyond them not every call is looked at."""
+"""Times that are compared for that; beyond them, calls are sampled."""
 _MOST_LOADERS: Final = 1024
 _DEEPEST: Final = 60
-"""In the path of a frame that is of the tracer's own wrappers."""
+"""Frames of a thread that are shown, outermost first."""
 _NUMBER: Final = re.compile(r" \(\d+\)$")
-"""Of the thread, behind its name: another on every rank."""
+"""The number after a thread's name, which differs between ranks."""
 _MOST_FRAMES: Final = 1500
 
 
 def lateness(case: Case) -> tuple[Lateness, ...]:
-    """By stream, where it is more than the clocks' uncertainty and more than the job's noise."""
+    """Return lateness by stream if it exceeds the clocks' uncertainty and the job's noise."""
     if case.clocks.unknown:
         return ()
     found = sorted(delays.of_streams(case), key=lambda d: -d.total)
@@ -63,7 +63,7 @@ def _lateness(case: Case, found: StreamDelays) -> Lateness:
 def _course(
     case: Case, found: StreamDelays, shown: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]:
-    """Times after the first rank, us, over a stream: of each stretch of calls the worst."""
+    """Return each rank's us after the first, over a stream: the worst of each stretch."""
     last = case.comparison.agreed.get(found.stream, 0)
     logs = {rank: case.evidence.logs[rank].rows(found.stream) for rank in found.by_rank}
     stretch = max(1, -(-last // _MOST_MARKS))
@@ -91,7 +91,7 @@ def _course(
 
 
 def loading(case: Case) -> tuple[Loading, ...]:
-    """Batches of every rank that has a DataLoader, as far as its log was read."""
+    """Return the batches of every rank with a DataLoader, as far as its log was read."""
     found = [
         Loading(
             rank=rank,
@@ -106,10 +106,10 @@ def loading(case: Case) -> tuple[Loading, ...]:
 
 
 def stacks(case: Case) -> tuple[Frame, ...]:
-    """The last stacks of all ranks, merged: what most have in common is told once."""
+    """Return the last stacks of all ranks, merged: common frames appear once."""
     by_thread: dict[str, dict[int, Sequence[str]]] = {}
     for rank, log in case.evidence.logs.items():
-        # A stall has all threads; what Ctrl-C leaves has the main one.
+        # A stall has all threads; a Ctrl-C leaves only the main one.
         seen = log.stall or last_seen(log)
         found: Mapping[str, Sequence[str]] = seen.stacks if seen is not None else {}
         for thread, frames in found.items():

@@ -1,4 +1,4 @@
-"""The wait-for graph as a picture has room for it: threads that wait in one call are one node."""
+"""Reduce the wait graph to a picture: threads that wait in one call are one node."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from collectrace.overview import Freeing, WaitEdge, WaitNode, Waits
 
 _MOST_NODES: Final = 48
 _MOST_TRIED: Final = 200
-"""Calls of which it is tried whom they would free."""
+"""Calls that are tried to find the threads that they would release."""
 
 _Key = tuple[object, ...]
 
 
 def waits(case: Case) -> Waits:
-    """Who waits for whom at the end, and the one call that would let most of them go on."""
+    """Return the waits at the end, and the one call that would release most threads."""
     graph = case.graph
     waiting = {node: edges for node, edges in graph.edges.items() if edges}
     if not waiting:
@@ -31,7 +31,7 @@ def waits(case: Case) -> Waits:
     place: dict[Node, _Key] = {}
     heads: dict[Node, Waiting] = {node: edges[0].waiting for node, edges in waiting.items()}
     targets = {edge.target for edges in waiting.values() for edge in edges}
-    # What is in a circle, and whom it waits for, is drawn first where not all can be.
+    # Threads in a cycle, and those that they wait for, are drawn first if there is no room for all.
     for node in sorted({*waiting, *targets}, key=lambda n: (n not in inside, n in waiting, n)):
         key = _key(case, node, heads, alone=node in inside)
         members.setdefault(key, []).append(node)
@@ -57,7 +57,7 @@ def waits(case: Case) -> Waits:
 
 
 def _key(case: Case, node: Node, heads: Mapping[Node, Waiting], *, alone: bool) -> _Key:
-    """What the threads of one node have in common; one in a circle is drawn by itself."""
+    """Return the common key of the threads of one node; one in a cycle is drawn by itself."""
     rank, thread = node
     standing = case.standings.get(rank)
     state = standing.state if standing is not None else "missing"
@@ -90,9 +90,10 @@ def _node(case: Case, members: list[Node], heads: Mapping[Node, Waiting]) -> Wai
 
 
 def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Freeing | None:
-    """The one call that would let most threads go on; None where no single one would.
+    """Return the one call that would release most threads; None if no single one would.
 
-    A thread goes on when all it waits for has come, and whoever waits for it may then, too.
+    A thread continues when all that it waits for has been issued; then threads that wait for it
+    may, too.
     """
     calls: dict[_Key, Edge] = {}
     for edges in waiting.values():
@@ -100,13 +101,13 @@ def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Free
             calls.setdefault(_call(edge), edge)
     best: tuple[int, Edge] | None = None
     for key, edge in list(calls.items())[:_MOST_TRIED]:
-        free = _freed(graph, waiting, key)
+        free = _count_released(graph, waiting, key)
         if free and (best is None or free > best[0]):
             best = free, edge
     if best is None:
         return None
     frees, edge = best
-    # What frees a message is its other half.
+    # A message is released by its other half.
     op = {"recv": "send", "send": "recv"}.get(edge.waiting.op, edge.waiting.op)
     return Freeing(
         rank=edge.target[0], op=op, group=edge.waiting.group, row=edge.row,
@@ -116,19 +117,17 @@ def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Free
 
 
 def _call(edge: Edge) -> _Key:
-    """The call that an edge waits for."""
     w = edge.waiting
     return edge.target, w.group, w.device, w.channel, edge.row, edge.queued
 
 
-def _freed(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]], call: _Key) -> int:
-    """How many threads go on once a call has been issued."""
+def _count_released(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]], call: _Key) -> int:
     left = {n: tuple(e for e in edges if _call(e) != call) for n, edges in waiting.items()}
     ends = {e.target for edges in left.values() for e in edges} - waiting.keys()
     if not ends:
         cut = WaitGraph(left, graph.any_of)
         return len(waiting) - len(stuck(cut))
-    # Threads that still wait for one that is not itself waiting stay where they are.
+    # Threads that still wait for one that is not itself waiting stay blocked.
     held = {node for node, edges in left.items() if any(e.target in ends for e in edges)}
     grown = True
     while grown:

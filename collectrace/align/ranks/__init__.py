@@ -1,1 +1,1 @@
-"""What every rank was doing when its evidence ends, and which waits for which."""
+"""Find what every rank was doing when its evidence ends, and which rank waits for which."""

@@ -1,10 +1,10 @@
-"""One clock for all ranks, as well as their logs allow.
+"""Put the clocks of all ranks on one time scale, as far as their logs allow.
 
-Processes of one host share its monotonic clock. Between hosts, wall clocks may be seconds apart,
-and the collectives themselves say by how much: a rank that has come through a synchronous
-collective knows that every other had issued it by then. Each such pair of rows bounds the offset
-of two clocks from one side; both sides together leave an interval (the method of Duda et al.,
-"Estimating global time in distributed systems", 1987, with bounds instead of regression).
+Processes of one host share its monotonic clock. Between hosts, wall clocks may be seconds apart.
+The collectives show the difference: a rank that returned from a synchronous collective knows that
+every other rank had issued it by then. Each such pair of calls bounds the offset of two clocks from
+one side. Both sides together give an interval (the method of Duda et al., "Estimating global time
+in distributed systems", 1987, with bounds instead of regression).
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from collectrace.align.matching.comparison import Comparison
 from collectrace.align.reading.evidence import RankLog, StreamKey
 
 _MOST_ROWS: Final = 1000
-"""Rows looked at per stream, spread over its length."""
+"""Calls examined per stream, spread over its length."""
 
 _SAME_CLOCK: Final = 1_000_000_000
-"""ns between what processes of one host say that its monotonic clock began at: no clock is set
-while a job starts."""
+"""ns between the starts of the monotonic clock that processes of one host record: nobody sets a
+clock while a job starts."""
 
 
 Clock = Callable[[int], int]
-"""A time of one rank's own clock on the one that all ranks share, ns."""
+"""Converts a time of one rank's own clock to the shared clock, ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What to add to a record's ``t`` per rank, and how far wrong that may be."""
+    """The shift to add to a record's ``t`` per rank, and its possible error."""
 
     shifts: Mapping[int, int]
     uncertainty: int = 0
-    """ns, between the two hosts that are known worst; 0 on one host."""
+    """ns, for the pair of hosts with the largest error; 0 on one host."""
     apart: int = 0
     """ns by which wall clocks of hosts differed at most."""
     hosts: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Hosts whose clocks nothing ties to the others'."""
+    """Hosts without a known relation to the other clocks."""
 
     def when(self, rank: int, t: int) -> int:
-        """A time of a rank's own clock on the one that all ranks share, ns since 1970."""
+        """Return a time of a rank's own clock on the shared clock, ns since 1970."""
         return t + self.shifts[rank]
 
     def of(self, rank: int) -> Clock:
-        """One rank's :meth:`when`; only of a rank that left a log."""
+        """Return :meth:`when` for one rank; the rank must have left a log."""
         return partial(self.when, rank)
 
 
 @dataclass(slots=True)
 class Bounds:
-    """Of one host's clock against the reference host's: reference = host + offset."""
+    """Bounds of one host's clock against the reference host's: reference = host + offset."""
 
     low: float = float("-inf")
     high: float = float("inf")
 
     @property
     def known(self) -> bool:
-        """Bounded from both sides."""
+        """Whether there are bounds on both sides."""
         return self.low > float("-inf") and self.high < float("inf")
 
 
@@ -75,7 +75,7 @@ class _Host:
 
 
 def estimate(comparison: Comparison) -> Clocks:
-    """The clocks of a run's ranks."""
+    """Return the clocks of a run's ranks."""
     hosts = _hosts(comparison.evidence.logs)
     shifts = {rank: host.base for host in hosts for rank in host.ranks}
     names = tuple(host.name for host in hosts)
@@ -90,7 +90,7 @@ def estimate(comparison: Comparison) -> Clocks:
         if not bounds.known:
             unknown.append(host.name)
             continue
-        # Clocks that drifted apart contradict themselves by as much: no better is known of them.
+        # If clocks drifted, the bounds contradict each other by that much: that is the error.
         offset = round((bounds.low + bounds.high) / 2)
         worst = max(worst, round(abs(bounds.high - bounds.low) / 2))
         apart = max(apart, abs(offset))
@@ -100,9 +100,9 @@ def estimate(comparison: Comparison) -> Clocks:
 
 
 def _hosts(logs: Mapping[int, RankLog]) -> list[_Host]:
-    """Ranks that share a clock, the one with the lowest rank first.
+    """Return groups of ranks that share a clock, the one with the lowest rank first.
 
-    Machines may share a name (containers, ``localhost``): their monotonic clocks tell them apart.
+    Machines may share a name (containers, ``localhost``): their monotonic clocks distinguish them.
     """
     by_name: dict[str, list[tuple[int, int]]] = {}
     for rank, log in logs.items():
@@ -114,7 +114,7 @@ def _hosts(logs: Mapping[int, RankLog]) -> list[_Host]:
             i for i, (a, b) in enumerate(pairwise(clocks), 1) if b[0] - a[0] > _SAME_CLOCK
         ]  # fmt: skip
         for low, high in pairwise([0, *cuts, len(clocks)]):
-            # Wall and monotonic clock are read one after the other: the median forgets a slow one.
+            # Wall and monotonic clock are read one after the other: the median ignores a slow read.
             base = round(median(base for base, _ in clocks[low:high]))
             hosts.append(_Host(name, base, sorted(rank for _, rank in clocks[low:high])))
     return sorted(hosts, key=lambda host: host.ranks[0])
@@ -124,20 +124,20 @@ _Rows = Mapping[StreamKey, Mapping[int, tuple[int, int]]]
 
 
 def _bounds(here: _Rows, there: _Rows) -> Bounds:
-    """Between which offsets a host's clock must lie, by the rows that it shares with another's."""
+    """Return the bounds of a host's clock from the calls that it shares with another host."""
     bounds = Bounds()
     for stream in here.keys() & there.keys():
         for n in here[stream].keys() & there[stream].keys():
             first, then = here[stream][n], there[stream][n]
-            # Whoever is past row n has seen everybody come to it. With offset = here - there:
-            # came there + offset <= past here, and came here <= past there + offset.
+            # A rank that finished row n has seen every rank issue it. With offset = here - there:
+            # issued there + offset <= finished here, and issued here <= finished there + offset.
             bounds.high = min(bounds.high, first[1] - then[0])
             bounds.low = max(bounds.low, first[0] - then[1])
     return bounds
 
 
 def _rows(comparison: Comparison, host: _Host) -> _Rows:
-    """Per stream and row: the latest that a rank came to it, the earliest that one was past it."""
+    """Return per stream and row the latest issue by a rank, and the earliest time after it."""
     found: dict[StreamKey, dict[int, tuple[int, int]]] = {}
     for rank in host.ranks:
         log = comparison.evidence.logs[rank]
@@ -149,7 +149,7 @@ def _rows(comparison: Comparison, host: _Host) -> _Rows:
             rows = found.setdefault(stream, {})
             held, shift = log.rows(stream)
             for first, end, index in held.runs():
-                # A row counts if the next one was read, too.
+                # A row counts only if the next one was read, too.
                 start = max(step, -(-(first + shift) // step) * step)
                 for n in range(start, min(last, end + shift), step):
                     at = index + n - shift - first

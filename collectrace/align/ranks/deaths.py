@@ -1,4 +1,4 @@
-"""Ranks that ended without a last line, told from those that were stopped with all the others."""
+"""Find ranks that died, as opposed to those that were stopped with all the others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from collectrace.findings import Ended
 def find_dead(
     evidence: RunEvidence, found: dict[int, Standing], now: int, cut: Collection[int]
 ) -> None:
-    """Replace the standings of ranks that died, or whose process exists and does nothing.
+    """Replace the standings of ranks that died, or that have a process that does nothing.
 
-    Also those of the ranks ``cut``: what they did after the end of their log is not known.
-    ``now``: ns since 1970.
+    The same for the ranks ``cut``: their actions after the end of their log are not known. ``now``:
+    ns since 1970.
     """
     latest = max((s.end for s in found.values()), default=0)
     survivors = any(s.ended == "alive" for s in found.values())
@@ -28,33 +28,33 @@ def find_dead(
         exists = evidence.still_exists(log)
         behind = latest - standing.end
         is_behind = behind > patience(log)
-        # With nobody left to compare it with, only the present says how old its last line is.
+        # If no other rank is left to compare with, only the present shows how old the last line is.
         is_old = alone and now - standing.end > patience(log)
         if rank in cut and not log.stack_dumps.fatal:
             if standing.ended != "alive" or is_behind or is_old:
                 found[rank] = _cut(found, standing)
         elif exists and (is_behind or is_old):
-            # Its heartbeats have stopped with it, so what it was in says little.
+            # Its heartbeats have stopped too, so the recorded activity says little.
             may_be_copy = is_behind and not log.is_original and not evidence.is_live
             found[rank] = replace(
                 standing, state="silent", behind=behind, doing="", may_be_copy=may_be_copy
             )
         elif log.stack_dumps.fatal or (
-            (is_behind or (exists is False and survivors)) and not _was_sent_away(found, standing)
+            (is_behind or (exists is False and survivors)) and not _was_terminated(found, standing)
         ):
             if log.stack_dumps.is_gil_held:
-                # It stopped before it was ended, with the others perhaps.
+                # It stopped before it was ended, perhaps together with the others.
                 found[rank] = replace(standing, state="silent", behind=behind, doing="")
                 continue
             is_proven = log.stack_dumps.end is not None or (exists is False and survivors)
             may_be_copy = not is_proven and not log.is_original
             found[rank] = _dead(found, replace(standing, behind=behind, may_be_copy=may_be_copy))
-    for standing in _let_peers_down(found, evidence.missing):
+    for standing in _lost_by_peers(found, evidence.missing):
         found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True, may_be_copy=False))
 
 
-def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
-    """Whether SIGTERM ended a rank after another had failed: launchers end the rest of a job so."""
+def _was_terminated(found: Mapping[int, Standing], standing: Standing) -> bool:
+    """Return whether SIGTERM ended a rank after another failed, as launchers do."""
     end = standing.log.stack_dumps.end if standing.log is not None else None
     if end is None or end.fatal is not None:
         return False
@@ -63,7 +63,7 @@ def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
 
 
 def _cut(found: Mapping[int, Standing], standing: Standing) -> Standing:
-    """A rank of which the log has lost its end; still what held it up, if it was seen to be."""
+    """Return a rank with a log that lost its end; keeps the waits that were observed."""
     ended: Ended = "unknown" if standing.ended == "gone" else standing.ended
     if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
         return replace(standing, ended=ended)
@@ -71,19 +71,19 @@ def _cut(found: Mapping[int, Standing], standing: Standing) -> Standing:
 
 
 def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
-    """A rank that ended before the others: died, or still what held it up until then."""
+    """Return a rank that ended before the others: it died, or kept waiting until then."""
     standing = replace(standing, early=not standing.may_be_copy)
     if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
-        return standing  # what killed it killed a rank that could not go on
+        return standing  # whatever killed it, it was blocked before
     if standing.may_be_copy:
         return replace(standing, state="silent", ended="unknown", waiting=(), doing="")
     return replace(standing, state="died", waiting=(), doing="")
 
 
 def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
-    """Whether a rank was still in what a sign of life saw it in, for want of another's part.
+    """Return whether a rank was still in the call in which its last sign of life saw it.
 
-    Where all other members have gone past that row since, so had the rank.
+    If all other members have issued later calls, so had the rank.
     """
     if w.stream is None or w.seq is None:
         return True
@@ -92,11 +92,11 @@ def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
     return not members or any(log.last_seq[w.stream] <= w.seq for log in members)
 
 
-def _let_peers_down(found: Mapping[int, Standing], missing: Sequence[int]) -> list[Standing]:
-    """The ranks to which a peer lost its connection, by the exception that says so first.
+def _lost_by_peers(found: Mapping[int, Standing], missing: Sequence[int]) -> list[Standing]:
+    """Return the ranks that a peer lost its connection to, by the first such exception.
 
-    None where another explains the loss: a rank that had left before, by a last line of its own,
-    or one of which nothing is known, being ``missing``.
+    Empty if another rank explains the loss: one that ended before with a last line, or one of which
+    nothing is known, being ``missing``.
     """
     raised = [s for s in found.values() if s.lost_peer]
     if not raised:
@@ -106,16 +106,16 @@ def _let_peers_down(found: Mapping[int, Standing], missing: Sequence[int]) -> li
     if any(s.complete and s.end < first.end for s in others):
         return []
     gone = [s for s in others if _is_gone(s) and s.end <= first.end]
-    gone = [s for s in gone if not _was_sent_away(found, s)] or gone
+    gone = [s for s in gone if not _was_terminated(found, s)] or gone
     if missing and not any(s.log is not None and s.log.stack_dumps.fatal for s in gone):
         return []
     if len(gone) == 1:
         return gone
-    # Of several, those that wait in the row in which the peer raised are victims as it is.
+    # Ranks that wait in the same row as the peer that raised are victims, too.
     rows = {(w.stream, w.seq) for w in first.waiting if w.stream is not None}
     return [s for s in gone if not any((w.stream, w.seq) in rows for w in s.waiting)]
 
 
 def _is_gone(standing: Standing) -> bool:
-    """Whether a rank left a file without a last line, and its process is not known to exist."""
+    """Return whether a rank left a file without a last line, and its process may have ended."""
     return standing.log is not None and standing.log.exit is None and standing.ended != "alive"

@@ -1,4 +1,4 @@
-"""What one rank was doing when its evidence ends, and how it ended, in a few words."""
+"""Describe in a few words what one rank was doing when its evidence ends, and how it ended."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DOING: Final = {
     "backward": "in backward()",
     "sync": "synchronising its device",
 }
-"""What a busy rank is in, by ``Activity.what``."""
+"""What a busy rank is doing, by ``Activity.what``."""
 
 _SHORTEST: Final = 1_000_000
-"""ns: the duration of a shorter wait is not given."""
+"""ns: shorter waits are described without a duration."""
 
 _MOST_CALLERS: Final = 3
 """Lines above the innermost that are named."""
 
 
 def detail(standing: Standing) -> str:
-    """Return what the list of ranks says of one; empty if its state says all that is known.
+    """Return the description of a rank for the list of ranks; empty if its state says everything.
 
     ``in all_reduce at train.py:43 for 61 s (call 29 of the default group)``.
     """
@@ -54,7 +54,7 @@ def detail(standing: Standing) -> str:
 
 
 def rejoins(standing: Standing) -> str:
-    """Return that a rank destroyed its process groups and asked for new ones; else nothing."""
+    """Return a text if a rank destroyed its process groups and requested new ones."""
     leaving, log = standing.exit, standing.log
     if leaving is None or log is None or not any(a.what == "group" for a in leaving.in_):
         return ""
@@ -70,7 +70,7 @@ def rejoins(standing: Standing) -> str:
 def left_by_exit(standing: Standing) -> str:
     """Return ``sys.exit() at train.py:36, called at train.py:75``; empty if it left otherwise.
 
-    A script that calls ``sys.exit`` in its last line, outside of all functions, has simply ended.
+    A call of ``sys.exit`` in the last line of a script, outside all functions, is a normal end.
     """
     leaving = standing.exit
     if leaving is None or leaving.reason != "finished" or not leaving.through:
@@ -94,7 +94,7 @@ def _file_ends(standing: Standing) -> str:
 
 
 def death(standing: Standing) -> str:
-    """Return how a rank ended that wrote no last line."""
+    """Return how a rank without a last line ended."""
     end = standing.log.stack_dumps.end if standing.log is not None else None
     if end is not None:
         return _last_stack(end)
@@ -104,7 +104,7 @@ def death(standing: Standing) -> str:
 
 
 def _last_stack(end: Dump) -> str:
-    """Return why a process ended, and where its main thread was, by its signal handler."""
+    """Return why a process ended, and the line of its main thread, from its signal handler."""
     how = "ended by SIGTERM" if end.fatal is None else f"fatal error: {end.fatal}"
     named = [frame for frame in end.stacks.get(MAIN, []) if not frame.startswith("<")]
     frames = dumps.own(named) or named
@@ -117,7 +117,7 @@ def _wait(standing: Standing) -> str:
     if w.channel is not None and w.seq is not None:
         row = f" (message {w.seq})"
     held = standing.end - w.since
-    # A log that ends with the call itself does not tell for how long.
+    # A log that ends with the call itself does not show for how long.
     lasted = f" for {words.seconds(held)}" if held >= _SHORTEST else ""
     if w.started is not None:
         lasted += ", which the device has " + ("started" if w.started else "not started")
@@ -145,22 +145,22 @@ def last_stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
 
 
 def top_frame(stacks: Mapping[str, Sequence[str]]) -> str:
-    """Return the innermost frame of some stacks, the user's own if any; empty: there is none.
+    """Return the innermost frame of some stacks, the user's own if any; empty if there is none.
 
-    Of the thread of :func:`at_work`, ``/job/train.py:20 load``.
+    The stack is that of :func:`at_work`, the result like ``/job/train.py:20 load``.
     """
     frames = at_work(stacks)
     return words.brief(frames[-1]) if frames else ""
 
 
 def at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the stack of the thread at work, outermost first; the user's own frames if any."""
+    """Return the stack of the working thread, outermost first; the user's own frames if any."""
     frames = whole_at_work(stacks)
     return dumps.own(frames) or frames
 
 
 def whole_at_work(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the stack of the thread at work with all its frames, outermost first."""
+    """Return the stack of the working thread with all its frames, outermost first."""
     return stacks.get(last_stall.thread_at_work(stacks), ())
 
 
@@ -176,7 +176,7 @@ def reached(stacks: Mapping[str, Sequence[str]]) -> str:
 
 
 def within(stacks: Mapping[str, Sequence[str]]) -> str:
-    """Return ``, in get() of queue.py``: what of a library the main thread was in; or nothing."""
+    """Return the innermost library function of the main thread, as ``, in get() of queue.py``."""
     frames = dumps.of_main(stacks)
     own, inner = dumps.own(frames), dumps.within(frames)
     if not inner or top_frame(stacks) != words.brief(own[-1]):

@@ -1,9 +1,9 @@
-"""What a rank waits for that is no collective: a lock, a queue, a child process, a file.
+"""Recognise what a rank waits for outside collectives: a lock, a queue, a child process, a file.
 
-One table. Each row says by which frames, system calls, or calls in the user's line its wait is
-recognised, what the wait is called, and how to end it. The first row that fits wins. The facts are
-those of the last stall: Python frames, and what the kernel said of the thread. Where the kernel
-says nothing, as in some sandboxes, the frames and the source decide.
+There is one table. Each row has the name of a wait, and how to end it. Frames, system calls, or
+calls in the user's line identify it. The first matching row wins. The facts are those of the last
+stall: Python frames, and the kernel's state of the thread. If the kernel reports nothing, as in
+some sandboxes, the frames and the source decide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HostWait:
 
     row: Row
     what: str
-    """Reads on after "waits for": ``file lock /data/a.lock, held by process 47 (rank 0)``."""
+    """Continues "waits for": ``file lock /data/a.lock, held by process 47 (rank 0)``."""
     t: int
     """When it was seen, on the rank's own clock, ns."""
     holder: int | None = None
@@ -43,22 +43,22 @@ class Row(NamedTuple):
     name: str
     noun: str
     did: str
-    """Reads on after "rank 1", in a headline."""
+    """Continues "rank 1", in a headline."""
     say: Callable[[LastStall], str]
     fix: str
-    """``{who}`` stands for the ranks."""
+    """``{who}`` is replaced by the ranks."""
     frames: re.Pattern[str] | None = None
     """Matches one of the frames below the user's innermost line."""
     calls: frozenset[str] = frozenset()
-    """System calls that suffice."""
+    """System calls that are enough."""
     functions: frozenset[str] = frozenset()
-    """Names of functions of C, which have no frame, that the user's line calls; they suffice where
-    the kernel does not tell."""
+    """Names of C functions, which have no frame, in the user's line. They are enough if the kernel
+    reports nothing."""
     also: Callable[[LastStall], bool] = lambda _: False
-    """What suffices, too."""
+    """Another condition that is enough."""
 
     def fits(self, seen: LastStall) -> bool:
-        """Return whether it is this kind."""
+        """Return whether a stall is of this kind."""
         if self.frames is not None and any(map(self.frames.search, seen.inner)):
             return True
         if seen.kernel.call is None and self.functions & seen.called:
@@ -67,7 +67,7 @@ class Row(NamedTuple):
 
 
 def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
-    """Return what a rank waited for in its last stall; None: that is not known."""
+    """Return what a rank waited for in its last stall; None if that is not known."""
     stall, last = log.stall, log.last_call
     if stall is None or (last is not None and last.t > stall.t):
         return None
@@ -84,7 +84,7 @@ def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
 
 
 def place(log: RankLog) -> str | None:
-    """Return ``path:line``, where a rank was in its last stall."""
+    """Return the ``path:line`` of a rank in its last stall."""
     stacks = log.stall.stacks if log.stall is not None else {}
     frames = stacks.get(thread_at_work(stacks), ())
     return site((dumps.own(frames) or frames)[-1]) if frames else None
@@ -114,7 +114,7 @@ def _worker(seen: LastStall) -> str:
 
 
 _WORKER_NAMES: Final = ("pt_data_worker",)
-"""What torch names a worker's thread (2.6 and later, ``_utils/worker.py``)."""
+"""torch's name of a worker's thread (2.6 and later, ``_utils/worker.py``)."""
 
 
 def _store(seen: LastStall) -> str:
@@ -127,7 +127,7 @@ def _is_store(seen: LastStall) -> bool:
     made = next((one for one in seen.statements if name(one.func) in _STORE), None)
     if made is None or not isinstance(made.func, ast.Attribute):
         return False
-    # No method of Python's own reads a socket by these names without a frame of its own.
+    # No Python method with these names reads a socket without its own frame.
     return seen.kernel.peer is not None or name(made.func.value).lower().endswith("store")
 
 
@@ -212,7 +212,7 @@ _ACCESS: Final = {
     "fsync": "a flush of", "fdatasync": "a flush of", "open": "the opening of",
     "page": "a page of a mapped file",
 }  # fmt: skip
-"""What is done to a file, by the beginning of a system call's name."""
+"""The access to a file, by the beginning of a system call's name."""
 
 
 def _is_file(seen: LastStall) -> bool:
@@ -228,7 +228,7 @@ def _compile(seen: LastStall) -> str:
 
 
 def _call(seen: LastStall, otherwise: str) -> str:
-    """Return ``time.sleep(60) (train.py:9)``, else the innermost library function."""
+    """Return ``time.sleep(60) (train.py:9)``, otherwise the innermost library function."""
     if seen.statements:
         return text(seen.statements[-1])
     if not seen.inner:
@@ -350,4 +350,4 @@ ROWS: Final = (
         also=_is_file,
     ),
 )  # fmt: skip
-"""Those that tell most come first."""
+"""The most specific ones come first."""

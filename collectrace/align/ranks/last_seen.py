@@ -1,4 +1,4 @@
-"""Where a rank was last known to be, by the latest stack that it left."""
+"""Find where a rank was last seen, by the latest stack that it left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collectrace.records import INTERRUPTED, Exit
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """The stacks of a rank, and what had them written."""
+    """The stacks of a rank, and the event that made it write them."""
 
     stacks: Mapping[str, Sequence[str]]
     """By thread ``path:line function``, innermost last."""
@@ -21,7 +21,7 @@ class LastSeen:
 
 
 def last_seen(log: RankLog | None) -> LastSeen | None:
-    """Return the latest stacks of a rank; None: it left none since its last call."""
+    """Return the latest stacks of a rank; None if it left none since its last call."""
     if log is None:
         return None
     leaving = log.exit
@@ -39,7 +39,7 @@ def last_seen(log: RankLog | None) -> LastSeen | None:
 
 
 def _interrupted(log: RankLog, leaving: Exit) -> Sequence[str]:
-    """Return the main thread's frames where Ctrl-C ended it, innermost last.
+    """Return the main thread's frames at the Ctrl-C that ended it, innermost last.
 
     An older record has only the user's: their functions are known if the values were read.
     """

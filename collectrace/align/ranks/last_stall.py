@@ -1,4 +1,4 @@
-"""What is known of a rank at its last stall: frames, what the kernel said, and the source."""
+"""The facts on a rank at its last stall: frames, kernel state of the thread, and source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collectrace.dumps import MAIN
 from collectrace.records import KernelWait, Stall
 
 _SAME_CLOCK: Final = 1_000_000_000
-"""ns between what processes of one machine say that its monotonic clock began at."""
+"""ns between the starts of the monotonic clock that processes of one machine record."""
 
 _LONGEST: Final = 60
 """Characters of an expression, or of a name."""
@@ -23,15 +23,15 @@ _LONGEST: Final = 60
 
 @dataclass(frozen=True)
 class LastStall:
-    """What is known of a rank at its last stall."""
+    """The facts on a rank at its last stall."""
 
     log: RankLog
     stall: Stall
     evidence: RunEvidence
     thread: str
-    """The thread that is at work, as the stacks name it."""
+    """The working thread, by its name in the stacks."""
     kernel: KernelWait = field(default_factory=KernelWait)
-    """What the kernel says of it."""
+    """The kernel's state of that thread."""
 
     @property
     def frames(self) -> Sequence[str]:
@@ -40,14 +40,14 @@ class LastStall:
 
     @cached_property
     def inner(self) -> Sequence[str]:
-        """The frames of libraries below the user's innermost line; of the tracer none."""
+        """The frames of libraries below the user's innermost line, without the tracer's."""
         own = dumps.own(self.frames)
         first = len(self.frames) - self.frames[::-1].index(own[-1]) if own else 0
         return [frame for frame in self.frames[first:] if dumps.TRACER not in frame]
 
     @cached_property
     def line(self) -> str:
-        """The innermost line, if it is the user's, and so calls into C; else nothing."""
+        """The innermost line if it is the user's, and so calls into C; otherwise empty."""
         own = dumps.own(self.frames)
         return site(own[-1]) if own and not self.inner else ""
 
@@ -59,7 +59,7 @@ class LastStall:
 
     @cached_property
     def statements(self) -> Sequence[ast.Call]:
-        """The calls that stand at that line, the innermost first."""
+        """The calls at that line, the innermost first."""
         return [one for one in self._nodes(self.line) if isinstance(one, ast.Call)][::-1]
 
     @cached_property
@@ -69,14 +69,14 @@ class LastStall:
 
     @cached_property
     def entered(self) -> str:
-        """What a ``with`` at that line enters and is no call, such as a lock; else nothing."""
+        """What a ``with`` at that line enters without a call, such as a lock; otherwise empty."""
         for one in self._nodes(self.line):
             if isinstance(one, ast.With) and not isinstance(one.items[0].context_expr, ast.Call):
                 return text(one.items[0].context_expr)
         return ""
 
     def _nodes(self, line: str) -> Iterator[ast.AST]:
-        """Return the calls and ``with`` statements that begin at a line."""
+        """Yield the calls and ``with`` statements that begin at a line."""
         file, number = chains.split(line)
         for node in self._walk(file) if number else ():
             if isinstance(node, ast.Call | ast.With) and node.lineno == number:
@@ -88,14 +88,14 @@ class LastStall:
         return {one.pid: one for one in self.stall.children or ()}
 
     def others(self) -> Iterator[tuple[str, list[str]]]:
-        """Return the other threads with code of the user's, and those frames of each."""
+        """Yield the other threads with frames of the user's code, and these frames."""
         for thread, frames in self.stall.stacks.items():
             own = dumps.own(frames)
             if own and thread != self.thread:
                 yield thread.rpartition(" (")[0] or thread, own
 
     def is_within(self, frames: Sequence[str], entered: str) -> bool:
-        """Return whether one of these lines lies inside a ``with`` that enters the same."""
+        """Return whether one of these lines is inside a ``with`` that enters this expression."""
         places = (chains.split(site(frame)) for frame in frames)
         return any(
             isinstance(node, ast.With)
@@ -110,7 +110,7 @@ class LastStall:
         return ast.walk(tree) if tree is not None else iter(())
 
     def rank_of(self, pid: int) -> int | None:
-        """Return the rank whose process it is, on this machine and at that time."""
+        """Return the rank that had this process, on this machine and at that time."""
         here = self.log.header
         for rank, log in self.evidence.logs.items():
             there = log.header
@@ -135,10 +135,10 @@ class LastStall:
 
 
 def thread_at_work(stacks: Mapping[str, Sequence[str]]) -> str:
-    """Return the name of the thread at work, of stacks by thread.
+    """Return the name of the working thread among stacks by thread.
 
-    It is the main thread, unless that runs no code of the user, as in workers that train in another
-    thread, or waits for another thread.
+    It is the main thread, unless that waits for another thread, or runs no code of the user, as in
+    workers that train in another thread.
     """
     main = next((name for name in stacks if name.startswith(MAIN)), "")
     if not main:
@@ -151,7 +151,7 @@ def thread_at_work(stacks: Mapping[str, Sequence[str]]) -> str:
 
 
 def site(frame: str) -> str:
-    """Return ``path:line`` of a frame; a path may hold spaces."""
+    """Return ``path:line`` of a frame; a path may contain spaces."""
     return frame.rpartition(" ")[0]
 
 
@@ -161,7 +161,7 @@ def name(of: ast.expr) -> str:
 
 
 def text(of: ast.expr) -> str:
-    """Return an expression, cut where it is long."""
+    """Return the text of an expression, shortened if it is long."""
     return words.brief(ast.unparse(of), _LONGEST)
 
 

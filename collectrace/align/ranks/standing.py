@@ -12,10 +12,10 @@ from collectrace.findings import Ended, State
 from collectrace.records import Call, Exit
 
 HEARTBEATS: Final = 3
-"""By how many heartbeats a file must end before its peers' for its rank to count as stopped."""
+"""Heartbeats by which a file must end before its peers' for its rank to count as stopped."""
 
 HOST: Final = "host"
-"""What a thread waits in that waits for no call: see :attr:`Waiting.what`."""
+"""The kind of a wait outside calls: see :attr:`Waiting.what`."""
 
 NEVER: Final = 1 << 62
 """ns: longer than anything lasts."""
@@ -28,8 +28,8 @@ class Waiting:
     rank: int
     thread: str
     what: str
-    """As in ``records.Activity``; `device` where only an unfinished call on a GPU says so; `host`:
-    no call, but what its rank's :class:`HostWait` says."""
+    """As in ``records.Activity``; `device` if only an unfinished call on a GPU shows it; `host`:
+    not a call, but the wait in its rank's :class:`HostWait`."""
     since: int
     """On the shared clock, ns."""
     group: str
@@ -40,13 +40,13 @@ class Waiting:
     channel: ChannelKey | None = None
     site: str | None = None
     started: bool | None = None
-    """Whether the device has begun with it; None: that is not known, or it is no device's."""
+    """Whether the device has begun it; None: not known, or no device is involved."""
     observed: bool = True
-    """A heartbeat, a stall or the exit says so; else it is concluded from the last call."""
+    """A heartbeat, a stall or the exit shows it; otherwise it is concluded from the last call."""
 
     @property
     def stream(self) -> StreamKey | None:
-        """The stream of a collective."""
+        """The stream of a collective; None for anything else."""
         if self.channel is not None or self.seq is None:
             return None
         return StreamKey(self.group, self.device)
@@ -59,9 +59,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a rank was doing when its evidence ends, and how it ended: facts, no words.
+    """What a rank was doing when its evidence ends, and how it ended, as facts.
 
-    ``ranks.detail`` puts them into words.
+    ``ranks.detail`` describes them in words.
     """
 
     rank: int
@@ -71,7 +71,7 @@ class Standing:
     """Its last sign of life on the shared clock, ns."""
     log: RankLog | None = None
     waiting: tuple[Waiting, ...] = ()
-    """One per thread that waits; also what an exception came out of."""
+    """One per waiting thread; also the call that an exception came from."""
     doing: str = ""
     """`busy`: ``Activity.what`` of its main thread; empty: nothing that the tracer knows of."""
     host_wait: HostWait | None = None
@@ -79,20 +79,20 @@ class Standing:
     last_issued: int | None = None
     """When it issued its last call, on the shared clock, ns; None: it issued none."""
     by_peers: bool = False
-    """Its exception says that others let it down: a lost connection, a timeout."""
+    """Its exception blames other ranks: a lost connection, a timeout."""
     lost_peer: bool = False
-    """Its exception says that a connection was lost."""
+    """Its exception reports a lost connection."""
     lost_by_peer: bool = False
-    """A peer's exception says that the connection to it was lost, and it left no last line."""
+    """A peer's exception reports a lost connection to it, and it left no last line."""
     behind: int = 0
     """`died`, `silent`: ns by which its file ends before the latest of its peers'."""
     may_be_copy: bool = False
-    """Only the end of its file says that it stopped, and the file may be a copy that was made
-    before its peers', or is not whole."""
+    """Only the end of its file shows that it stopped. The file may be an older copy, or
+    incomplete."""
     early: bool = False
     """It ended without a last line, and before the others."""
     disabled: bool = False
-    """Tracing was switched off: what came after is not known."""
+    """Tracing was switched off: later actions are not known."""
 
     @property
     def exit(self) -> Exit | None:
@@ -101,37 +101,37 @@ class Standing:
 
     @property
     def message(self) -> str:
-        """The text of the exception that ended it; empty where there is none."""
+        """The text of the exception that ended it; empty if there is none."""
         return (self.exit.message or "") if self.exit is not None else ""
 
     @property
     def last_call(self) -> Call | None:
-        """The last call it issued, as far as its log tells."""
+        """The last call that it issued, as far as its log shows."""
         return self.log.last_call if self.log is not None else None
 
     @property
     def final(self) -> bool:
-        """Whether it was never to issue another call, and no other rank is why."""
+        """Whether it would never have issued another call, for a reason other than its peers."""
         if self.disabled:
             return False
         return self.state in ("finished", "died") or (self.state == "raised" and not self.by_peers)
 
     @property
     def complete(self) -> bool:
-        """Whether its log reaches to the end of its process, by a last line that says so."""
+        """Whether its log extends to the end of its process, by a last line that says so."""
         return self.state in ("finished", "raised")
 
 
 def failure(leaving: Exit) -> Failure:
-    """The exception that ended a rank; of one that came from a DataLoader's worker, that there."""
+    """Return the exception that ended a rank; the original one if a DataLoader worker raised it."""
     message = leaving.message or ""
     return original(message) or Failure(leaving.error or "", message, leaving.site)
 
 
 def patience(log: RankLog) -> int:
-    """For how long a process that runs may write nothing, ns: some heartbeats may come late.
+    """Return the ns that a running process may write nothing: some heartbeats may be late.
 
-    For ever, where it writes no heartbeats.
+    It is :data:`NEVER` if the process writes no heartbeats.
     """
     if log.header.heartbeat <= 0:
         return NEVER

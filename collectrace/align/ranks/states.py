@@ -1,8 +1,8 @@
-"""What every rank was doing when its evidence ends, and how it ended.
+"""Determine what every rank was doing when its evidence ends, and how it ended.
 
-The evidence is uneven. A rank that ends by itself says so. One that aborts in C++ or gets SIGKILL
-leaves nothing but its last lines: the call it issued before it died, and heartbeats up to then. A
-launcher that ends all ranks after one failed changes nothing about what they were doing.
+The evidence is uneven. A rank that exits by itself says so. One that aborts in C++ or gets SIGKILL
+leaves only its last lines: the call that it issued before, and heartbeats up to then. A launcher
+that ends all ranks after one failed changes nothing about what they were doing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collectrace.records import Exit
 
 
 class _Standings(dict[int, Standing]):
-    """By rank. One that the job does not have, and a damaged log names, has left nothing."""
+    """By rank. A rank that only a damaged log names is missing."""
 
     def __missing__(self, rank: int) -> Standing:
         return Standing(rank, "missing", "gone")
@@ -33,9 +33,9 @@ class _Standings(dict[int, Standing]):
 def standings(
     evidence: RunEvidence, clocks: Clocks, now: int | None = None, cut: Collection[int] = ()
 ) -> dict[int, Standing]:
-    """Return every rank of the job, and any beyond that left a file.
+    """Return the standing of every rank of the job, and of any other that left a file.
 
-    ``now``: ns since 1970. ``cut``: ranks of which the log has lost its end.
+    ``now``: ns since 1970. ``cut``: ranks with a log that has lost its end.
     """
     now = time.time_ns() if now is None else now
     everybody = sorted({*evidence.logs, *evidence.missing})
@@ -52,7 +52,7 @@ def standings(
 
 
 def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standing:
-    """One rank by its own log, whatever its peers' say."""
+    """Return the standing of one rank by its own log, without its peers'."""
     log = evidence.logs.get(rank)
     if log is None:
         lost = rank in evidence.unreadable
@@ -65,7 +65,7 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
     leaving = log.exit
     cut_short = waits.interrupted()
     if leaving is not None and cut_short:
-        # Ctrl-C on a hang, or a handler of SIGTERM that leaves: it waited until then.
+        # Ctrl-C on a hang, or a SIGTERM handler that exits: it waited until then.
         return replace(standing, state="blocked", ended=_left(leaving), waiting=cut_short)
     if leaving is not None and leaving.reason == "disabled" and not log.disabled:
         return replace(standing, state="finished", ended="exit", waiting=())
@@ -92,7 +92,10 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
 
 
 def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
-    """How a rank ended whose file has no last line; ``silence``: ns since its last line."""
+    """Return how a rank without a last line ended.
+
+    ``silence``: ns since its last line.
+    """
     exists = evidence.still_exists(log)
     if exists is None:
         beats = log.header.heartbeat > 0
@@ -103,12 +106,12 @@ def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
 
 
 def _left(leaving: Exit) -> Ended:
-    """How a rank ended whose wait was interrupted."""
+    """Return how a rank with an interrupted wait ended."""
     return "signal" if leaving.reason == "signal" or leaving.is_interrupt else "exit"
 
 
 def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
-    """A rank that ended with an exception, or by sys.exit with a status that is not 0."""
+    """Return a rank that ended with an exception, or by sys.exit with a status other than 0."""
     message = leaving.message or ""
     by_peers = exceptions.blames_peers(leaving.error, message) or _peers_led_to(leaving, waits)
     by_peers = by_peers and not _was_elsewhere(waits)
@@ -120,10 +123,10 @@ def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
 
 
 def _was_elsewhere(waits: Waits) -> bool:
-    """Whether a rank is known to have been in no call when it raised: of the store, say.
+    """Return whether a rank was in no recorded call when it raised (in the store, for example).
 
-    By a heartbeat since its last call, which had completed. That others let it down there is no
-    reason why they wait for it.
+    A heartbeat shows it, written since the last call, which had completed. If peers caused the
+    exception there, they do not wait for the rank because of that.
     """
     log, last = waits.log, waits.log.last_call
     told, inside = last_sign(log, of_end=False)
@@ -134,7 +137,7 @@ def _was_elsewhere(waits: Waits) -> bool:
 
 
 def _peers_led_to(leaving: Exit, waits: Waits) -> bool:
-    """Whether an exception was raised while one about peers was handled, out of a call."""
+    """Return whether an exception about peers, out of a call, led to the final one."""
     named = (cause.partition(": ") for cause in leaving.causes)
     return bool(waits.log.failed) and any(
         exceptions.blames_peers(error, text) for error, _, text in named

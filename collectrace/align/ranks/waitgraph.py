@@ -1,8 +1,8 @@
-"""Which thread of which rank waits for whom.
+"""Build the wait graph: which thread of which rank waits for which other.
 
-A collective waits for every member that has not issued it (AND), a receive from any rank for one
-of them (OR), another message for its peer. Threads that nobody can release are found by taking
-away, again and again, those that somebody can; what remains waits in circles.
+A collective waits for every member that has not issued it (AND). A receive from any rank waits for
+one of them (OR), another message for its peer. To find deadlocked threads, threads that some other
+thread can release are removed repeatedly; the remaining ones wait in cycles.
 
 Source: Knapp, Deadlock detection in distributed databases, ACM Computing Surveys 19(4), 1987.
 """
@@ -36,17 +36,17 @@ class Edge:
     row: int | None
     """The first row of the stream (message of the channel) that the target has not issued."""
     queued: bool = False
-    """The target has issued it, and its device is held up in a call that was issued before."""
+    """The target has issued it, and its device is blocked in an earlier call."""
 
 
 @dataclass(frozen=True)
 class WaitGraph:
-    """Who waits for whom."""
+    """Which thread waits for which."""
 
     edges: Mapping[Node, tuple[Edge, ...]] = field(default_factory=dict)
-    """Every thread that waits; no edges: all it needs has been issued."""
+    """Every waiting thread; without edges if all that it needs has been issued."""
     any_of: frozenset[Node] = frozenset()
-    """Threads that one of their targets suffices to release."""
+    """Threads that any one of their targets can release."""
 
     @cached_property
     def _by_rank(self) -> Mapping[int, Sequence[Edge]]:
@@ -56,16 +56,16 @@ class WaitGraph:
         return found
 
     def of(self, rank: int) -> Sequence[Edge]:
-        """Everything a rank waits for."""
+        """Return everything that a rank waits for."""
         return self._by_rank.get(rank, ())
 
 
 Cycle = tuple[Edge, ...]
-"""Edges of which each starts where the one before it leads, and the first where the last leads."""
+"""Edges that each start where the one before ends; the first starts where the last ends."""
 
 
 def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clocks) -> WaitGraph:
-    """Who waits for whom when the evidence ends, of the ranks that are blocked or raised."""
+    """Return the wait graph at the end of the evidence, for ranks that are blocked or raised."""
     waiting = {
         (s.rank, w.thread): w
         for s in standings.values()
@@ -92,7 +92,7 @@ def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clo
 def _of_hosts(
     standings: Mapping[int, Standing], known: Mapping[Node, object], clocks: Clocks
 ) -> Iterator[Edge]:
-    """The waits in no call for what another rank holds, such as the lock of a file."""
+    """Yield waits outside calls for what another rank holds, such as a file lock."""
     for standing in standings.values():
         wait = standing.host_wait
         if wait is None or wait.holder is None or wait.holder == standing.rank:
@@ -100,7 +100,7 @@ def _of_hosts(
         if (standing.rank, MAIN) in known or standing.log is None:
             continue
         seen = clocks.when(standing.rank, wait.t)
-        if _may_let_go(standings[wait.holder], seen):
+        if _may_have_released(standings[wait.holder], seen):
             continue
         w = Waiting(
             standing.rank, MAIN, HOST, seen, "", wait.row.noun, site=host_waits.place(standing.log),
@@ -108,10 +108,10 @@ def _of_hosts(
         yield Edge(w, (wait.holder, MAIN), None)
 
 
-def _may_let_go(holder: Standing, seen: int) -> bool:
-    """Whether a rank that is blocked may have let go since, or another thread of it may."""
+def _may_have_released(holder: Standing, seen: int) -> bool:
+    """Return whether a rank may have released what it holds, or another of its threads may."""
     if holder.state not in ("blocked", "busy", "running", "silent"):
-        return True  # what ended holds nothing
+        return True  # a process that ended holds nothing
     if not holder.waiting:
         return False
     if min(w.since for w in holder.waiting) > seen:
@@ -122,7 +122,7 @@ def _may_let_go(holder: Standing, seen: int) -> bool:
 
 
 class _Needs:
-    """What threads wait for; of a thousand ranks that wait in one call it is found once."""
+    """The ranks that threads wait for, cached: a thousand ranks may wait in one call."""
 
     def __init__(self, standings: Mapping[int, Standing], comparison: Comparison) -> None:
         self._standings, self._comparison = standings, comparison
@@ -131,10 +131,10 @@ class _Needs:
         self._asked: dict[str, set[int]] | None = None
 
     def of(self, w: Waiting) -> Iterator[tuple[int, int | None]]:
-        """Yield the ranks that have not issued their part of what a thread waits for.
+        """Yield the ranks that have not issued what a thread waits for.
 
-        With the first row (message) that each has not issued; None where rows do not say it. A rank
-        whose log has lost its end may have issued it.
+        Each has the first row (message) that it has not issued; None if rows do not show it. A rank
+        with a log that has lost its end may have issued it, and is skipped.
         """
         logs = self._of_members(w.group)
         if w.channel is not None:
@@ -146,7 +146,7 @@ class _Needs:
                 if rank != w.rank:
                     yield rank, row
         else:
-            asked = self._who_asked(w.group)
+            asked = self._requesters(w.group)
             for rank in logs:
                 if rank != w.rank and rank not in asked:
                     yield rank, None
@@ -175,8 +175,7 @@ class _Needs:
             ]
         return found
 
-    def _who_asked(self, group: str) -> set[int]:
-        """Return the ranks that have asked for a group."""
+    def _requesters(self, group: str) -> set[int]:
         if self._asked is None:
             self._asked = {}
             for rank, standing in self._standings.items():
@@ -192,11 +191,11 @@ def _queued(
     comparison: Comparison,
     clocks: Clocks,
 ) -> Iterator[Edge]:
-    """The ranks whose device has not come to it, though they have issued it.
+    """Yield the ranks that have issued a call which their device has not reached.
 
-    A device takes the calls of its host in the order of issue. That holds within one group; calls
-    of several groups may run side by side where a device has room for both, and block each other
-    where it has not (NCCL, "Using multiple NCCL communicators concurrently").
+    A device runs the calls of its host in the order of issue. That holds within one group. Calls of
+    several groups run side by side if a device has room for both; otherwise they block each other
+    (NCCL, "Using multiple NCCL communicators concurrently").
     """
     info = comparison.groups.get(w.group)
     if w.stream is None or w.seq is None or w.device in ("", "cpu") or info is None:
@@ -215,12 +214,12 @@ def _queued(
 def _message(
     channel: ChannelKey, w: Waiting, logs: Mapping[int, RankLog], mine: RankLog | None
 ) -> Iterator[tuple[int, int | None]]:
-    """:class:`_Needs` of a message: its peer, or of a receive from any rank all that may send."""
+    """Yield the peer that has not issued a message, or all who may send to a receive from any."""
     if channel.source >= 0:
         peer = channel.destination if channel.source == w.rank else channel.source
         if peer not in logs or peer == w.rank or mine is None or w.seq is None:
             return
-        # Numbered as they were sent: receives from any source have taken some, too.
+        # Numbered in the order of sending: receives from any source have taken some, too.
         issued = logs[peer].last_channel_seq.get(channel, 0) + logs[peer].taken(channel)
         if issued < w.seq + mine.taken(channel):
             yield peer, issued + 1
@@ -239,10 +238,10 @@ def _message(
 
 
 def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequence[Node]) -> Node:
-    """The thread of ``rank`` that is taken to be the one that would issue what ``w`` waits for.
+    """Return the thread of ``rank`` that probably issues what ``w`` waits for.
 
-    The logs do not say which it is: the thread of the same name as the one that waits; else the
-    only one of the rank that waits, of ``others``; else the main thread.
+    The logs do not show which it is. It is the thread with the same name as the waiting one. If
+    there is none, it is the only one in ``others``, or the main thread.
     """
     named = (rank, w.thread)
     if named in waiting or w.thread == MAIN:
@@ -251,13 +250,13 @@ def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting], others: Sequ
 
 
 def stuck(graph: WaitGraph) -> set[Node]:
-    """Threads that nobody can release: every way out leads to another of them."""
+    """Return threads that nobody can release: each waits only for other such threads."""
     left = {node for node, edges in graph.edges.items() if edges}
     behind: dict[Node, list[Node]] = {}
     holding: dict[Node, int] = {}
-    """Targets that have to be released yet, before a thread is."""
+    """Targets that must be released before a thread is."""
     for node in left:
-        # A target that does not wait is no circle: it may come yet, or is the culprit.
+        # A target that does not wait is not in a cycle: it may arrive later, or is the culprit.
         targets = [edge.target for edge in graph.edges[node]]
         inside = [target for target in targets if target in left]
         holding[node] = len(inside) == len(targets) if node in graph.any_of else len(inside)
@@ -275,7 +274,7 @@ def stuck(graph: WaitGraph) -> set[Node]:
 
 
 def cycles(graph: WaitGraph) -> list[Cycle]:
-    """One cycle for every set of threads that wait for each other, each thread in one at most."""
+    """Return one cycle for every set of threads in a deadlock, each thread in one at most."""
     left = stuck(graph)
     found: list[Cycle] = []
     seen: set[Node] = set()
@@ -295,7 +294,7 @@ def cycles(graph: WaitGraph) -> list[Cycle]:
 
 
 def follow(graph: WaitGraph, standings: Mapping[int, Standing], ranks: Iterable[int]) -> set[int]:
-    """Where waiting leads from these ranks: the ranks at the ends, which are not blocked."""
+    """Return the ranks at the ends of the waits from these ranks, which are not blocked."""
     ends: set[int] = set()
     todo, seen = list(ranks), set[int]()
     while todo:
@@ -312,7 +311,7 @@ def follow(graph: WaitGraph, standings: Mapping[int, Standing], ranks: Iterable[
 
 
 def reachable(graph: WaitGraph, rank: int) -> set[int]:
-    """Every rank that a rank waits for, directly or through others."""
+    """Return every rank that a rank waits for, directly or through others."""
     found: set[int] = set()
     todo = [rank]
     while todo:

@@ -1,4 +1,4 @@
-"""What the threads of one rank wait for when its evidence ends."""
+"""Find what the threads of one rank wait for when its evidence ends."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from collectrace.dumps import MAIN
 from collectrace.records import Activity, Call, Done, Group
 
 _INTERRUPTS: Final = ("KeyboardInterrupt", "SystemExit")
-"""What a call raises that was ended from outside: by Ctrl-C, or by a handler that leaves."""
+"""Exceptions from calls that were ended from outside: by Ctrl-C, or by a handler that exits."""
 
 
 def last_sign(log: RankLog, *, of_end: bool = True) -> tuple[int, list[Activity]]:
-    """When the last line was written that says what each thread is in, and what it says.
+    """Return the last line with the state of each thread: its time, and the activities.
 
-    The time is of the rank's own clock, ns; 0 and an empty list where there is no such line.
+    The time is of the rank's own clock, ns; 0 and an empty list if there is no such line.
     ``of_end``: whether the process's last line counts.
     """
     last = log.exit if of_end else None
@@ -33,18 +33,18 @@ def last_sign(log: RankLog, *, of_end: bool = True) -> tuple[int, list[Activity]
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What one rank's threads wait for, by the last lines of its log; ``when`` is its clock."""
+    """The waits of one rank's threads, by the last lines of its log; ``when`` is its clock."""
 
     rank: int
     log: RankLog
     when: Clock
 
     def at_the_end(self) -> tuple[Waiting, ...]:
-        """One for each thread that waits when the log ends."""
+        """Return the waits of all threads that wait when the log ends."""
         told, inside = last_sign(self.log)
         last = self.log.last_call
         stale = last is not None and last.t > told
-        # A thread that has issued a call since is no longer in what it was in.
+        # A thread that has issued a call since has left its earlier activity.
         moved_on = (last.thread or MAIN) if last is not None and stale else None
         front = None if stale else self._of_device(inside)
         found = [
@@ -54,15 +54,15 @@ class Waits:
             and (waiting := self._of_activity(activity, front)) is not None
         ]  # fmt: skip
         if not any(w.thread == MAIN for w in found):
-            main = front if front is not None else self._concluded(told)
-            main = main if main is not None else self._joined(found)
+            main = front if front is not None else self._infer_main_wait(told)
+            main = main if main is not None else self._wait_for_thread(found)
             found += [main] if main is not None else []
         return tuple(found)
 
     def interrupted(self) -> tuple[Waiting, ...]:
-        """What a rank was in that was ended from outside, or by a main thread that did not wait.
+        """Return the waits of a rank that was ended from outside, or by its main thread alone.
 
-        Empty where it ended otherwise, or was in nothing.
+        Empty if it ended otherwise, or did not wait.
         """
         leaving, last = self.log.exit, self.log.last_call
         if leaving is None:
@@ -78,7 +78,7 @@ class Waits:
             return ()
         told, inside = last_sign(self.log, of_end=False)
         if last is None or last.t <= told:
-            # The heartbeats say so until the end, and since when.
+            # The heartbeats show it until the end, and its begin.
             front = self._of_device(inside)
             found = (self._of_activity(a, front) for a in inside if a.what != "device")
             waiting = tuple(w for w in found if w is not None)
@@ -87,14 +87,14 @@ class Waits:
         return (self._of_failed(failed),) if failed is not None and last is not None else ()
 
     def behind_exception(self, *, by_peers: bool) -> tuple[Waiting, ...]:
-        """What an exception came out of, where no thread is known to wait.
+        """Return the call that an exception came from, if no thread is known to wait.
 
-        That is the call that raised last, unless the rank went on after it. An exception about
-        peers (``by_peers``) comes out of the latest thing that the rank began where no call has
-        failed: the creation of a group, or a backward(), which raises what its buckets ran into.
+        It is the call that raised last, unless the rank continued after it. If no call has failed,
+        an exception about peers (``by_peers``) comes from the latest thing that the rank began.
+        That is the creation of a group, or a backward(), which raises the errors of its buckets.
         """
         failed = max(self.log.failed, key=lambda done: done.t, default=None)
-        asked, last = self._unanswered(), self.log.last_call
+        asked, last = self._pending_group(), self.log.last_call
         if failed is not None and last is not None and failed.t >= last.t:
             return (self._of_failed(failed),)
         if not by_peers:
@@ -106,10 +106,10 @@ class Waits:
     # -- by what a sign of life says ----------------------------------------------------------
 
     def _of_device(self, inside: Sequence[Activity]) -> Waiting | None:
-        """What a device is in: of the calls it was given and has not completed the first issued.
+        """Return the call that a device is in: the first that it was given and has not completed.
 
-        The host runs ahead of it, so this, and not the latest call, is what the rank is held up
-        by.
+        The host runs ahead of the device, so this call, and not the latest, is what blocks the
+        rank.
         """
         devices = (a for a in inside if a.what == "device" and a.group is not None)
         first = min(devices, key=lambda a: a.since, default=None)
@@ -118,7 +118,10 @@ class Waits:
         return self._of_activity(replace(first, thread=MAIN), None)
 
     def _of_activity(self, activity: Activity, front: Waiting | None) -> Waiting | None:
-        """What a thread waits for; None where it only works. ``front``: what its device is in."""
+        """Return what a thread waits for; None if it only works.
+
+        ``front``: what its device is in.
+        """
         if activity.what == "group":
             return self._inside_creation(activity)
         if activity.what in ("backward", "sync") and activity.seq is None:
@@ -126,8 +129,8 @@ class Waits:
         return self._inside_call(activity)
 
     def _inside_creation(self, activity: Activity) -> Waiting:
-        """The creation of a group; its own record knows the group better."""
-        asked = self._unanswered()
+        """Return the wait for the creation of a group, by its own record if there is one."""
+        asked = self._pending_group()
         name, site = activity.group or "", activity.site
         if asked is not None:
             name, site = asked.group, asked.site
@@ -137,10 +140,10 @@ class Waits:
         )  # fmt: skip
 
     def _beside_device(self, activity: Activity, front: Waiting | None) -> Waiting | None:
-        """A backward() or a device synchronise waits for what the device is in.
+        """Return a backward() or a device synchronise as a wait for what the device is in.
 
-        Where nothing says what that is, it may wait for the last call that was issued in it: a
-        backward() for DDP's calls only. Else it computes.
+        If that is not known, it may wait for the last call that was issued in it: a backward() for
+        DDP's calls only. Otherwise it computes, and the result is None.
         """
         last = self.log.last_call
         if front is None:
@@ -152,7 +155,7 @@ class Waits:
         return replace(front, thread=activity.thread, what=activity.what)
 
     def _inside_call(self, activity: Activity) -> Waiting | None:
-        """A collective, a message, or the wait for one; None where that is known to be over."""
+        """Return a collective, a message, or the wait for one; None if it is known to be over."""
         if activity.group is None or activity.seq is None:
             return None
         stream = StreamKey(activity.group, activity.device or "")
@@ -167,10 +170,11 @@ class Waits:
             channel=_channel(self.rank, activity), site=activity.site, started=activity.started,
         )  # fmt: skip
 
-    def _joined(self, found: Sequence[Waiting]) -> Waiting | None:
-        """What the main thread waits for where it waits for another thread, by its own stack.
+    def _wait_for_thread(self, found: Sequence[Waiting]) -> Waiting | None:
+        """Return the main thread's wait if its stack shows that it waits for another thread.
 
-        None unless one other thread alone is known to wait: which one is meant is not said.
+        None unless exactly one other thread is known to wait: the stack does not say for which it
+        waits.
         """
         stall, last = self.log.stall, self.log.last_call
         threads = {waiting.thread for waiting in found}
@@ -182,12 +186,12 @@ class Waits:
 
     # -- by what was begun last ---------------------------------------------------------------
 
-    def _concluded(self, told: int) -> Waiting | None:
-        """What the main thread waits for, by the last thing it began after the last sign of life.
+    def _infer_main_wait(self, told: int) -> Waiting | None:
+        """Return the main thread's wait by what it began last after the last sign of life.
 
         ``told``: when that sign was written, on the rank's own clock, ns.
         """
-        asked, last = self._unanswered(), self.log.last_call
+        asked, last = self._pending_group(), self.log.last_call
         leaving = self.log.exit
         if leaving is not None and leaving.reason != "signal":
             return None
@@ -200,14 +204,14 @@ class Waits:
         return self._of_call(last) if waits else None
 
     def _of_creation(self, asked: Group) -> Waiting:
-        """A group that was asked for, and of which nothing says that a thread is in it."""
+        """Return the wait for a requested group that no sign of life shows a thread in."""
         return Waiting(
             self.rank, MAIN, "group", self.when(asked.t), asked.group, "new_group",
             site=asked.site, observed=False,
         )  # fmt: skip
 
     def _of_call(self, call: Call) -> Waiting:
-        """A call that was issued, and of which nothing says that a thread is in it."""
+        """Return the wait for an issued call that no sign of life shows a thread in."""
         return Waiting(
             self.rank, call.thread or MAIN, "call", self.when(call.t), call.group, call.op,
             seq=call.seq, device=call.device, channel=_channel(self.rank, call), site=call.site,
@@ -215,7 +219,7 @@ class Waits:
         )  # fmt: skip
 
     def _of_failed(self, failed: Done) -> Waiting:
-        """The call that a record says has raised; what was issued tells more, where it is known."""
+        """Return a call that raised, with the details of its line if that is known."""
         channel = _channel(self.rank, failed) if failed.op in ops.POINT_TO_POINT else None
         found = Waiting(
             self.rank, MAIN, "call", self.when(failed.t), failed.group, failed.op or "",
@@ -233,13 +237,16 @@ class Waits:
             site=call.site,
         )  # fmt: skip
 
-    def _unanswered(self) -> Group | None:
-        """The last group that was asked for, if it never got ready."""
+    def _pending_group(self) -> Group | None:
+        """Return the last requested group if it never became ready."""
         last = next((g for g in reversed(self.log.groups) if g.phase != "destroyed"), None)
         return last if last is not None and last.phase == "asked" else None
 
     def is_done(self, call: Call, by: int | None = None) -> bool:
-        """Whether a watermark says that a call has completed; ``by`` then, on its own clock, ns."""
+        """Return whether a watermark shows that a call has completed.
+
+        ``by``: at this time of the rank's own clock, ns.
+        """
         channel = _channel(self.rank, call)
         if channel is not None:
             done = self.log.channel_dones.get(channel)
@@ -251,7 +258,7 @@ class Waits:
 
 
 def _channel(rank: int, of: Activity | Call | Done) -> ChannelKey | None:
-    """The channel of a message that ``rank`` sends or receives; None for anything else."""
+    """Return the channel of a message that ``rank`` sends or receives; None for anything else."""
     if of.peer is None or of.group is None:
         return None
     between = ops.ends(of.op, rank, of.peer)

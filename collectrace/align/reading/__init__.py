@@ -1,1 +1,1 @@
-"""Files to what each rank recorded."""
+"""Read rank files into the evidence of each rank."""

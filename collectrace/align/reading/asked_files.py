@@ -1,4 +1,4 @@
-"""Files of ranks that run now: each look is a question to the rank, by way of the job's store."""
+"""Files of ranks that run now: each read is a request to the rank through the job's store."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from collectrace.job_store import JobStore, StoreError
 from collectrace.log_folder import Blob
 
 PATIENCE: Final = 5.0
-"""Seconds without any answer after which those ranks that were asked count as silent."""
+"""Seconds without any answer after which the ranks that have not answered count as silent."""
 
 PAUSE: Final = 0.02
-"""Seconds between two looks for answers of a few ranks."""
+"""Seconds between two checks for the answers of a few ranks."""
 
 _RANKS_PER_SECOND: Final = 5000
-"""Keys that are looked at in a second: the store has one thread, and it is the job's."""
+"""Keys read in a second: the store has one thread, and the job needs it."""
 
 _MOST_BYTES: Final = 128 << 20
-"""Bytes that are asked for in one turn."""
+"""Bytes that are requested in one session."""
 
 _MOST_TEXTS: Final = 1000
 """Texts that a rank lists."""
@@ -42,24 +42,24 @@ _MOST_TEXTS: Final = 1000
 
 @dataclass(slots=True)
 class Ranks:
-    """The ranks of a run, asked in one turn."""
+    """The ranks of a run, queried in one session of requests (a "turn" of ``exchange``)."""
 
     store: JobStore
     keys: Keys
     turn: int
     asked: dict[int, int] = field(default_factory=dict)
-    """By rank, the number of its latest ask."""
+    """By rank, the number of its latest request."""
     first: int = field(default_factory=lambda: time.time_ns() // 1000)
-    """The asks of a turn that is gone through again must have numbers that are higher."""
+    """If a session is repeated, the numbers of its requests must be higher than before."""
     received: int = 0
     """Bytes of files."""
     text_left: int = MOST_TEXT
-    """Bytes of the program's text that may still be asked for."""
+    """Bytes of source text that may still be requested."""
     is_over: bool = False
-    """The turn is closed: nobody answers any more."""
+    """The session is closed: nobody answers any more."""
 
     def ended(self, among: Sequence[int]) -> dict[int, list[LeftBlob]]:
-        """The files of those ranks that have ended, and left them."""
+        """Return the files that ranks left in the store when they ended."""
         values = self.store.read_all([Keys.left(rank) for rank in among])
         found = {}
         for rank, value in zip(among, values, strict=True):
@@ -69,7 +69,10 @@ class Ranks:
         return found
 
     def present(self, among: Sequence[int], patience: float) -> dict[int, bytes]:
-        """What those ranks say who will answer; waits for the others ``patience`` seconds."""
+        """Return by rank the cards with which ranks announce that they will answer.
+
+        Waits ``patience`` seconds for ranks that have said nothing yet.
+        """
         waiting, found = list(among), dict[int, bytes]()
         until = time.monotonic() + patience
         while waiting:
@@ -83,9 +86,9 @@ class Ranks:
         return dict(sorted(found.items()))
 
     def ask(self, asks: Sequence[tuple[int, int, int, int]]) -> list[bytes | None]:
-        """Bytes of files: rank, file, start and stop of each, of a rank one at a time.
+        """Return bytes of files: each request names rank, file, start and stop; one per rank.
 
-        None: it does not answer, or not as it should.
+        None: the rank does not answer, or its answer is invalid.
         """
         found: list[bytes | None] = [None] * len(asks)
         waiting: dict[int, int] = {}  # rank: index of its ask
@@ -104,7 +107,7 @@ class Ranks:
                 try:
                     data = exchange.unpack(value, self.asked[rank])
                 except ValueError:
-                    del waiting[rank]  # it is not listened to any more
+                    del waiting[rank]  # its later answers are ignored
                     continue
                 if data is not None:
                     found[waiting.pop(rank)] = data
@@ -135,12 +138,12 @@ class StoreBlob:
     """Index in the rank's list."""
     ranks: Ranks
     reach: int
-    """Bytes of a stretch of it that is asked for as a whole where one look follows another: an
-    answer takes its time, however short it is."""
+    """Bytes of a stretch that is requested as a whole if one read follows another: an answer takes
+    its time, however short it is."""
     parts: dict[int, bytes] = field(default_factory=dict)
-    """What is known of it, by offset."""
+    """The known bytes, by offset."""
     near: set[int] = field(default_factory=set)
-    """Ordinals of the stretches in which the next look is to bring the whole."""
+    """Ordinals of the stretches that the next read requests as a whole."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`collectrace.log_folder.Blob`."""
@@ -153,21 +156,21 @@ class StoreBlob:
         return b"".join(found)
 
     def remember(self, earlier: StoreBlob | None) -> None:
-        """Take over what was known of the ends of this file when it was shorter."""
+        """Keep what was known of both ends of this file when it was shorter."""
         if earlier is not None and earlier.size <= self.size:
             for offset, part in earlier.parts.items():
                 if offset == 0 or offset + len(part) > earlier.size - self.reach:
                     self.parts[offset] = part
 
     def known(self, start: int) -> bytes:
-        """What is known from an offset on; nothing, where that is not known."""
+        """Return the known bytes from an offset on; empty if there are none."""
         for offset, part in self.parts.items():
             if offset <= start < offset + len(part):
                 return part[start - offset :]
         return b""
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        """Ask for what is not known from an offset on, and perhaps for what is near."""
+        """Request the bytes from an offset on, and perhaps those around them."""
         first, stop = start, min(stop, start + LARGEST_ANSWER)
         stretch = start // self.reach
         if stretch in self.near:
@@ -180,7 +183,7 @@ class StoreBlob:
             raise LogError(str(problem)) from None
         if part is None:
             raise NotNow(f"rank {self.rank} has stopped answering. Run the command again.")
-        if len(part) != stop - first:  # nothing is concluded from a part
+        if len(part) != stop - first:  # a shorter part proves nothing
             raise NotNow(
                 f"rank {self.rank} removed {self.name} while it was read. Run the command again."
             )
@@ -189,14 +192,14 @@ class StoreBlob:
 
 
 class AskedTexts:
-    """The program's text, asked of those ranks that answer; each lists it when that is needed."""
+    """The source texts of the program, requested from each rank when needed."""
 
     def __init__(self, ranks: Ranks, answering: Collection[int]) -> None:
         self._ranks, self._answering = ranks, frozenset(answering)
         self._listed: dict[int, dict[str, Blob]] = {}
 
     def of(self, rank: int) -> Mapping[str, Blob]:
-        """Return the texts that a rank has, by hash; none after the turn."""
+        """Return the texts that a rank has, by hash; none after the session."""
         if rank not in self._listed and rank in self._answering and not self._ranks.is_over:
             self._listed[rank] = dict(self._list(rank))
         return self._listed.get(rank, {})
@@ -209,7 +212,7 @@ class AskedTexts:
                 listing = exchange.decode(Listing, told or b"")
                 found = list(zip(listing.names, listing.sizes, strict=True))
             except (ValueError, StoreError, LogError):
-                return  # its texts are not known; what else was read stands
+                return  # its texts are not known; what else was read remains valid
             for n, (sha256, size) in enumerate(found, first):
                 if is_hash(sha256) and size >= 0:
                     yield sha256, _Text(sha256, size, rank, n, self._ranks)

@@ -1,4 +1,4 @@
-"""Who called whom on the way to the calls of a run: by the user's frames above them."""
+"""The callers of a run's calls, from the user's stack frames."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 Place = tuple[str, str]
-"""A function: its file and its name, as frames give them."""
+"""A function: its file and its name, as frames name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """What the stacks above all calls have in common."""
+    """The functions and callers in the stacks of all calls."""
 
     callers: Mapping[Place, set[str]] = field(default_factory=dict)
-    """Per function the lines, as ``path:line``, that were seen to call it."""
+    """By function, the lines (``path:line``) that were seen to call it."""
 
     lines: Mapping[Place, set[str]] = field(default_factory=dict)
-    """Per function the lines of its own through which calls came."""
+    """By function, its own lines through which calls were made."""
 
     uses: Mapping[str, set[str]] = field(default_factory=dict)
-    """Per file the lines of other files that were seen to call a function of it."""
+    """By file, the lines of other files that were seen to call its functions."""
 
 
 def of(stacks: Iterable[Sequence[str]]) -> Chains:
-    """What stacks tell; each is of ``path:line function``, innermost first.
+    """Collect the functions and callers in stacks of ``path:line function``, innermost first.
 
-    What is no such frame, as where a log has a call's line only, tells nothing.
+    A text of another form, such as a call's line alone, is ignored.
     """
     callers: dict[Place, set[str]] = {}
     lines: dict[Place, set[str]] = {}
@@ -47,45 +47,45 @@ def of(stacks: Iterable[Sequence[str]]) -> Chains:
 
 
 def site(frame: str) -> str:
-    """``path:line`` of a frame."""
+    """Return the ``path:line`` of a frame."""
     return frame.partition(" ")[0]
 
 
 def file(frame: str) -> str:
-    """The file of a frame."""
+    """Return the file of a frame."""
     return site(frame).rpartition(":")[0]
 
 
 def line(frame: str) -> int:
-    """The number of the line of a frame; 0: not known."""
+    """Return the line number of a frame; 0 if it is not known."""
     return split(site(frame))[1]
 
 
 def split(at: str | None) -> tuple[str, int]:
-    """File and number of a line, given as ``path:line``; 0: it is damaged."""
+    """Split ``path:line`` into file and number; 0 if the number is damaged."""
     path, _, digits = (at or "").rpartition(":")
     return path, number(digits)
 
 
 def number(text: str) -> int:
-    """The number of a line; 0: it is damaged."""
-    # A log may say anything: int() takes no superscripts, and only so many digits.
+    """Return a line number; 0 if the text is damaged."""
+    # A log may hold anything: int() takes no superscripts, and only so many digits.
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 def function(frame: str) -> str:
-    """The function of a frame; empty at the level of a module."""
+    """Return the function of a frame; empty at the level of a module."""
     name = frame.partition(" ")[2]
     return "" if name.startswith("<") else name
 
 
 def method(frame: str) -> str:
-    """The last part of its function's name: ``forward`` of ``Net.forward``."""
+    """Return the last part of its function's name: ``forward`` of ``Net.forward``."""
     return function(frame).rpartition(".")[2]
 
 
 def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
-    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
+    """Return the outermost frames that differ in two stacks, innermost first; empty if none do."""
     common = shared(one, two)
     if common == min(len(one), len(two)):
         return "", ""
@@ -93,10 +93,10 @@ def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
 
 
 def ways(stacks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Of stacks, innermost first, the frames up to the first that is not the same in all.
+    """Return the frames of each stack, innermost first, up to the first that differs.
 
-    Each frame once: how deep a function has called itself makes no other way. Calls from different
-    lines differ in that line alone, those through one function in the line that called it.
+    Each frame appears once: recursion of another depth makes no difference. Calls from different
+    lines differ in that line alone, calls through one function in the line that called it.
     """
     found = [tuple(dict.fromkeys(frames)) for frames in stacks]
     alike = takewhile(lambda frames: len(set(frames)) == 1, zip(*found, strict=False))
@@ -105,25 +105,25 @@ def ways(stacks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 def shared(one: Sequence[object], two: Sequence[object]) -> int:
-    """How many of their outermost frames two stacks, innermost first, have in common.
+    """Count the outermost frames that two stacks, innermost first, have in common.
 
-    Or of what else is given for each frame, such as its function.
+    A stack may also list something else for each frame, such as its function.
     """
     pairs = zip(reversed(one), reversed(two), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def beside(stack: Sequence[str], other: Sequence[str], common: int) -> str:
-    """The frame of a stack right within so many that it shares with another; empty: it does not."""
+    """Return the frame of a stack just inside ``common`` shared outer frames; empty if none."""
     is_inside = len(stack) > common and shared(stack, other) >= common
     return stack[-1 - common] if is_inside else ""
 
 
 def place(frame: str) -> Place:
-    """The function of a frame, with its file."""
+    """Return the function of a frame, with its file."""
     return file(frame), function(frame)
 
 
 def scope(frame: str) -> Place:
-    """The same, with the name that Python gives to what is no function: ``<module>``."""
+    """Return file and function of a frame, with Python's ``<module>`` for module level."""
     return file(frame), frame.partition(" ")[2]

@@ -1,4 +1,4 @@
-"""The files of the user's code as the ranks of a run ran them, by the paths that sites name."""
+"""The files of the user's code as the ranks ran them, by the paths in call sites."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from collectrace.align.reading.source_files import SourceFiles
 from collectrace.records import Source
 
 _LONGEST: Final = 400
-"""Characters of a line that was recorded by itself; tracers write 200."""
+"""Characters of a line that was recorded singly; tracers write 200."""
 
 
 class CodeFiles:
-    """The files of one run.
+    """The source files of one run.
 
-    A site names no rank. So nothing is known of a file of which the ranks ran different texts.
+    A site does not name its rank. So a file counts as unknown if the ranks ran different texts of
+    it.
 
-    ``texts``: those of the run. ``recorded``: what an older tracer, or one that records no texts,
-    has written of single lines, by site; it counts if the text of the file is not known.
+    ``texts`` are those of the run. ``recorded`` holds single lines by site, from an older tracer or
+    one that records no texts. It counts only if the text of the file is unknown.
     """
 
     def __init__(
@@ -35,20 +36,20 @@ class CodeFiles:
         return self._sources.shared(file) or ""
 
     def lines(self, file: str) -> Sequence[str]:
-        """Return the lines of a file; one that is empty if they are not known."""
+        """Return the lines of a file; a single empty one if they are not known."""
         return parsing.lines(self.text(file))
 
     def parsed(self, file: str) -> ast.Module | None:
-        """Return what a file says, nothing if it is not known; None if it cannot be parsed."""
+        """Return a file's syntax tree (empty: text unknown); None: it cannot be parsed."""
         return parsing.parsed(self.text(file))
 
     def around(self, site: str | None) -> list[Block]:
-        """Return the blocks of statements around a line, in its function, outermost first."""
+        """Return the blocks of statements around a line, within its function, outermost first."""
         file, number = chains.split(site)
         return parsing.around(self.text(file), number)
 
     def line(self, site: str | None) -> str:
-        """Return a line, given as ``path:line``, without indentation; empty: it is not known."""
+        """Return a line, given as ``path:line``, without indentation; empty if it is not known."""
         file, number = chains.split(site)
         lines = self.lines(file)
         if 0 < number <= len(lines) and self.text(file):

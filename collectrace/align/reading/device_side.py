@@ -1,7 +1,7 @@
-"""A Flight Recorder dump beside a rank's own file: what the device did with what the host issued.
+"""A Flight Recorder dump beside a rank's own file: what the device did with the host's calls.
 
-Both count the calls of a group from 1, but a backend that makes two of one counts two. So they are
-joined per stream, and only where every call that both have is the same op.
+Both count the calls of a group from 1, but a backend that makes two calls of one counts two. So the
+two are joined per stream, and only if every call that both have is the same op.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collectrace.records import Activity, Alive, Header
 
 
 def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
-    """Add to a rank's records what a dump knows besides; what was left out, and why."""
+    """Add to a rank's records what a dump adds; return a note on what was ignored, and why."""
     try:
         trace = convert.read_one(blob, records.rank)
     except (NotReadable, LogError) as problem:
@@ -48,7 +48,7 @@ def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
 
 
 def _is_same(records: RankRecords, theirs: RankRecords, key: StreamKey) -> bool:
-    """Whether a stream's calls are the same ops in both, where both have them."""
+    """Return whether every call of a stream that both files have is the same op in both."""
     mine, other = records.rows.get(key), theirs.rows[key]
     if mine is None or not other:
         return False
@@ -65,18 +65,18 @@ def _is_same(records: RankRecords, theirs: RankRecords, key: StreamKey) -> bool:
 
 
 _MADE_OF: Final = frozenset({("reduce_scatter_single", "all_reduce")})
-"""What gloo records where it makes one op of another, which is not the beginning of its name, as
-``all_gather`` is of ``all_gather_single``: ProcessGroupGloo.cpp, ``_reduce_scatter_base``, which
-reduces all and keeps a part (torch 2.13)."""
+"""Calls that gloo records as another op: (the tracer's name, gloo's). Most others begin alike, such
+as ``all_gather`` and ``all_gather_single``. See ProcessGroupGloo.cpp, ``_reduce_scatter_base``,
+which reduces everything and keeps a share (torch 2.13)."""
 
 
 def _add_activities(
     records: RankRecords, theirs: Alive, joined: set[StreamKey], shift: int
 ) -> None:
-    """What the device is in, beside what the host's threads are in."""
+    """Add what the device is in to what the host's threads are in."""
     known = records.alive
     latest = max((rows.t[-1] for rows in records.rows.values() if rows), default=0)
-    # What the host was in before its last call it is in no longer.
+    # The host has left what it was in before its last call.
     mine = list(known.in_) if known is not None and known.t >= latest else []
     is_told = any(activity.thread == MAIN for activity in mine)
     more = [

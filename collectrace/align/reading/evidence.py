@@ -1,4 +1,4 @@
-"""What the readers hand on: one log for each rank, under names that all ranks share."""
+"""The types that the readers return: one log per rank, under names that all ranks share."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ from collectrace.records import (
 )
 
 LOOK_BACK: Final = 400
-"""A rank's calls before a place that are looked at for what it usually does there.
+"""Calls of a rank before a position that are searched for its usual pattern.
 
-So many of a stream or a channel. A loop whose round is longer is not recognised, and of what lies
-further back nothing is said: the place may be found in a log of millions.
-"""
+The number holds for each stream or channel. A loop with a longer iteration is not recognised, and
+older calls are ignored: the log may have millions."""
 
 
 class StreamKey(NamedTuple):
@@ -55,7 +54,7 @@ class StreamKey(NamedTuple):
 class ChannelKey(NamedTuple):
     """A point-to-point channel: messages of one tag from one rank to another, numbered from 1.
 
-    ``source`` -1 stands for a receive from any source.
+    ``source`` is -1 for a receive from any source.
     """
 
     group: str
@@ -71,14 +70,14 @@ class ChannelKey(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """Whose message a receive from any source took, and where in its log that is told."""
+    """The sender of the message that a receive from any source got, and the record's offset."""
 
     source: int
     offset: int
 
 
 class Digests(NamedTuple):
-    """Where a stream stands after a call; None: its line does not say."""
+    """The digests of a stream after a call; None if its line has none."""
 
     digest: int | None
     program: int | None
@@ -87,9 +86,9 @@ class Digests(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A call whose operator raised over its own arguments: it never reached a peer.
+    """A call with an operator that raised over its own arguments: it never reached a peer.
 
-    It has no place in its stream: ``seq`` is the place that it would have had.
+    It is not in its stream: ``seq`` is the number that it would have had.
     """
 
     key: StreamKey | ChannelKey
@@ -99,40 +98,40 @@ class Refusal:
     error: str
     """Type and text of what it raised."""
     call: Call | None
-    """What its own line says; None where that was not read."""
+    """What its own line says; None if that was not read."""
 
 
 def is_placed(log: RankLog, stream: StreamKey) -> bool:
-    """Whether it is known where a rank stands in a stream of a group that it is in.
+    """Return whether a rank's position in a stream of its group is known.
 
-    Not so where another tool's trace has lost all of its calls there.
+    It is unknown if another tool's trace has lost all of the rank's calls there.
     """
     lost = log.imported is not None and log.imported.lost
     return not lost or stream in log.last_seq
 
 
 class RankLog(Protocol):
-    """One rank's evidence. Large logs are read in part: sequences hold what was needed.
+    """The evidence of one rank. Large logs are read partly: sequences hold what was needed.
 
-    Times are those of the rank's own monotonic clock, ns; ``ranks.clocks`` puts the times of
-    different ranks on one.
+    Times are those of the rank's own monotonic clock, ns; ``ranks.clocks`` converts them to a
+    common clock.
 
-    Groups have the names of ``RunEvidence.groups`` everywhere, and rows the same number on every
-    rank of a group, even where a rank's tracing began late.
+    Groups have the names of ``RunEvidence.groups``. A call of a stream has the same number on every
+    rank of a group, even if the tracing of a rank began late.
     """
 
     rank: int
     provisional: bool
-    """The rank never got past ``init_process_group``; there is no run id in its file."""
+    """The rank never finished ``init_process_group``; its file has no run id."""
     header: Header
     unit: str | None
     """What the iterations of its calls count, one of ``records.UNITS``; None: something else."""
     unfamiliar: Unfamiliar | None
     """What of its torch the tracer did not know."""
     imported: Imported | None
-    """Whose trace its file was made from; None: it is the tracer's own."""
+    """The tool that wrote its trace; None: it is the tracer's own."""
     blind: Sequence[Blind]
-    """What communicated in its process past what is recorded."""
+    """Libraries that communicated in its process without being recorded."""
     groups: Sequence[Group]
     joins: Sequence[Join]
     no_syncs: Sequence[NoSync]
@@ -145,13 +144,15 @@ class RankLog(Protocol):
     channel_dones: Mapping[ChannelKey, Done]
     """The latest watermark per point-to-point channel, of the rank's own side."""
     answers: Mapping[ChannelKey, Mapping[int, Answered]]
-    """Of receives from any source, as far as it was read and recorded: by channel and number."""
+    """Senders of messages that receives from any source got, as far as read: by channel and
+    number."""
     failed: Sequence[Done]
     """Calls that raised while others took part, or may have."""
     refused: Sequence[Refusal]
     """Calls that never reached a peer, in order of time."""
     caught: Sequence[Raised]
-    """Exceptions that left a function of torch's and did not end the rank: it made calls after."""
+    """Exceptions that left a function of torch's and did not end the rank: it made calls
+    afterwards."""
     threads_ended: Sequence[Raised]
     """Exceptions that ended threads."""
     alive: Alive | None
@@ -159,121 +160,124 @@ class RankLog(Protocol):
     stall: Stall | None
     """The latest stall."""
     values: Mapping[Occasion, Values]
-    """What the variables of its functions held: the latest record per thread and reason, as far as
-    they were read. Each was read later than the calls and conditions before it."""
+    """Values of variables: the latest record per thread and reason, as far as they were read. Each
+    was read later than the calls and conditions before it."""
     exit: Exit | None
     stack_dumps: StackDumps
     """What signal handlers wrote when Python could not."""
     disabled: bool
-    """The tracer was switched off while there were process groups: what the process did afterwards
-    is not known."""
+    """The tracer was switched off while process groups existed: later actions of the process are
+    not known."""
     first_void: Call | None
     """The first of its calls that the tracer could not describe."""
     first_fault: Fault | None
-    """The failure of the tracer from which on what it recorded of calls is not certain."""
+    """The failure of the tracer since which its records of calls are not certain."""
     voids: Mapping[StreamKey, int]
     """Per stream, the row of the first such call."""
     void_count: int
-    """How many such calls there are, messages included."""
+    """The number of such calls, messages included."""
     last_call: Call | None
     last_t: int
     """When the last line was written."""
     last_seq: Mapping[StreamKey, int]
-    """How many calls the rank issued per stream, lost ones included."""
+    """The number of calls that the rank issued per stream, lost ones included."""
     last_channel_seq: Mapping[ChannelKey, int]
     damaged: int
-    """Lines that could not be read; a torn last line is none of them."""
+    """Lines that could not be read; a torn last line does not count."""
     dropped: int
-    """Records the tracer says it lost."""
+    """Records that the tracer reports as lost."""
     rotated: bool
-    """The middle of the log is gone."""
+    """The middle of the log was removed."""
     scanned: bool
-    """Every line has been read; else its head, its tail and what was looked up."""
+    """Every line has been read; otherwise the head, the tail and what was looked up."""
     unaccounted: int
-    """How many calls more its last line counts than there are by their numbers; negative: fewer."""
+    """Calls that the last line counts beyond those known by their numbers; negative: fewer."""
     disproved: int
-    """Calls whose lines contradict each other, or the digests: they count as lost."""
+    """Calls with lines that contradict each other, or the digests: they count as lost."""
     is_original: bool
-    """Its file is known to be the one that the tracer wrote, and no copy."""
+    """Its file is known to be the one that the tracer wrote, not a copy."""
     torn: bool
-    """Its last line is not whole, and none says that the process ended: lines may be lost."""
+    """Its last line is incomplete, and no line reports the end of the process: lines may be
+    lost."""
     lossy: bool
     """Lines that held calls are lost, or may be, and not by rotation."""
 
     @property
     def bytes_read(self) -> int:
-        """From its files, so far."""
+        """Bytes read from its files so far."""
 
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
-        """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
+        """Return calls ``start`` .. ``stop - 1`` of a stream; None for unrecorded ones."""
 
     def stack(self, call: Call | Group) -> Stack | None:
-        """Who called whom on the way to one of the rank's calls, or groups; None: not recorded."""
+        """Return the stack of one of the rank's calls or groups; None if it was not recorded."""
 
     def taken(self, channel: ChannelKey) -> int:
-        """How many messages of a channel receives from any source are known to have taken."""
+        """Return the number of messages of a channel that receives from any source have got."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What the calls of all ranks share."""
+        """The interned data that the calls of all ranks share."""
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
-        """The rank's own side of a channel, as far as it has been read."""
+        """Return the rank's own side of a channel, as far as it has been read."""
 
     def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
-        """One message of it; None where it has not been read."""
+        """Return one message of a channel; None if it has not been read."""
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
-        """Where a stream stands after call ``seq``; None where the log cannot tell."""
+        """Return the digests of a stream after call ``seq``; None if the log has none."""
 
     def strands(self, stream: StreamKey) -> Sequence[Strand]:
-        """What the digests prove of the rows, in their order. Of a log that was scanned."""
+        """Return what the digests prove of a stream's rows, in order. Only for a scanned log."""
 
     def lost(self, key: StreamKey | ChannelKey) -> list[tuple[int, int]]:
-        """The rows or messages (first, last) whose lines are lost, and not rotated away."""
+        """Return the rows or messages (first, last) that are lost, and not rotated away."""
 
     def is_open(self, key: StreamKey | ChannelKey) -> bool:
-        """Whether lines at the end are lost, which may hold calls of this stream or channel."""
+        """Return whether lines lost at the end may hold calls of this stream or channel."""
 
     def is_described(self, stream: StreamKey, start: int, stop: int) -> bool:
-        """Whether the tracer described all calls behind ``start``, up to ``stop``.
+        """Return whether the tracer described all calls after ``start``, up to ``stop``.
 
-        Of calls whose lines are lost, if the count of its failures is the same on both sides.
+        If lines of calls are lost, the count of the tracer's failures must be the same on both
+        sides.
         """
 
     def is_doubtful(self) -> bool:
-        """Whether what was read shows that lines are lost, or contradict the digests."""
+        """Return whether lines read so far show that others are lost, or contradict the digests."""
 
     def spans(self, stream: StreamKey) -> list[tuple[int, int]]:
-        """The rows (first, last) that the log holds, both included; more than one after losses."""
+        """Return the (first, last) ranges of rows that the log holds; several after losses."""
 
     def first_row(self, stream: StreamKey) -> int:
-        """The row of the first call that was traced: 1, or later where tracing began late."""
+        """Return the row of the first traced call: 1, or higher if tracing began late."""
 
     def rows(self, stream: StreamKey) -> tuple[Rows, int]:
-        """The rows of a stream that were read, and what to add to their numbers."""
+        """Return the rows of a stream that were read, and the shift to add to their numbers."""
 
     def records(self, kinds: Collection[str], chunk: int) -> Iterator[Record]:
-        """Every record of these kinds, as they lie in the files, ``chunk`` bytes read at a time."""
+        """Yield all records of these kinds in file order; reads ``chunk`` bytes at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConflict:
-    """Ranks that disagree about a process group."""
+    """A disagreement of ranks about a process group."""
 
     name: str
     variants: tuple[tuple[tuple[int, ...], Group | None], ...]
-    """(ranks, what they asked for at this place); None: they did not ask."""
+    """(ranks, what they requested at this position); None: they requested nothing."""
     seq: int
-    """The ordinal among the groups asked for."""
+    """The ordinal among the requested groups."""
     harmless: bool = False
-    """It was made all the same: nobody has waited for the ranks that did not ask, so far."""
+    """The group was made anyway: so far nobody has waited for the ranks that did not request it."""
     own: bool = False
-    """Each rank asked for a group of its own alone, and not all have got it, so far."""
+    """Each rank requested a group with only its own members, and so far not all have got it."""
     crossed: bool = False
-    """All have, and what was issued first in one of these failed: it may have met another's."""
+    """All have got it, and the first call in one of these groups failed: it may have met a call of
+    another."""
     instead: tuple[tuple[tuple[int, ...], Group], ...] = ()
-    """(ranks, the group they asked for in its place), of those that did not ask for this one."""
+    """(ranks, the group they requested instead), for ranks that did not request this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,27 +290,27 @@ class RunEvidence:
     missing: tuple[int, ...] = ()
     """Ranks that left no file that can be read."""
     unreadable: Mapping[int, str] = field(default_factory=dict)
-    """Those of them that left a file, and why it cannot be read; empty: it holds no record."""
+    """Missing ranks that left a file, and why it cannot be read; empty: it holds no record."""
     groups: Mapping[str, GroupInfo] = field(default_factory=dict)
     """By a name that is unique in the run; the logs use it too."""
     conflicts: Sequence[GroupConflict] = ()
     source_files: SourceFiles = field(default_factory=SourceFiles)
-    """The texts that ranks ran."""
+    """The source texts that ranks ran."""
     code: CodeFiles = field(default_factory=CodeFiles)
-    """The same by the lines that calls came from."""
+    """The source lines that calls were made from."""
     cut: frozenset[int] = frozenset()
-    """Ranks of which the file ends within a line, and is written to no more."""
+    """Ranks with a file that ends within a line and is no longer written to."""
     disputed: frozenset[int] = frozenset()
-    """Ranks that left two files which contradict each other; one of them was read."""
+    """Ranks that left two files that contradict each other; one of them was read."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()
-    """Ids of other runs in the folder, which nothing here is about."""
+    """Ids of the other runs in the folder, which were not read."""
     earlier: tuple[str, ...] = ()
     """Ids of the runs that were attempts of this job before it, the latest last."""
     is_live: bool = False
-    """It was asked of the ranks themselves: those that are missing did not answer."""
+    """The ranks themselves were queried: missing ranks did not answer."""
     still_exists: Callable[[RankLog], bool | None] = lambda _: None
     """Whether a rank's process exists now: None unless this is its host."""
     read_whole: Callable[[Collection[int]], RunEvidence] | None = None
-    """The same run with the logs of these ranks read from end to end."""
+    """Reads the same run again, with the whole logs of these ranks."""

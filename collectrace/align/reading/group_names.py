@@ -1,4 +1,4 @@
-"""The names and numbers of one rank's file, under those that all ranks share."""
+"""Translate the group names and numbers of one rank's file into those that all ranks share."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ _Moment = TypeVar("_Moment", Alive, Stall, Exit)
 
 @dataclass(frozen=True, slots=True)
 class GroupNames:
-    """What one rank's file calls its groups, against the names and numbers that all ranks share.
+    """The names of groups in one rank's file, and the names and numbers that all ranks share.
 
-    Records are kept as the file has them; what goes out bears the shared ones.
+    Records are kept as in the file; every record that is returned has the shared ones.
     """
 
     shared: Mapping[str, str] = field(default_factory=dict)
-    """Name in the file to the name that is unique in the run; a name without one is its own."""
+    """Name in the file to the name that is unique in the run; a name without an entry is its
+    own."""
     shifts: Mapping[str, int] = field(default_factory=dict)
-    """Name in the file to the calls that the group had seen before this rank was traced."""
+    """Name in the file to the number of calls of the group before this rank was traced."""
 
     def named(self, record: _Named) -> _Named:
-        """A record that names a group, with the shared name."""
+        """Return a record that names a group, with the shared name."""
         name = self.shared.get(record.group or "")
         return record if name in (None, record.group) else replace(record, group=name)
 
     def numbered(self, record: _Numbered) -> _Numbered:
-        """A record that names a row of a group, with the shared name and number."""
+        """Return a record that names a row of a group, with the shared name and number."""
         local = record.group or ""
         name, shift = self.shared.get(local, local), self.shifts.get(local, 0)
         if name == local and not shift:
@@ -42,19 +43,19 @@ class GroupNames:
         return replace(record, group=name, seq=seq)
 
     def moment(self, record: _Moment | None) -> _Moment | None:
-        """A record that tells what threads are in, with shared names and numbers."""
+        """Return a record of what threads are in, with shared names and numbers."""
         if record is None or not record.in_:
             return record
         return replace(record, in_=[self.numbered(activity) for activity in record.in_])
 
     def shift(self, key: Key) -> int:
-        """What to add to the file's number of a row."""
+        """Return the shift to add to the file's number of a row."""
         return self.shifts.get(key.group, 0)
 
     def stream(self, key: StreamKey) -> StreamKey:
-        """A stream of the file, under its shared name."""
+        """Return a stream of the file, under its shared name."""
         return key._replace(group=self.shared.get(key.group, key.group))
 
     def channel(self, key: ChannelKey) -> ChannelKey:
-        """A channel of the file, under its shared name."""
+        """Return a channel of the file, under its shared name."""
         return key._replace(group=self.shared.get(key.group, key.group))

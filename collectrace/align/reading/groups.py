@@ -1,8 +1,8 @@
-"""Which process groups the ranks mean when they use a name, and where they disagree about one.
+"""Identify the process groups that ranks mean by a name, and find disagreements about one.
 
-torch names a group by a counter of the process, or by a hash of its members where only they take
-part in its making. So equal names mean equal groups only if every rank made the same groups in
-the same order; and groups of a split all carry one name, each on members of its own.
+torch names a group by a counter of the process, or by a hash of its members if only they make it.
+So equal names mean equal groups only if every rank made the same groups in the same order. All
+groups of a split have the same name, each with its own members.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _HASHED: Final = re.compile(r"[0-9a-f]{40}(@\d+)?")
 
 
 def is_local(name: str) -> bool:
-    """Whether only its members took part in the making of a group, by its name."""
+    """Return whether a group's name shows that only its members made it."""
     return _HASHED.fullmatch(name) is not None
 
 
 @dataclass(slots=True)
 class RunGroups:
-    """The groups of a run, and what each rank's file calls them."""
+    """The groups of a run, and the names of them in each rank's file."""
 
     groups: dict[str, GroupInfo] = field(default_factory=dict)
     """By a name that is unique in the run."""
     names: dict[int, dict[str, str]] = field(default_factory=dict)
-    """Per rank: what its file calls a group, and that name."""
+    """Per rank: the name of a group in its file, and the unique name."""
     shifts: dict[int, dict[str, int]] = field(default_factory=dict)
-    """Per rank: what its file calls a group, and how many calls it had seen before tracing."""
+    """Per rank: the name of a group in its file, and the group's calls before tracing began."""
     conflicts: list[GroupConflict] = field(default_factory=list)
     undecided: set[int] = field(default_factory=set)
-    """Ranks that may have asked for a group in a part of their log that was not read."""
+    """Ranks that may have requested a group in an unread part of their log."""
     notes: list[str] = field(default_factory=list)
 
     def of(self, rank: int) -> GroupNames:
-        """What one rank's file calls its groups."""
+        """Return the translation of the group names of one rank's file."""
         return GroupNames(self.names.get(rank, {}), self.shifts.get(rank, {}))
 
 
@@ -69,7 +69,7 @@ class _Request:
 
 
 def identify(logs: Mapping[int, RankReader]) -> RunGroups:
-    """Tell the groups of a run apart, by what each rank's file says of them."""
+    """Identify the groups of a run from the records in each rank's file."""
     found = RunGroups()
     requests = {rank: _requests(log) for rank, log in logs.items()}
     by_name: dict[str, dict[int, _Request]] = {}
@@ -91,7 +91,7 @@ def identify(logs: Mapping[int, RankReader]) -> RunGroups:
         for members, those in variants.items():
             unique = name if len(variants) == 1 else f"{name} [{ranges(members)}]"
             _enter(found, unique, name, members, those)
-    # Names come from a counter: after the first disagreement the others follow from it.
+    # A counter makes the names: later disagreements follow from the first.
     if lacking:
         name = min(lacking, key=lambda name: _first(by_name[name].values()))
         instead = _instead(lacking[name], name, lacking, by_name)
@@ -102,7 +102,6 @@ def identify(logs: Mapping[int, RankReader]) -> RunGroups:
 
 
 def _requests(log: RankReader) -> dict[str, _Request]:
-    """One rank's requests by the names of its file."""
     found: dict[str, _Request] = {}
     for group in log.records.groups:
         known = found.get(group.group)
@@ -135,11 +134,11 @@ def _enter(
 def _disagreement(
     name: str, variants: Mapping[Members, Sequence[_Request]], logs: Mapping[int, RankReader]
 ) -> GroupConflict | None:
-    """One name asked for with different members, and not as parts of a split.
+    """Return a conflict if ranks requested one name with different members, except in a split.
 
-    A split's groups are disjoint, and only members take part in the making of each. Where members
-    alone make others, all look for each other under one name in the store: that may go well, and
-    where it did not, or the first call in such a group fails, they disagree.
+    A split's groups are disjoint, and only members make each. Groups that only their members make
+    all use one name in the store. That may work. If it did not, or the first call in such a group
+    fails, the ranks disagree.
     """
     if len(variants) == 1:
         return None
@@ -152,7 +151,7 @@ def _disagreement(
     apart = is_local(name) or any(":split:" in a.record.description for a in requests)
     is_complete = {request.rank for request in requests} == {*everybody}
     if is_own and (apart or not is_complete):
-        return None  # who has not come to its own is why, where one has not
+        return None  # a rank that never requested its own group is the reason
     is_made = is_own and all(request.ready for request in requests)
     is_crossed = is_made and any(_is_crossed(name, members, logs) for members in variants)
     if is_made and not is_crossed:
@@ -167,7 +166,7 @@ def _disagreement(
 
 
 def _is_crossed(name: str, members: Members, logs: Mapping[int, RankReader]) -> bool:
-    """Whether the first call in a group failed, to which all of its members had come."""
+    """Return whether all members issued a call in a group, and the first of these calls failed."""
     records = [logs[rank].records for rank in members if rank in logs]
     have_come = all(any(key.group == name for key in one.rows) for one in records)
     failed = (done for one in records for done in one.failed)
@@ -177,11 +176,11 @@ def _is_crossed(name: str, members: Members, logs: Mapping[int, RankReader]) -> 
 def _absent(
     name: str, variants: Mapping[Members, Sequence[_Request]], logs: Mapping[int, RankReader]
 ) -> tuple[int, ...]:
-    """The ranks that should have asked for a group and, as far as was read, did not.
+    """Return the ranks that should have requested a group and, as far as was read, did not.
 
-    torch has every rank ask for a group, or its members only. A group that is ready somewhere
-    lacked nobody, except ranks that were no members and left without having asked. A rank that
-    made calls in it has asked, and so may one whose log has lines that cannot be read.
+    torch requires every rank to request a group, or its members only. A group that is ready on some
+    rank lacked nobody, except ranks that were not members and exited without a request. A rank that
+    made calls in the group has requested it. A rank with unreadable lines may have.
     """
     requests = [request for those in variants.values() for request in those]
     description = requests[0].record.description
@@ -209,7 +208,7 @@ def _instead(
     lacking: Mapping[str, Sequence[int]],
     by_name: Mapping[str, Mapping[int, _Request]],
 ) -> list[_Request]:
-    """What ranks that did not ask for a group asked for: a group to which others did not come."""
+    """Return the first other incomplete group that each absent rank requested instead."""
     found = []
     for rank in absent:
         others = (by_name[other] for other in lacking if other != name)
@@ -220,7 +219,7 @@ def _instead(
 
 
 def _first(requests: Iterable[_Request]) -> int:
-    """Return which group of a process one was that is asked for, where it was the earliest."""
+    """Return the lowest ordinal of the requested groups in their processes."""
     return min(request.record.ordinal for request in requests)
 
 
@@ -230,7 +229,6 @@ def _absence(
     absent: tuple[int, ...],
     instead: Sequence[_Request],
 ) -> GroupConflict:
-    """A group that not all who should have asked for it did, and what those asked for instead."""
     return GroupConflict(
         name=name,
         variants=(*_variants(requests), (absent, None)),
@@ -241,7 +239,7 @@ def _absence(
 
 
 def _variants(requests: Iterable[_Request]) -> tuple[tuple[tuple[int, ...], Group], ...]:
-    """Who asked for what, those that passed the same members together."""
+    """Return who requested what; ranks with the same members together."""
     return tuple(
         (tuple(sorted(request.rank for request in those)), those[0].record)
         for those in _by_members(requests).values()
@@ -256,7 +254,7 @@ def _by_members(requests: Iterable[_Request]) -> dict[Members, list[_Request]]:
 
 
 def _left_whole(log: RankReader) -> bool:
-    """Whether a log has all that the rank ever did, from its default group to its end."""
+    """Return whether a log is complete, from the default group to the end of the process."""
     found = log.records
     whole = not (log.rotated or log.damaged or found.dropped)
     begun = any(group.description == DEFAULT for group in found.groups)
@@ -268,7 +266,7 @@ def _unrecorded(
     logs: Mapping[int, RankReader],
     requests: Mapping[int, Mapping[str, _Request]],
 ) -> None:
-    """Groups that ranks use though no record tells of them: damaged, or written by another hand."""
+    """Enter groups that ranks use without a readable record of them."""
     users: dict[str, list[int]] = {}
     for rank, log in logs.items():
         for name in {key.group for key in log.records.rows} - requests[rank].keys():

@@ -1,4 +1,4 @@
-"""Which machines a run's files come from, and what the ranks without a file say of others."""
+"""Count the hosts of a run's files, and the hosts without a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_NAMED: Final = 4
 
 
 def by_host(evidence: RunEvidence) -> dict[str, list[int]]:
-    """The ranks that left a file, by the name of their machine, in order of their ranks."""
+    """Return the ranks that left a file, by the name of their host, in rank order."""
     hosts: dict[str, list[int]] = {}
     for rank in sorted(evidence.logs):
         hosts.setdefault(evidence.logs[rank].header.host, []).append(rank)
@@ -18,10 +18,10 @@ def by_host(evidence: RunEvidence) -> dict[str, list[int]]:
 
 
 def hosts_missing(evidence: RunEvidence) -> str:
-    """How many whole hosts the missing ranks are, as a clause; empty where they are not.
+    """Return a clause that says which whole hosts the missing ranks are; empty if they are not.
 
-    Launchers number the ranks host by host. Where every host that is here has the same number of
-    them, in one stretch, and what is missing falls into such stretches, so many hosts are missing.
+    Launchers number the ranks host by host. The clause needs two facts: every known host has
+    equally many ranks, in one stretch, and the missing ranks form such stretches.
     """
     hosts = list(by_host(evidence).values())
     sizes = {len(ranks) for ranks in hosts}

@@ -1,4 +1,4 @@
-"""What was run, where and when: what a person asks before anything else."""
+"""Describe the job: what was run, where and when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JOB: Final = "TORCHELASTIC_RUN_ID"
 
 
 def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job | None:
-    """The job that left these logs; None where there are none.
+    """Return the job that left these logs; None if there are none.
 
     ``earlier``: how its attempts before this one ended.
     """
@@ -26,7 +26,7 @@ def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job 
     known = [log for log in ordered if log.header.wall > 0]
     return Job(
         script=shlex.join(next((h.argv for h in headers if h.argv), [])),
-        # Of some only: their number would be wrong.
+        # If only some name their host, the number of hosts would be wrong.
         hosts=tuple(dict.fromkeys(h.host for h in headers)) if all(h.host for h in headers) else (),
         began=min((log.header.wall for log in known), default=None),
         ended=max(
@@ -38,11 +38,11 @@ def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job 
 
 
 def restarts(header: Header) -> int:
-    """How often an elastic launcher had started the job before: 0 for the first time."""
+    """Return how often an elastic launcher had restarted the job: 0 for the first attempt."""
     text = header.env.get(_RESTARTS, "0")
     return int(text) if text.isdecimal() and len(text) < 6 else 0
 
 
 def launched_as(header: Header) -> str:
-    """The id that an elastic launcher gives a job over all its attempts; empty: it gives none."""
+    """Return the id that an elastic launcher gives all attempts of a job; empty if none."""
     return header.env.get(_JOB, "")

@@ -1,8 +1,8 @@
-"""Logs that were packed to be sent: ``.jsonl.gz``, and ``.tar`` or ``.tar.gz`` of a log folder.
+"""Read packed logs: ``.jsonl.gz``, and ``.tar`` or ``.tar.gz`` of a log folder.
 
-What is inside is not to be trusted. Nothing is ever written under a name out of an archive: bytes
-go to one temporary file without a name, as many as :class:`Spool` allows, and links, devices and
-whatever is no log are left where they are.
+The content is not trusted. Nothing is written under a name from an archive: bytes go to one
+temporary file without a name, as many as :class:`Spool` allows. Links, devices and files that are
+not logs are ignored.
 """
 
 from __future__ import annotations
@@ -27,38 +27,37 @@ ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _CHUNK: Final = 1 << 20
 
 _RATIO: Final = 300
-"""Bytes that a byte of a packed file may become: rank files become some 10 to 50."""
+"""Bytes that a byte of a packed file may become: rank files become 10 to 50."""
 
 _ALWAYS: Final = 64 << 20
 """Bytes that any packed file may become, however small it is."""
 
 _MOST_FILES: Final = 1_000_000
 _DEEPEST: Final = 8
-"""Folders within each other in an archive; deeper ones are no log folder."""
+"""Nested folders in an archive; a log folder is not that deep."""
 
 
 class Bytes(Protocol):
     """A file that holds others."""
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` .. ``stop - 1``."""
+        """Return bytes ``start`` .. ``stop - 1``."""
 
 
 class Spool:
-    """A temporary file without a name, which holds what was unpacked.
+    """A temporary file without a name, which holds unpacked bytes.
 
-    It takes no more than a multiple of what is expected, and no more than half of what
-    is free on its disk.
+    It takes at most a multiple of the packed size, and at most half of the free space on its disk.
     """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._packed = self._end = 0
         self.most = 0
-        """Bytes that it takes."""
+        """Bytes that it takes at most."""
 
     def expect(self, packed: int) -> None:
-        """So many bytes more are to be unpacked into it."""
+        """Expect that many more packed bytes."""
         if self._file is None:
             file = tempfile.TemporaryFile(prefix="collectrace-")  # noqa: SIM115 - closed with this
             weakref.finalize(self, file.close)
@@ -72,11 +71,11 @@ class Spool:
 
         Args:
             name: of the file.
-            stream: what it holds.
-            packed: how many bytes it has packed; None: its archive is bounded as a whole.
+            stream: the content of the file.
+            packed: its size in packed bytes; None: its archive is bounded as a whole.
 
         Raises:
-            Unreadable: it holds more than is taken. Nothing of it is kept.
+            Unreadable: it holds more than is allowed. Nothing of it is kept.
 
         """
         assert self._file is not None
@@ -92,13 +91,13 @@ class Spool:
                 self._file.write(chunk)
                 self._end += len(chunk)
         except BROKEN:
-            pass  # what came before tells as much as a log that was cut off
+            pass  # the bytes before the damage are as good as a log that was cut off
         finally:
             self._file.flush()
         return SpooledBlob(name, self._end - start, self, start)
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes of the file, by their offsets."""
+        """Return bytes of the file, by their offsets."""
         assert self._file is not None
         return os.pread(self._file.fileno(), max(0, stop - start), start)
 
@@ -108,13 +107,13 @@ def _most_of(packed: int) -> int:
 
 
 class _Unspooled:
-    """An archive that is not packed: what it holds is read where it stands."""
+    """An archive that is not compressed: its files are read in place."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes of the file, by their offsets."""
+        """Return bytes of the file, by their offsets."""
         try:
             with self._path.open("rb", buffering=0) as file:
                 return os.pread(file.fileno(), max(0, stop - start), start)
@@ -124,13 +123,13 @@ class _Unspooled:
 
 @dataclass(frozen=True, slots=True)
 class SpooledBlob:
-    """A file out of an archive, or unpacked; implements ``log_folder.Blob``."""
+    """A file of an archive, or an unpacked one; implements ``log_folder.Blob``."""
 
     name: str
     size: int
     spool: Bytes
     at: int
-    """Where it begins in the spool."""
+    """Its offset in the spool."""
     written: int | None = None
     """When it was last written to before it was packed, ns since 1970; None: not known."""
 
@@ -146,7 +145,7 @@ class UnreadBlob:
     name: str
     why: str
     size: int = 1
-    """As if something were there, so that the loss is noticed."""
+    """Not empty, so that the loss is noticed."""
     written: int | None = None
 
     def read(self, start: int, stop: int) -> bytes:  # noqa: ARG002 - of the protocol
@@ -155,12 +154,12 @@ class UnreadBlob:
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file's name is that of an archive."""
+    """Return whether a file's name is that of an archive."""
     return name.endswith(ARCHIVES)
 
 
 def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob | UnreadBlob:
-    """Return a ``.gz`` file under its name without that."""
+    """Unpack a ``.gz`` file, under its name without the suffix."""
     name = name.removesuffix(GZIP)
     try:
         size = path.stat().st_size
@@ -174,18 +173,18 @@ def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob | UnreadBlob:
 
 
 class Contents(NamedTuple):
-    """What an archive holds."""
+    """The files of an archive."""
 
     files: list[SpooledBlob | UnreadBlob]
     note: str
-    """What of it could not be read; empty: it is whole."""
+    """What could not be read; empty if the archive is complete."""
 
 
 def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Contents:
-    """The files in an archive with such names, a ``.gz`` behind them left out.
+    """Return the files of an archive with wanted names, ignoring a ``.gz`` suffix.
 
     Raises:
-        LogError: it cannot be read, is no archive, or is too large unpacked.
+        LogError: it cannot be read, is not an archive, or is too large unpacked.
 
     """
     spool, found, note = Spool(), list[SpooledBlob | UnreadBlob](), ""
@@ -234,11 +233,11 @@ def _too_large(name: object, most: int) -> Unreadable:
 
 
 def _time(member: tarfile.TarInfo) -> int | None:
-    """When it was written, as far as the archive can be believed: archivers write 0 for nothing."""
+    """Return when a file was written; None if the archive does not say (archivers write 0)."""
     is_sound = isinstance(member.mtime, int | float) and 0 < member.mtime < 1 << 33
     return round(member.mtime * 1e9) if is_sound else None
 
 
 def _plain(name: str) -> str:
-    """A name below the archive's root, whatever it claims: it is only ever shown."""
+    """Return a name below the archive's root: it is only displayed."""
     return "/".join(part for part in PurePosixPath(name).parts if part not in ("/", "..", "."))

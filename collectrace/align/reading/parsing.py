@@ -1,4 +1,4 @@
-"""The text of a source file, parsed. What was parsed is kept by the text."""
+"""Parse the text of source files. Results are cached by the text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEEPEST: Final = 4 << 10
 """Characters of a line; beyond it a file is data, or is meant to exhaust the parser."""
 
 _MADE: Final = "torch_dynamo_resume_in_"
-"""Begins the names of functions that torch._dynamo makes from parts of others (torch 2.13,
+"""Prefix of the names of functions that torch._dynamo makes from parts of others (torch 2.13,
 torch/_dynamo/resume_execution.py)."""
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -21,18 +21,18 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 @lru_cache(maxsize=64)
 def lines(text: str) -> Sequence[str]:
     """Return the lines of a text, without their ends."""
-    # Not splitlines(): to the parser a form feed, or U+2028, ends no line.
+    # Not splitlines(): the parser does not end a line at a form feed or U+2028.
     return tuple(text.split("\n"))
 
 
 @lru_cache(maxsize=8)
 def parsed(text: str) -> ast.Module | None:
-    """Return what a text says as Python; None if it cannot be parsed."""
+    """Return the syntax tree of a text; None if it cannot be parsed."""
     if max(map(len, lines(text))) > _DEEPEST:
         return None
     try:
         with warnings.catch_warnings():
-            # A compiler warns of "\\d" on standard error; that is the program's own affair.
+            # A compiler warns of "\\d" on standard error; that does not concern us.
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -41,7 +41,6 @@ def parsed(text: str) -> ast.Module | None:
 
 @lru_cache(maxsize=64)
 def _beginnings(text: str) -> frozenset[tuple[str, int]] | None:
-    """Return the names of functions and classes with their first lines, decorators included."""
     tree = parsed(text)
     if tree is None:
         return None
@@ -71,7 +70,7 @@ class Block(NamedTuple):
 
 
 def around(text: str, line: int) -> list[Block]:
-    """Return the blocks of statements around a line, in its function, outermost first."""
+    """Return the blocks of statements around a line, within its function, outermost first."""
     tree = parsed(text)
     found: list[Block] = []
     for node in ast.walk(tree) if tree is not None else ():
@@ -85,7 +84,6 @@ def around(text: str, line: int) -> list[Block]:
 
 
 def _parts(node: ast.stmt) -> Iterator[tuple[str, int, int]]:
-    """Return the parts of a statement, each with its first and last line."""
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         those = list(getattr(node, name, None) or ())
         if those:

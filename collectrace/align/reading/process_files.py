@@ -1,4 +1,4 @@
-"""The files of processes in a folder of logs, before they are read."""
+"""List the files of processes in a folder of logs, before they are read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from collectrace.log_folder import PENDING, RANK_FILE, Blob
 from collectrace.records import Alive, Exit, Header, Stall, decode
 
 MAX_RANKS: Final = 1_000_000
-"""Beyond it a number is damage, not a rank."""
+"""A higher number is damage, not a rank."""
 
 _BESIDE: Final = re.compile(r"(rank\d{1,9})\.(?:(stacks|ends)\.txt|(flight)\.(?:json|pickle|pkl))")
 _PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
 
 _HEAD: Final = 8192
 _LARGE_HEAD: Final = 1 << 20
-"""Bytes within which a header is looked for, at first and then."""
+"""Bytes searched for a header: the first attempt, and the second."""
 
 
 def is_rank(number: int | None) -> bool:
-    """Whether a number can be a rank."""
+    """Return whether a number can be a rank."""
     return number is not None and 0 <= number < MAX_RANKS
 
 
@@ -40,12 +40,12 @@ class File:
     pending: bool
     rank: int | None
     beside: dict[str, Blob] = field(default_factory=dict)
-    """What signal handlers wrote: ``stacks`` and ``ends``; and ``flight``, torch's own dump."""
+    """``stacks`` and ``ends``, from signal handlers; ``flight``, torch's own dump."""
     header: Header | None = None
     peeked: bool = False
 
     def peek(self) -> Header | None:
-        """Its header, read now if it was not."""
+        """Return its header; reads it on the first call."""
         if not self.peeked:
             self.peeked = True
             self.header = _header(self.segments)
@@ -56,7 +56,7 @@ class File:
         return self.header
 
     def _add_rest(self, header: Header) -> None:
-        """Read what was not moved yet from where it lies."""
+        """Add the records that are still in the spool."""
         segments = self.segments
         if header.spool is None and len(segments.starts) > 1:
             # A spool may have taken over.
@@ -67,13 +67,13 @@ class File:
 
     @property
     def wall(self) -> int:
-        """When it began, ns since 1970; before everything if that is not known."""
+        """When it began, ns since 1970; -1 if that is not known."""
         header = self.peek()
         return header.wall if header is not None else -1
 
 
 def list_files(folder: Folder, page: int) -> list[File]:
-    """Every process's log below a folder, segments put together."""
+    """Return every process's log below a folder, each with all its segments."""
     found: dict[tuple[str, str], list[tuple[int, Blob]]] = {}
     beside: dict[tuple[str, str], dict[str, Blob]] = {}
     for blob in folder.files:
@@ -96,13 +96,13 @@ def list_files(folder: Folder, page: int) -> list[File]:
 
 
 def place(folder: Folder, blob: Blob) -> tuple[str, str]:
-    """In which folder a file lies, and its name there."""
+    """Return the folder of a file, and its name there."""
     path = PurePosixPath(blob.name)
     return str(path.parent) if path.parent.name else folder.name, path.name
 
 
 def waited(file: File) -> bool:
-    """Whether a process was in a call by its last sign of life, or ended for want of its peers."""
+    """Return whether a process last waited in a call, or ended because of its peers."""
     start = max(0, file.segments.size - _HEAD)
     waits = False
     for line in file.segments.read(start, file.segments.size).splitlines():
@@ -118,7 +118,7 @@ def waited(file: File) -> bool:
 
 
 _WAITS: Final = ("call", "wait", "backward")
-"""What a thread is in, by ``Activity.what``, that may wait for other ranks of its group."""
+"""Values of ``Activity.what`` that may wait for other ranks of the group."""
 
 
 def _header(segments: Segments, start: int = 0) -> Header | None:

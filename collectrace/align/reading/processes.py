@@ -1,4 +1,4 @@
-"""Whether a traced process exists now, asked on its own host."""
+"""Check whether a traced process exists now, on its own host."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from collectrace.align.reading.evidence import RankLog
 
 _SLACK: int = 2_000_000_000
-"""ns by which two ways to tell a process's start may differ."""
+"""ns by which two measures of a process's start may differ."""
 
 _SEEN: int = 60_000_000_000
-"""ns after which a line that was written whole is whole on all hosts that see the file."""
+"""ns after which every host that sees the file sees a complete line."""
 
 
 def still_exists(log: RankLog) -> bool | None:
-    """Whether the process that wrote a log exists now; None unless that was on this host."""
+    """Return whether the process that wrote a log exists now; None if it ran on another host."""
     header = log.header
     if not header.host or header.host != platform.node() or header.pid <= 0:
         return None
@@ -34,12 +34,12 @@ def still_exists(log: RankLog) -> bool | None:
     except (OSError, ValueError, IndexError, StopIteration):
         return None
     began = boot * 1_000_000_000 + started * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    # A zombie runs no more; a process younger than the log only has inherited the number.
+    # A zombie does not run; a process younger than the log has reused the number.
     return state not in "ZX" and began <= header.wall + _SLACK
 
 
 def is_over(log: RankLog, exists: bool | None) -> bool:
-    """Whether a log is written to no more, so that a last line which is not whole stays so.
+    """Return whether a log will not grow, so that an incomplete last line stays incomplete.
 
     ``exists``: whether its process exists.
     """

@@ -1,4 +1,4 @@
-"""One rank's log over its files, under the names and numbers that all ranks share."""
+"""The log of one rank over all its files, with names and numbers that all ranks share."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from collectrace.records import (
 from collectrace.signature import EMPTY
 
 _MOST_CALLS: Final = 20_000
-"""Decoded calls that are kept: the windows before and after a difference, asked for many times."""
+"""Decoded calls that are kept: the windows around a difference are read many times."""
 
 
 class FileLog:
     """Implements :class:`collectrace.align.reading.evidence.RankLog` over one rank's files.
 
-    What is small was read before and is fixed here; calls are looked up in the files when they
-    are asked for. ``header`` stands in where the files have none that can be read.
+    Small data was read before and is fixed here; calls are read from the files on demand.
+    ``header`` is used if the files have no readable one.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class FileLog:
         found = reader.records
         self._reader, self._names = reader, names
         self._in_file = {shared: local for local, shared in names.shared.items()}
-        """What the file calls a group that is named as all ranks do."""
+        """By shared name, the name of a group in the file."""
         self._calls: dict[tuple[Key, int], Call | None] = {}
         self.rank = found.rank
         self.provisional = reader.provisional
@@ -87,7 +87,7 @@ class FileLog:
         self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
         doubtful = [fault for fault in found.faults if fault.since is not None]
         self.first_fault: Fault | None = min(doubtful, key=attrgetter("since"), default=None)
-        # A tracer that failed may take a framework's call for the script's.
+        # A tracer that failed may have confused a framework's call with the script's.
         certain = math.inf if self.first_fault is None else self.first_fault.since or 0
         self.unwaited: Sequence[Unwaited] = [
             names.named(record) for record in found.unwaited if record.t < certain
@@ -175,11 +175,11 @@ class FileLog:
 
     @property
     def bytes_read(self) -> int:
-        """From its files, so far."""
+        """Bytes read from its files so far."""
         return self._reader.segments.bytes_read
 
     def _call(self, key: Key, seq: int) -> Call | None:
-        """A call by the names and numbers of the file; decoded once, and not to be changed."""
+        """Return a call by the file's names and numbers, from a cache: do not change it."""
         known = self._calls.get((key, seq), self)
         if not isinstance(known, FileLog):
             return known
@@ -195,7 +195,7 @@ class FileLog:
         return self._named(key, self._reader.records.rows[key].offset[row])
 
     def _named(self, key: Key, offset: int) -> Call | None:
-        """The call whose line begins at an offset, under shared name and number."""
+        """Return the call with a line at an offset, under shared name and number."""
         try:
             call = decode(self._reader.segments.line(offset))
         except DamagedRecord:
@@ -208,7 +208,7 @@ class FileLog:
         return call
 
     def _own(self, stream: StreamKey) -> tuple[StreamKey, int]:
-        """A stream by the name of the file, and what to add to the file's numbers."""
+        """Return a stream by the name in the file, and what to add to the file's numbers."""
         key = stream._replace(group=self._in_file.get(stream.group, stream.group))
         return key, self._names.shift(key)
 
@@ -222,35 +222,35 @@ class FileLog:
     # -- questions ----------------------------------------------------------------------------
 
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
-        """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
+        """Return calls ``start`` .. ``stop - 1`` of a stream; None for unrecorded ones."""
         key, shift = self._own(stream)
         return [self._call(key, seq - shift) for seq in range(start, stop)]
 
     def stack(self, call: Call | Group) -> Stack | None:
-        """Who called whom on the way to a call, or a group; None where that was not recorded."""
+        """Return the stack of a call or a group; None if it was not recorded."""
         return None if call.stack is None else self._reader.stack(call.stack)
 
     def taken(self, channel: ChannelKey) -> int:
-        """How many messages of a channel receives from any source are known to have taken."""
+        """Return the number of messages of a channel that receives from any source have got."""
         return self._taken[channel]
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What the calls of all ranks share."""
+        """The interned data that the calls of all ranks share."""
         return self._reader.records.vocabulary
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
-        """The rank's own side of a channel, as far as it has been read."""
+        """Return the rank's own side of a channel, as far as it has been read."""
         return self._rows(self._own_channel(channel))
 
     def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
-        """One message of it; None where it has not been read."""
+        """Return one message of a channel; None if it has not been read."""
         if self.channel_rows(channel).find(seq) is None:
             return None
         return self._call(self._own_channel(channel), seq)
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
-        """Where a stream stands after call ``seq``; None where the log cannot tell."""
+        """Return the digests of a stream after call ``seq``; None if the log has none."""
         key, shift = self._own(stream)
         seq -= shift
         if seq == 0:
@@ -262,19 +262,19 @@ class FileLog:
             call = self._call(key, seq)
             if call is not None:
                 return Digests(call.digest, call.program, call.pairs)
-        # The search may have come by a checkpoint.
+        # The search may have read a checkpoint of this call.
         found = rows.checkpoints.get(seq)
         return None if found is None else Digests(*found)
 
     def rows(self, stream: StreamKey) -> tuple[Rows, int]:
-        """The rows of a stream that were read, and what to add to their numbers."""
+        """Return the rows of a stream that were read, and what to add to their numbers."""
         key, shift = self._own(stream)
         return self._rows(key), shift
 
     def records(self, kinds: Collection[str], chunk: int) -> Iterator[Record]:
-        """Every record of these kinds, as they lie in the files, ``chunk`` bytes read at a time.
+        """Yield all records of these kinds in file order; reads ``chunk`` bytes at a time.
 
-        Nothing of them is kept. A line that cannot be read is left out.
+        The records are not kept. Unreadable lines are skipped.
         """
         heads = tuple(b'{"kind":"%s"' % kind.encode() for kind in kinds)
         for _, lines in self._reader.segments.blocks(chunk=chunk):
@@ -289,7 +289,7 @@ class FileLog:
                     yield self._shared(record)
 
     def _shared(self, record: Record) -> Record:
-        """A record under shared names and numbers."""
+        """Replace a record's names and numbers by the shared ones."""
         names = self._names
         if isinstance(record, Call):
             if record.op not in POINT_TO_POINT:
@@ -304,7 +304,7 @@ class FileLog:
         return record
 
     def strands(self, stream: StreamKey) -> Sequence[Strand]:
-        """What the digests prove of the rows, in their order."""
+        """Return what the digests prove of a stream's rows, in order."""
         rows, shift = self.rows(stream)
         found = () if rows.strands is None else rows.strands[1]
         if not shift:
@@ -312,14 +312,14 @@ class FileLog:
         return [one._replace(first=one.first + shift, last=one.last + shift) for one in found]
 
     def lost(self, key: Key) -> list[tuple[int, int]]:
-        """The rows or messages whose lines are lost, and not rotated away."""
+        """Return the rows or messages (first, last) that are lost, and not rotated away."""
         if isinstance(key, ChannelKey):
             return self._reader.lost(self._own_channel(key))
         own, shift = self._own(key)
         return [(first + shift, last + shift) for first, last in self._reader.lost(own)]
 
     def is_open(self, key: Key) -> bool:
-        """Whether lines at the end are lost, which may hold calls of this stream or channel."""
+        """Return whether lines lost at the end may hold calls of this stream or channel."""
         found = self._reader.records
         if found.exit is not None and found.exit.calls:
             return self.unaccounted != 0
@@ -329,7 +329,7 @@ class FileLog:
         return found.unreadable > latest or self._named_last.get(own, 0) > last
 
     def is_described(self, stream: StreamKey, start: int, stop: int) -> bool:
-        """Whether the tracer described all calls behind ``start``, up to ``stop``."""
+        """Return whether the tracer described all calls after ``start``, up to ``stop``."""
         rows, shift = self.rows(stream)
         low, high = rows.position(start + 1 - shift), rows.position(stop + 1 - shift)
         void = self.vocabulary.meanings.get(VOID)
@@ -337,7 +337,7 @@ class FileLog:
             return False
         if high - low == stop - start:
             return True
-        # Of calls whose lines are lost, the count of failures tells before and behind them.
+        # For lost calls, compare the tracer's failure count before and after them.
         begin = rows.offset[low - 1] if low else 0
         end = min((at for count, at in rows.marks if count >= stop - shift), default=None)
         if end is None:
@@ -348,15 +348,15 @@ class FileLog:
         return behind is not None and behind[1] == before[1]
 
     def is_doubtful(self) -> bool:
-        """Whether what was read shows that lines are lost, or contradict the digests."""
+        """Return whether what was read shows that lines are lost, or contradict the digests."""
         return self._reader.is_doubtful()
 
     def first_row(self, stream: StreamKey) -> int:
-        """The row of the first call that was traced."""
+        """Return the row of the first call that was traced."""
         return 1 + self._own(stream)[1]
 
     def spans(self, stream: StreamKey) -> list[tuple[int, int]]:
-        """The rows (first, last) that the log holds; more than one after losses."""
+        """Return the rows (first, last) that the log holds; more than one after losses."""
         rows, shift = self.rows(stream)
         if self.scanned:
             return [(first + shift, last + shift) for first, last, _ in rows.runs()]
@@ -375,12 +375,12 @@ class FileLog:
 
 
 def _is_destroyed(groups: Sequence[Group]) -> bool:
-    """Whether the default group is gone, and all others with it: no call can come any more."""
+    """Return whether the default group was destroyed: then no group is left for calls."""
     return any(group.phase == "destroyed" and group.ordinal == 0 for group in groups)
 
 
 def _end_of_thread(raised: Sequence[Raised], last: int) -> Exit | None:
-    """The exception that ended the thread of the calls, though the process may live on.
+    """Return the exception that ended the thread of the calls; its process may continue.
 
     ``last``: when the last call was issued.
     """

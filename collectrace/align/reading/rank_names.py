@@ -1,4 +1,4 @@
-"""Names by which programs and frameworks ask which rank, or which process, they are."""
+"""The names by which programs and frameworks query the rank, or the number of the process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BEFORE: Final = (
     "worker trainer actor client dist distributed torch comm mpi ompi pmi pmix mv2 horovod hvd "
     "slurm nccl inter intra ring attn attention ulysses rollout learner engine"
 )
-"""Words before ``rank`` in a name of a process's: ``low_rank`` and ``mean_rank`` are none."""
+"""Words before ``rank`` in the name of a process's rank: not ``low_rank`` or ``mean_rank``."""
 
 _AFTER: Final = "zero one main only first last id idx index no is info safe group local global node"
-"""Words behind it: ``rank_loss``, ``ranking`` and ``rank_size`` are none."""
+"""Words after ``rank`` in such a name: not ``rank_loss``, ``ranking`` or ``rank_size``."""
 
 _OF_A_PROCESS: Final = (
     rf"_*(({_BEFORE.replace(' ', '|')})_*)*ranks?"
@@ -47,18 +47,19 @@ _NAMES: Final = (
 """Patterns of whole names, and who uses them."""
 
 _GPU: Final = r"(\w+\.)*(local_)?gpu(_(id|idx|index))? ?[=!]= ?0(?![\w.])"
-"""A process by its device, in torch's ImageNet example (``args.gpu == 0``) and those after it."""
+"""A process by its device, as in torch's ImageNet example (``args.gpu == 0``) and its
+descendants."""
 
 RANK: Final = re.compile(rf"\b({'|'.join(name for name, _ in _NAMES)})\b|\b{_GPU}", re.IGNORECASE)
-"""Finds one in a condition."""
+"""Finds a rank's name in a condition."""
 
 
 WORLD: Final = re.compile(r"_*(get_|self_)?world(_?size)?_*")
-"""How programs call the number of ranks, which is one for ever."""
+"""The names by which programs refer to the number of ranks, which never changes."""
 
 
 def is_variable(tree: ast.AST) -> bool:
-    """Whether an expression is an environment variable that tells the rank: ``os.getenv("RANK")``.
+    """Return whether an expression reads the rank from the environment: ``os.getenv("RANK")``.
 
     ``torchrun``, Slurm and MPI set it in each process.
     """
@@ -76,9 +77,10 @@ def is_variable(tree: ast.AST) -> bool:
 
 
 def is_asked(value: str) -> bool:
-    """Whether what a name is given is the rank, or the outcome of a test of it.
+    """Return whether the value of a name is the rank, or the result of a test of it.
 
-    Not what is only picked or computed by it, as in ``batches[rank]``: that is data.
+    A value that the rank only selects or computes, as in ``batches[rank]``, is data and does not
+    count.
     """
     try:
         return _asks(ast.parse(value.strip(), mode="eval").body)
@@ -103,7 +105,7 @@ def _asks(node: ast.expr) -> bool:
         case ast.Compare(left=left, comparators=others):
             return any(map(_asks, (left, *others)))
         case ast.IfExp(test=test, body=one, orelse=other):
-            # ``writer = Writer() if rank == 0 else None``: asked for by ``if writer:``.
+            # ``writer = Writer() if rank == 0 else None``: ``if writer:`` tests the rank.
             return any(isinstance(n, ast.Constant) and not n.value for n in (one, other)) and (
                 _asks(test)
             )

@@ -1,6 +1,7 @@
 """Decorators that run a function on one rank, or one of each host, and do nothing on the others.
 
-By the names that frameworks give them: each stands for a condition on the rank around the function.
+They are recognised by the names in frameworks. Each acts like a condition on the rank around the
+function.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _DECORATOR: Final = re.compile(rf"@(?:\S+\.)?(?:{'|'.join(name for name, _ in _N
 
 
 def is_one(text: str) -> bool:
-    """Whether the text of a line is such a decorator."""
+    """Return whether the text of a line is such a decorator."""
     return _DECORATOR.match(text.strip()) is not None
 
 
 def lines_of(node: ast.AST) -> list[int]:
-    """The lines at which a function has such decorators."""
+    """Return the lines of such decorators of a function."""
     decorators = getattr(node, "decorator_list", [])
     return [one.lineno for one in decorators if is_one(f"@{ast.unparse(one)}")]

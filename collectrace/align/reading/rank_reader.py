@@ -1,4 +1,4 @@
-"""A rank's files read: from end to end, or at both ends and then where somebody asks."""
+"""Read a rank's files: from end to end, or both ends and then what is looked up."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from collectrace.errors import DamagedRecord
 from collectrace.records import Call, Stack, decode
 
 _ENDS: Final = 16 * 1024
-"""Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
+"""Bytes read at the head of a log, and at least at its tail, if it is not scanned."""
 
 _SEARCHED: Final = 160 * 1024
-"""Bytes that hold a checkpoint, wherever they begin; more are read where there are so many streams
-and channels that checkpoints are further apart."""
+"""Bytes that contain a checkpoint wherever they begin. More are read if streams and channels are so
+many that checkpoints are further apart."""
 
 OnBytes = Callable[[int], None]
-"""Told how many more bytes have been read."""
+"""Called with the number of bytes that were read since the last call."""
 
 _CHECKPOINT: Final = b'{"kind":"checkpoint"'
 
 
 class RankReader:
-    """What is known of one rank's files so far, and the ways to know more.
+    """What is known of one rank's files so far, and the means to look up more.
 
-    ``provisional``: the files are those of a process that has no run id yet.
+    ``provisional``: the process that wrote the files has no run id yet.
     """
 
     def __init__(
@@ -46,40 +46,40 @@ class RankReader:
         self._covered: list[tuple[int, int]] = []
 
     def scan(self, on_bytes: OnBytes | None = None) -> None:
-        """Read every line; what was read before is read again."""
+        """Read every line, and lines that were read before once more."""
         if self.scanned:
             return
-        self._begin_anew()
-        self._read_on(0, on_bytes)
+        self._reset()
+        self._read_from(0, on_bytes)
         if self.records.ungrouped & self.records.members.keys():
-            # The record of a group stands behind its calls.
-            self._begin_anew()
-            self._read_on(0)
+            # The record of a group comes after its calls.
+            self._reset()
+            self._read_from(0)
         self.scanned = True
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         before = self.records
         self.records = RankRecords(before.rank, before.vocabulary)
         self.records.members.update(before.members)
         self._covered = []
 
     def grow(self, segments: Segments) -> bool:
-        """Read what was written since; ``segments`` are the same files later. False: it is not."""
+        """Read what was added, in later ``segments`` of the same files; false if they differ."""
         if not segments.continues(self.segments):
             return False
         if segments.size > self.segments.size:
-            # A last line that was torn then may be whole now.
+            # A last line that was torn then may be complete now.
             start = self.segments.last_line()
             if self.records.latest[0] == start:
                 start = self.segments.size - 1
             self._covered = [(low, min(high, start)) for low, high in self._covered if low < start]
             segments.bytes_read += self.segments.bytes_read
             self.segments = segments
-            self._read_on(start)
+            self._read_from(start)
         return True
 
-    def _read_on(self, start: int, on_bytes: OnBytes | None = None) -> None:
-        """Feed every line from ``start`` on, where a line begins."""
+    def _read_from(self, start: int, on_bytes: OnBytes | None = None) -> None:
+        """Feed every line from offset ``start`` on, which begins a line."""
         done, size = start, self.segments.size
         for offset, lines in self.segments.blocks(start):
             if on_bytes is not None:
@@ -94,34 +94,34 @@ class RankReader:
 
     @property
     def rotated(self) -> bool:
-        """Whether the middle of the log is gone."""
+        """Whether the middle of the log was removed."""
         return bool(self.records.rotated or self.segments.holes())
 
     @property
     def damaged(self) -> int:
-        """Lines that could not be read, or bear a number that an earlier one has."""
+        """Lines that could not be read, or repeat the number of an earlier call."""
         return self.records.damaged + self.records.doubled
 
     @property
     def unaccounted(self) -> int:
-        """How many calls more the last line counts than were issued by their numbers.
+        """Calls that the last line counts beyond those known by their numbers.
 
-        Negative: fewer. 0 where no line counts them.
+        Negative: it counts fewer. 0 if no line counts calls.
         """
         records = self.records
         billed = records.exit.calls if records.exit is not None else 0
         numbered = sum(rows.last() for rows in records.rows.values()) + len(records.refused)
         if not billed:
-            return 0  # a log that another hand wrote
+            return 0  # another tool wrote the log
         if billed > numbered and self.rotated:
-            # A group may have been made and destroyed in the middle of the log, which is gone.
+            # A group may have been made and destroyed in the middle of the log, which was removed.
             ordinals = {group.ordinal for group in records.groups}
             if len(ordinals) <= max(ordinals, default=0):
                 return 0
         return billed - numbered
 
     def chains(self) -> Iterator[Chain]:
-        """The digests of every stream."""
+        """Yield the digests of every stream."""
         imported = self.records.imported
         begins = imported is not None and bool(imported.lost)
         for key, rows in self.records.rows.items():
@@ -129,7 +129,6 @@ class RankReader:
                 yield Chain(rows, partial(self._digests, rows), begins=begins)
 
     def _digests(self, rows: Rows, at: int) -> Digests | None:
-        """What the line of a row tells."""
         try:
             call = decode(self.segments.line(rows.offset[at]))
         except DamagedRecord:
@@ -137,15 +136,15 @@ class RankReader:
         return Digests(call.digest, call.program, call.pairs) if isinstance(call, Call) else None
 
     def is_doubtful(self) -> bool:
-        """Whether lines are missing, or contradict the digests, in what was read so far."""
+        """Return whether lines are missing, or contradict the digests, in what was read so far."""
         return any(any(self._holes(rows)) for rows in self.records.rows.values()) or not all(
             chain.fits() for chain in self.chains()
         )
 
     def _holes(self, rows: Rows) -> Iterator[tuple[int, int]]:
-        """Rows, first and last, whose lines should stand in what was read, and do not."""
+        """Yield ranges of rows (first, last) that should be in what was read, and are not."""
         known = [(0, 0, 0, 0)]
-        """Runs of rows: the first and the last, and where their lines begin."""
+        """Runs of rows: the first and the last, and the offsets of their lines."""
         for first, last, at in rows.runs():
             known.append((first, last, rows.offset[at], rows.offset[at + last - first]))
         known.append((rows.last() + 1, 0, self.segments.size, 0))
@@ -155,20 +154,19 @@ class RankReader:
                 yield before + 1, after - 1
 
     def _is_rotated(self, start: int, stop: int) -> bool:
-        """Whether segments are gone that stood between two offsets."""
         holes = self.segments.holes()
         return bisect_right(holes, stop) > bisect_right(holes, start)
 
     def lost(self, key: Key) -> list[tuple[int, int]]:
-        """Rows of a stream or channel, first and last, whose lines are lost, not rotated away.
+        """Return rows of a stream or channel, first and last, that are lost, not rotated away.
 
-        Of a log that was read in part: as far as that shows it.
+        If the log was read partly, the list has only losses in what was read.
         """
         rows = self.records.rows.get(key)
         return [] if rows is None else list(self._holes(rows))
 
     def skim(self) -> None:
-        """Read the head and the tail; the whole where those do not explain what lies between."""
+        """Read the head and the tail; read everything if these do not explain the rest."""
         segments = self.segments
         self._take(0, _ENDS)
         is_known = True
@@ -196,12 +194,12 @@ class RankReader:
         records.groups.sort(key=lambda group: group.t)
         tail = self._covered[-1][0]
         if not any(rows.offset and rows.offset[-1] >= tail for rows in records.rows.values()):
-            # Heartbeats only, for a long time: the last calls lie somewhere before.
+            # Only heartbeats, for a long time: the last calls are somewhere before.
             for key, rows in list(records.rows.items()):
                 self.locate(key, rows.last())
 
     def _take(self, start: int, stop: int, *, calls_only: bool = False) -> bool:
-        """Feed the complete lines of a stretch that were not fed; false where there are none."""
+        """Feed the unread complete lines of a stretch; false if there are none."""
         segments = self.segments
         some = False
         for low, high in self._uncovered(start, min(stop, segments.size)):
@@ -217,7 +215,7 @@ class RankReader:
         return some
 
     def _take_back(self, end: int) -> bool:
-        """Feed what lies before an offset, back to the latest checkpoint; false: it is too far."""
+        """Feed the lines from the latest checkpoint to an offset; false if it is too far."""
         start, size = end, _ENDS
         while start > 0:
             if size > LONGEST_LINE:
@@ -269,7 +267,7 @@ class RankReader:
     # -- looking up ---------------------------------------------------------------------------
 
     def locate(self, key: Key, seq: int) -> int | None:
-        """The index of a row among those read, read now if need be; None: it was not recorded."""
+        """Return the index of a row, reading it if needed; None if it was not recorded."""
         rows = self.records.rows.get(key)
         if rows is None or seq < 1:
             return None
@@ -279,7 +277,7 @@ class RankReader:
             free = self._uncovered(start, stop)
             if not free or high < low:
                 return None
-            # Calls lie about evenly; where they do not, halving gets there too.
+            # Calls are spread evenly; if they are not, halving finds the row too.
             grow = grow * 2 if before == (start, stop) else 1
             before, attempt = (start, stop), attempt + 1
             share = (2 * (seq - low) - 1) / (2 * max(1, high - low)) if attempt % 4 else 0.5
@@ -288,9 +286,9 @@ class RankReader:
         return row
 
     def stack(self, number: int) -> Stack | None:
-        """A stack record, read now if need be; None: it was lost.
+        """Return a stack record, reading it if needed; None if it was lost.
 
-        They are numbered in the order of the file, and checkpoints count them.
+        Stack records are numbered in file order, and checkpoints count them.
         """
         found = self.records.stacks
         size, before = _SEARCHED, (-1, -1)
@@ -310,12 +308,12 @@ class RankReader:
         return found.get(number)
 
     def _read_near(self, free: list[tuple[int, int]], guess: int, size: int) -> None:
-        """Feed about ``size`` bytes near a guess, out of stretches that were not read."""
+        """Feed about ``size`` unread bytes near a guessed offset."""
         low, high = min(free, key=lambda part: max(part[0] - guess, guess - part[1], 0))
         start = max(low, min(guess - size // 2, high - size))
         if self._take(start, min(high, start + size), calls_only=True):
             return
-        # A line longer than that: every free stretch begins with the beginning of a line.
+        # A line longer than that: every unread stretch begins at the start of a line.
         while not self._take(low, min(high, low + size), calls_only=True):
             if low + size >= high or size > LONGEST_LINE:
                 self._covered = sorted([*self._covered, (low, high)])

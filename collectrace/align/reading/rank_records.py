@@ -1,4 +1,4 @@
-"""The lines of one rank's files: calls become rows, everything else is kept as records."""
+"""Parse the lines of one rank's files: calls become rows, other lines are kept as records."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ _TAIL: Final = re.compile(
 _BEAT: Final = re.compile(rb'\{"kind":"alive","t":(\d{1,18}),')
 _TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
 _NUMBERED: Final = b'"seq":'
-"""A line of an unknown kind that holds this may be a call."""
+"""An unknown kind of line that holds this may be a call."""
 
 _MAX_FORMS: Final = 20_000
 """Distinct calls remembered by their bytes; all_to_all with changing splits never repeats."""
 
 
 class _Form(NamedTuple):
-    """What all calls share whose lines differ in time, number, iteration and digests only."""
+    """The common data of calls that differ only in time, number, iteration and digests."""
 
     rows: Rows
     meaning: int
@@ -77,7 +77,7 @@ class _Form(NamedTuple):
 
 
 def _fixed_end(line: bytes, start: int) -> int:
-    """Where what a call's line shares with others of its form ends, and its own numbers begin."""
+    """Return where the shared bytes of a call's line end, before its iteration and digests."""
     cut = line.find(b',"iteration":', start)
     if cut < 0:
         cut = line.find(b',"digest":', start)
@@ -85,7 +85,7 @@ def _fixed_end(line: bytes, start: int) -> int:
 
 
 class RankRecords:
-    """What has been read of one rank's files so far."""
+    """The records and rows that have been read of one rank's files so far."""
 
     def __init__(self, rank: int, vocabulary: Vocabulary) -> None:
         self.rank = rank
@@ -104,39 +104,39 @@ class RankRecords:
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
         self.answers: dict[ChannelKey, dict[int, Answered]] = {}
-        """Of receives from any source: by channel and number, whose message they took."""
+        """Of receives from any source: by channel and number, the sender of the message."""
         self.refused: list[tuple[Key, int | None, Done]] = []
         """Calls that never reached a peer: stream or channel, offset of the line if it was read,
         and the record that says so."""
         self.stacks: dict[int, Stack] = {}
         """By number."""
         self.stack_counts: list[tuple[int, int]] = []
-        """(stack records written before an offset, that offset), as checkpoints tell."""
+        """(stack records written before an offset, that offset), from checkpoints."""
         self.sources: dict[str, Source] = {}
         """By site."""
         self.source_files: dict[str, str] = {}
-        """By path the hash of the text."""
+        """By path, the hash of the text."""
         self.unit: str | None = DDP_FORWARD
-        """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
+        """The unit of the calls' iterations, one of ``records.UNITS``; None: another."""
         self.unfamiliar: Unfamiliar | None = None
         self.imported: Imported | None = None
         self.blind: dict[str, Blind] = {}
         """By name."""
         self.alive: Alive | None = None
-        self._beat: bytes | None = None  # how the line of ``alive`` goes on behind its time
+        self._beat: bytes | None = None  # the line of ``alive`` after its time
         self.stall: Stall | None = None
         self.values = RecordedValues()
         self.exit: Exit | None = None
         self.disabled = False
         self.damaged = 0
         self.unreadable = -1
-        """Offset of the latest line that may have held a call and cannot be read; -1: none."""
+        """Offset of the latest unreadable line that may have held a call; -1: none."""
         self.unknown = -1
-        """Offset of the latest line of a kind that is not known; -1: none."""
+        """Offset of the latest line of an unknown kind; -1: none."""
         self.failure_counts: list[tuple[int, int]] = []
-        """(offset of a line that counts the tracer's failures, how many there were)."""
+        """(offset of a line that counts the tracer's failures, that count)."""
         self.doubled = 0
-        """Calls that bear a number an earlier one has."""
+        """Calls that repeat the number of an earlier one."""
         self.lines = 0
         """Lines that held a record."""
         self.dropped = 0
@@ -147,7 +147,7 @@ class RankRecords:
         self.latest: tuple[int, bytes] = (-1, b"")
         """Offset and bytes of the last line that holds a record."""
         self.members: dict[str, Members] = {}
-        """Of each group, by its name."""
+        """By the name of the group."""
         self.ungrouped: set[str] = set()
         """Groups that had an all_to_all before their members were known."""
         self._forms: dict[bytes, _Form] = {}
@@ -159,29 +159,29 @@ class RankRecords:
 
     @property
     def is_end_unknown(self) -> bool:
-        """Whether the last line is of a kind that is not known: it may be the process's end."""
+        """Whether the last line is of an unknown kind: it may report the end of the process."""
         return 0 <= self.latest[0] == self.unknown
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the records without what only saves time."""
+        """Return the state without the cache."""
         return {**self.__dict__, "_forms": {}}
 
     def last_t(self) -> int:
-        """``t`` of the last line; 0 where no line was read."""
+        """Return ``t`` of the last line; 0 if no line was read."""
         found = _TIME.search(self.latest[1])
         return int(found[1]) if found else 0
 
     def feed(self, offset: int, lines: Sequence[bytes], torn: int, *, calls_only: bool) -> None:
-        """Take lines, the first of which begins at ``offset``; what ends at ``torn`` may be torn.
+        """Read lines that begin at ``offset``; a line that ends at ``torn`` may be incomplete.
 
-        ``calls_only`` leaves out what would be told haphazardly by a look into the middle.
+        ``calls_only`` skips records that a look into the middle would collect haphazardly.
         """
         forms, head, tail, beat = self._forms, _HEAD.match, _TAIL.fullmatch, _BEAT.match
         self.alive = self.alive and replace(self.alive)
         latest, latest_line = self.latest
         taken, after = 0, offset
-        # Millions of lines pass here. A call, or a heartbeat, whose like was seen before is taken
-        # without being decoded: what may differ is cut off, and the rest is known by its bytes.
+        # Millions of lines pass here. A call or heartbeat with the bytes of an earlier one is not
+        # decoded: only the parts that vary are read.
         for line in lines:
             offset, after = after, after + len(line) + 1
             start = head(line)
@@ -252,7 +252,7 @@ class RankRecords:
     # -- calls --------------------------------------------------------------------------------
 
     def key(self, of: Call | Done | Activity) -> Key:
-        """Return the stream or channel of a call, or of what names one, as the file calls it."""
+        """Return the stream or channel of a call or another record, by the file's names."""
         group, device = of.group or "", of.device or ""
         if of.op in POINT_TO_POINT:
             between = ends(of.op, self.rank, -1 if of.peer is None else of.peer)
@@ -260,7 +260,7 @@ class RankRecords:
         return StreamKey(group, device)
 
     def named(self) -> dict[Key, int]:
-        """Return the number of the latest call of each that other lines say was made."""
+        """Return by stream or channel the highest call number that other records mention."""
         found = {key: done.seq for key, done in self.dones.items()}
         for moment in (self.alive, self.stall):
             for one in moment.in_ if moment is not None else ():
@@ -271,7 +271,7 @@ class RankRecords:
         return found
 
     def rows_of(self, key: Key) -> Rows:
-        """The rows of a stream or channel, begun if it is new."""
+        """Return the rows of a stream or channel, created if it is new."""
         found = self.rows.get(key)
         if found is None:
             found = self.rows[key] = Rows(self.vocabulary)
@@ -297,7 +297,7 @@ class RankRecords:
                 self.vocabulary.share(fixed, call, self._frames(call))
 
     def _add(self, form: _Form, seq: int, t: int, offset: int, iteration: int) -> bool:
-        """Take a row wherever it belongs; false where it is there already."""
+        """Add a row in any order; false if its number is there already."""
         rows = form.rows
         is_new = rows.add(seq, t, offset, form.meaning, form.appearance, iteration)
         if not is_new:
@@ -322,7 +322,7 @@ class RankRecords:
         self._forms[fixed] = form
 
     def _known_form(self, fixed: bytes) -> _Form | None:
-        """Return the form of a call whose like another rank has issued, from the same lines."""
+        """Return the form of a call that another rank has issued from the same lines."""
         shared = self.vocabulary.shared.get(fixed)
         if shared is None or tuple(self._frames(shared.call)) != shared.frames:
             return None
@@ -383,7 +383,7 @@ class RankRecords:
     def _of_calls(
         self, record: Stack | SourceFile | Source | Unit | Unfamiliar | Blind | Imported
     ) -> None:
-        """What is written once and told of many calls."""
+        """Keep a record that is written once and applies to many calls."""
         if isinstance(record, Imported):
             self.imported = record
             return
@@ -402,7 +402,7 @@ class RankRecords:
             self.sources[record.site] = record
 
     def _header(self, header: Header) -> None:
-        # Each segment begins with one; the first pairs the clocks, later ones may know more.
+        # Each segment begins with one. The first has the paired clocks, later ones may know more.
         known = {
             name: value
             for name in ("run", "rank", "world_size", "local_rank")
@@ -411,7 +411,7 @@ class RankRecords:
         self.header = replace(self.header or header, **known)
 
     def _of_call(self, record: Done | Answer, offset: int) -> None:
-        """What is told of one call, or of all up to it."""
+        """Keep a record about one call, or about all calls up to it."""
         if isinstance(record, Done):
             self._done(record, offset)
             return

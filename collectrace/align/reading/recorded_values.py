@@ -1,4 +1,4 @@
-"""What one rank's file says about the variables of its functions, kept within bounds."""
+"""The recorded variables of one rank's functions, within bounds of memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from collectrace.records import Values, encode
 
 _MOST: Final = 64
-"""Records kept: a rank has few threads in calls, and four reasons to be read."""
+"""Records kept: a rank has few threads in calls, and there are four reasons to read them."""
 
 _LARGEST: Final = 128 << 10
-"""Bytes of one, several times what the tracer writes."""
+"""Bytes of one record, several times what the tracer writes."""
 
 
 class Occasion(NamedTuple):
@@ -40,5 +40,5 @@ class RecordedValues:
 
     @property
     def latest(self) -> Mapping[Occasion, Values]:
-        """By thread and reason."""
+        """The latest records, by thread and reason."""
         return self._latest

@@ -1,7 +1,7 @@
-"""The rows of one stream (or channel) of one rank: what was read of each, in flat arrays.
+"""The rows of one stream or channel of one rank, in flat arrays.
 
-A trace may hold millions of calls, so a row is a few numbers: where its line is, and two
-interned ids that say what the call is without decoding the line again.
+A trace may hold millions of calls, so a row is a few numbers. Among them are the offset of its line
+and two interned ids that describe the call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collectrace.align.reading.vocabulary import VOID, Vocabulary
 class Strand(NamedTuple):
     """Consecutive rows, and the ``program`` digests at both ends.
 
-    ``last`` is ``first - 1`` where only a checkpoint says how the stream stood there.
+    ``last`` is ``first - 1`` if the digest is from a checkpoint alone.
     """
 
     first: int
@@ -33,24 +33,24 @@ class Strand(NamedTuple):
 
 
 def by_rows(strand: Strand) -> tuple[int, int]:
-    """Return what strands are sorted by: where they stand, and no digest, which may be None."""
+    """Return the sort key of a strand: its rows, without the digests, which may be None."""
     return strand.first, strand.last
 
 
 class Strands:
-    """Strands in order of their rows, each found without a look at all others."""
+    """Strands in order of their rows, found by bisection."""
 
     def __init__(self, strands: Iterable[Strand]) -> None:
         self._all = sorted(strands, key=by_rows)
         self._firsts = [one.first for one in self._all]
         self._ends = list(accumulate((one.last for one in self._all), max))
-        """Per strand the last row of it and of all before it: that never decreases."""
+        """Per strand, the last row of it and of all before it: this never decreases."""
 
     def __iter__(self) -> Iterator[Strand]:
         return iter(self._all)
 
     def end(self, first: int) -> int | None:
-        """Return the last row of the strands that begin up to a row; None: there are none."""
+        """Return the last row of the strands that begin up to a row; None if there are none."""
         at = bisect_right(self._firsts, first)
         return self._ends[at - 1] if at else None
 
@@ -60,7 +60,7 @@ class Strands:
         return end is not None and end >= last
 
     def reaching(self, row: int) -> Strand | None:
-        """Return the first strand that goes on to a row, or begins behind it."""
+        """Return the first strand that extends to a row, or begins after it."""
         at = bisect_left(self._ends, row)
         return self._all[at] if at < len(self._all) else None
 
@@ -70,7 +70,7 @@ class Strands:
         return found if found is not None and found.first - 1 <= row else None
 
     def add(self, strand: Strand) -> None:
-        """Take one more."""
+        """Add a strand in order."""
         at = bisect_right(self._all, by_rows(strand), key=by_rows)
         end = max(strand.last, self._ends[at - 1]) if at else strand.last
         self._all.insert(at, strand)
@@ -80,14 +80,14 @@ class Strands:
             self._ends[at] = end
 
     def shorten(self, strand: Strand, to: Strand) -> None:
-        """Put a strand in place of one that has the same rows and one more before them."""
+        """Replace a strand by one without its first row."""
         at = bisect_left(self._all, by_rows(strand), key=by_rows)
         if at < len(self._all) and self._all[at] == strand:
             self._all[at], self._firsts[at] = to, to.first
 
 
 class Rows:
-    """Rows in order of their sequence number, and the counts of calls that checkpoints tell.
+    """Rows in order of their sequence number, and the counts of calls from checkpoints.
 
     The arrays run in parallel: the n-th entry of each belongs to the same row.
     """
@@ -106,20 +106,20 @@ class Rows:
         self.appearance = array("i")
         self.iteration = array("q")
         self.steps: dict[int, int | None] = {}
-        """all_to_all: the rank's share by sequence number; None: it cannot be told."""
+        """all_to_all: the rank's contribution by sequence number; None: it is not known."""
         self.marks: list[tuple[int, int]] = [(0, 0)]
         """(calls written before an offset, that offset), ascending in both."""
         self.checkpoints: dict[int, tuple[int | None, int | None, int | None]] = {}
-        """Digest, program and pairs after a call, where a checkpoint tells them."""
+        """Digest, program and pairs after a call, from a checkpoint."""
         self.refused: dict[int, int] = {}
-        """By sequence number, the offset of the latest line that says that such a call was refused:
-        calls of that number before it have no place here."""
+        """By sequence number, the offset of the latest line that reports such a call as refused:
+        earlier calls with that number are not rows."""
         self.disproved: set[int] = set()
-        """Numbers whose lines contradict each other, or the digests: such a row is lost."""
+        """Numbers with lines that contradict each other, or the digests: such a row is lost."""
         self.late: dict[int, tuple[int, ...]] = {}
-        """By number, the rows that were read behind later ones: to be sorted in by `settle`."""
+        """By number, the rows that were read after later ones: `settle` sorts them in."""
         self.strands: tuple[tuple[int, ...], Sequence[Strand]] | None = None
-        """What the digests prove of the rows, and of which rows: see ``strands``."""
+        """What the digests prove of the rows, and the state of the rows then: see ``strands``."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -127,12 +127,12 @@ class Rows:
     def add(
         self, seq: int, t: int, offset: int, meaning: int, appearance: int, iteration: int
     ) -> bool:
-        """Take a row; false where it is there already.
+        """Add a row; false if its number is there already.
 
-        Where it is another call there, neither counts.
+        If that row is another call, both are dropped.
         """
         if offset < self.refused.get(seq, 0):
-            return True  # it has no place in the stream
+            return True  # it is not in the stream
         if seq in self.late:
             self.settle()
         at = bisect_left(self.seq, seq)
@@ -151,7 +151,7 @@ class Rows:
         return True
 
     def settle(self) -> None:
-        """Sort in the rows that were read behind later ones, all at once."""
+        """Sort in the rows that were read after later ones, all at once."""
         if not self.late:
             return
         late = zip(*self.late.values(), strict=True)
@@ -166,13 +166,13 @@ class Rows:
         return self.seq, self.t, self.offset, self.meaning, self.appearance, self.iteration
 
     def refuse(self, seq: int, offset: int) -> int | None:
-        """Take back the row of a call that was refused, as a line at ``offset`` says.
+        """Remove the row of a refused call, as a line at ``offset`` reports.
 
-        The offset of the call's own line; None where that has not been read.
+        Return the offset of the call's own line; None if that has not been read.
         """
         self.refused[seq] = max(offset, self.refused.get(seq, 0))
         self.settle()
-        # Ascending in both: those at fault stand together.
+        # Both columns ascend, so the wrong marks are adjacent.
         first = bisect_left(self.marks, (seq, -1))
         last = bisect_right(self.marks, offset, first, key=itemgetter(1))
         del self.marks[first:last]
@@ -185,7 +185,7 @@ class Rows:
         return found
 
     def disprove(self, seq: int) -> None:
-        """Leave a row out whose line cannot be right."""
+        """Drop a row with a line that cannot be right."""
         self.settle()
         at = self.find(seq)
         if at is not None:
@@ -203,16 +203,16 @@ class Rows:
             insort(self.marks, (count, offset))
 
     def find(self, seq: int) -> int | None:
-        """The index of a row."""
+        """Return the index of a row; None if it is not there."""
         at = bisect_left(self.seq, seq)
         return at if at < len(self.seq) and self.seq[at] == seq else None
 
     def position(self, seq: int) -> int:
-        """The index at which a row stands, or would stand."""
+        """Return the index of a row, or where it would be inserted."""
         return bisect_left(self.seq, seq)
 
     def bracket(self, seq: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The closest (count, offset) on either side of where a row's line begins."""
+        """Return the closest known (count, offset) before and after the start of a row's line."""
         low, high = (0, 0), (seq, size)
         at = bisect_left(self.marks, (seq, -1))
         if at:
@@ -221,23 +221,23 @@ class Rows:
             high = self.marks[at]
         row = bisect_left(self.seq, seq)
         if row:
-            # The line of the row before begins here, so the one looked for lies behind.
+            # The line of the row before begins here, so the wanted one is after it.
             low = max(low, (self.seq[row - 1], self.offset[row - 1] + 1))
         if row < len(self.seq):
             high = min(high, (self.seq[row] - 1, self.offset[row]))
         return low, high
 
     def holds(self, at: int) -> bool:
-        """Whether the call of a row returned only when every rank had come to it.
+        """Return whether a row's call returns only after every rank has issued it.
 
-        As its like at the same line did when it was first seen.
+        This was seen once for its line, at the first such call.
         """
         return self.vocabulary.holds[self.appearance[at]]
 
     def voids(self) -> tuple[int, int, int] | None:
-        """The calls that could not be described: number of the first, how many, ns of the first.
+        """Return the first number, the count and the first time (ns) of undescribed calls.
 
-        None where there is none.
+        None if there are none.
         """
         void = self.vocabulary.meanings.get(VOID)
         count = 0 if void is None else self.meaning.count(void)
@@ -247,16 +247,16 @@ class Rows:
         return self.seq[at], count, self.t[at]
 
     def last(self) -> int:
-        """The number of the latest call, its row lost or not."""
+        """Return the number of the latest call, even if its row is lost."""
         latest = self.seq[-1] if self.seq else 0
         others = (max(those, default=0) for those in (self.checkpoints, self.disproved))
         return max(latest, self.marks[-1][0], *others)
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
-        """Stretches without a gap: first number, last number, index of the first."""
+        """Yield stretches without a gap: first number, last number, index of the first."""
         seq, total, start = self.seq, len(self.seq), 0
         while start < total:
-            # A run ends where numbers outgrow indices; both ascend, so that is found by halving.
+            # A run ends where numbers outgrow indices. Both ascend, so bisection finds that.
             shift = seq[start] - start
             end = bisect_right(range(start, total), shift, key=lambda i: seq[i] - i)
             end += start

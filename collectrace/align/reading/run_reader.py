@@ -1,4 +1,4 @@
-"""A folder of rank files, as evidence of one run. Tolerant: a bad record costs one record."""
+"""Read a folder of rank files as the evidence of one run. A bad record costs only itself."""
 
 from __future__ import annotations
 
@@ -33,31 +33,32 @@ from collectrace.findings import GroupInfo
 from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
-"""Bytes in all up to which logs are read from end to end: that takes a second."""
+"""Total bytes up to which logs are read from end to end: that takes a second."""
 
 _KILLED_TOGETHER: Final = 0.5
-"""Seconds after which processes that were killed at once are gone."""
+"""Seconds within which processes that were killed together disappear."""
 
 _SMALL_IF_FAR: Final = 4 << 20
-"""The same where every byte is asked of a rank."""
+"""The same if every byte is requested from a rank."""
 
 _MOST_KEPT: Final = 4_000_000
-"""Records remembered from one look to the next: some hundred megabytes."""
+"""Records kept between two reads: some hundred megabytes."""
 
 OnProgress = Callable[[int, int], None]
-"""Told how many bytes are done, of how many."""
+"""Called with the bytes that are done, and the total."""
 
 _Identity = tuple[str, int, int, int]
-"""What tells a process's log from another that came to bear its name."""
+"""Distinguishes a process's log from another that later has the same name."""
 
 
 def each_run(path: str | os.PathLike[str]) -> Iterator[tuple[str, Folder]]:
     """Yield the id of each run below a folder, the newest first, and a folder to read it from.
 
-    That holds what lies in the run's own folder and its neighbours', and what may belong to any.
+    The folder has the files of the run's own folder, of its neighbours', and those that may belong
+    to any run.
 
     Raises:
-        LogError: there are none, or they cannot be read.
+        LogError: there are no runs, or they cannot be read.
 
     """
     folder = open_folder(path)
@@ -86,11 +87,11 @@ def read(
 class RunReader:
     """Reads a run, and later what has been added to it.
 
-    ``path`` is a log_dir, a run's own folder, a URL of either that fsspec understands, or what one
-    of these holds. The run
-    is the newest below it, or the one that ``run`` names. Logs of at most ``small`` bytes in all
-    are read from end to end, and so are all with ``full``; larger ones at both ends, ``page``
-    bytes at a time where something is looked up. An ``executor`` reads the files first.
+    ``path`` is a log_dir, a run's own folder, a URL of either that fsspec understands, or a file in
+    one of these. The run is the newest below it, or the one that ``run`` names. Logs of at most
+    ``small`` bytes in all are read from end to end, and with ``full`` all logs. For larger ones it
+    reads both ends, and ``page`` bytes at a time for a lookup. An ``executor`` reads the files
+    first.
     """
 
     def __init__(
@@ -108,33 +109,33 @@ class RunReader:
         self._small, self._page = small, page
         self._vocabulary = Vocabulary()
         self._folder: Folder | None = None
-        """One that was unpacked: once is enough."""
+        """A folder that was unpacked: it is opened only once."""
         self._kept: dict[_Identity, RankReader] = {}
 
     def read(
         self, on_progress: OnProgress | None = None, *, folder: Folder | None = None
     ) -> RunEvidence:
-        """The run as its files tell it now; what an earlier call has read is not read again.
+        """Return the run as its files are now; an earlier call's data is not read again.
 
-        ``folder`` is one that is open for this once, in place of the path.
+        ``folder`` is an open folder to read this once instead of the path.
 
         Raises:
-            NotThere: no folder, no rank files in it, or none with a record: not yet, perhaps.
-            LogError: there is nothing that can be used; the message says what to do.
+            NotThere: there is no folder, no rank file in it, or none with a record yet.
+            LogError: nothing can be used; the message says what to do.
 
         """
         evidence = self._read(on_progress, folder)
         if evidence.is_live:
-            # They have answered just now. That one is gone a moment later tells nothing of what it
-            # has written meanwhile, its end perhaps, which cannot be asked for any more.
+            # The ranks have answered just now. If one exits a moment later, its last records can no
+            # longer be requested: so its absence proves nothing.
             return replace(evidence, still_exists=lambda _: True)
         exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
         if any(exists[rank] is False and log.exit is None for rank, log in evidence.logs.items()):
             if any(exists.values()):
-                # A job that is killed as a whole is not gone all at once.
+                # The processes of a killed job do not all disappear at once.
                 time.sleep(_KILLED_TOGETHER)
                 exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
-            # It may have come to its end after its file was read, and before it was looked for.
+            # A process may have written its end after its file was read.
             evidence = self._read(None, folder)
         cut = {r for r, log in evidence.logs.items() if log.torn and is_over(log, exists.get(r))}
         return replace(evidence, cut=frozenset(cut), still_exists=lambda log: exists.get(log.rank))
@@ -179,9 +180,9 @@ class RunReader:
     def _open(
         self, files: Sequence[File], on_progress: OnProgress | None
     ) -> tuple[dict[int, _Opened], list[str], dict[int, str]]:
-        """Read the files that hold a record, by rank; notes, and why the others cannot be read.
+        """Read the files by rank; return notes also, and why other files cannot be read.
 
-        Of a file without a record the reason is empty.
+        The reason is empty for a file without a record.
         """
         total = sum(file.segments.size for file in files)
         scanning = self._full or total <= self._small
@@ -194,7 +195,7 @@ class RunReader:
                 on_progress(done, total)
 
         if not scanning and sum(r.records.lines for r in self._kept.values()) > _MOST_KEPT:
-            # A job that is followed for days: its ends tell as much as its whole length.
+            # If a job is followed for days, the ends of its logs suffice.
             self._kept, self._vocabulary = {}, Vocabulary()
         before, self._kept = self._kept, {}
         wall = min((file.wall for file in files if file.header is not None), default=0)
@@ -230,7 +231,7 @@ class RunReader:
                 f"{name} cannot be read: {why}. Its records are missing."
                 for name, why in lost.items()
             ]
-            if not lost:  # else it may be readable at the next look
+            if not lost:  # otherwise it may be readable at the next read
                 self._kept[identity] = reader
             if file.header is None:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
@@ -239,7 +240,6 @@ class RunReader:
 
 
 def _rank(file: File) -> int:
-    """Return the rank of a file that belongs to a run."""
     assert file.rank is not None
     return file.rank
 
@@ -259,7 +259,7 @@ class _Opened:
 
     reader: RankReader
     header: Header
-    """In place of one that cannot be read."""
+    """Replaces an unreadable header."""
     stack_dumps: StackDumps
 
     def log(self, names: GroupNames) -> FileLog:
@@ -312,20 +312,20 @@ def _evidence(
 
 
 MOST_MISSING: Final = 10_000
-"""Ranks without a file that are listed: a header may name a world of a million."""
+"""The limit of listed ranks without a file: a header may name a world of a million."""
 
 
 def _instead(choice: Choice) -> str:
-    """What to ask for where the newest run is empty: never taken without a word."""
+    """Suggest another run if the newest is empty; never choose it silently."""
     if not choice.others:
         return ""
     return f" The disk was full, or it has just begun: try --run {choice.others[-1]}."
 
 
 def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str], set[int]]:
-    """The file to take for each rank: where there are several, the newest and longest.
+    """Return the file of each rank; of several, the newest and longest counts.
 
-    With notes, and the ranks of which another one says something else.
+    Return notes also, and the ranks with files that contradict each other.
     """
     best: dict[int, File] = {}
     notes, disputed = [], set()
@@ -344,8 +344,8 @@ def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str], set[int
 
 
 def _is_earlier_copy(segments: Segments, of: Segments) -> bool:
-    """Whether another log begins with all that this one holds: it has grown since."""
-    size = segments.size - 1  # behind a line that tore, it has a newline of its own
+    """Return whether another log begins with all that this one holds: it has grown since."""
+    size = segments.size - 1  # after a torn line, the earlier copy has an added newline
     parts = [(at, min(at + PAGE, size)) for at in range(0, size, PAGE)]
     try:
         return all(segments.read(*part) == of.read(*part) for part in parts)
@@ -354,9 +354,9 @@ def _is_earlier_copy(segments: Segments, of: Segments) -> bool:
 
 
 def _world_size(logs: Iterable[RankLog], groups: Iterable[GroupInfo]) -> tuple[int, list[str]]:
-    """Return the number of ranks, by the headers, or by the groups' members if no header says it.
+    """Return the number of ranks from the headers, or from group members if no header has it.
 
-    And notes.
+    Return notes also.
     """
     told: Counter[int] = Counter()
     highest = 0
@@ -378,7 +378,7 @@ _MOST_NAMES: Final = 4
 
 
 def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
-    """Per version of torch one line: what of it the tracers did not know."""
+    """Return a line per version of torch with what the tracers did not know of it."""
     ops: defaultdict[str, set[str]] = defaultdict(set)
     targets: defaultdict[str, set[str]] = defaultdict(set)
     for log in logs:
@@ -401,7 +401,7 @@ def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
 
 
 def _imported(logs: Iterable[RankLog]) -> list[str]:
-    """Per tool whose traces the logs were made from one line: whose, and what that leaves open."""
+    """Return a line per tool that wrote the original traces, and what these leave open."""
     ranks: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     versions: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     lost: list[int] = []

@@ -1,8 +1,8 @@
-"""Which files belong to which run, and which run is meant.
+"""Assign files to runs, and choose the run that is meant.
 
-A run is known by the id in its headers, else by its folder. Processes that never got past
-``init_process_group`` have no run id: their files lie in a folder of their own, and go to the
-run they would have belonged to.
+The id in the headers identifies a run; without one, its folder does. Processes that never finished
+``init_process_group`` have no run id. Their files are in a separate folder and are assigned to the
+run that they would have joined.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Run:
 
     @property
     def wall(self) -> int:
-        """When the first of its processes began that were looked at.
+        """When the first of its examined processes began, ns since 1970.
 
-        Of a run whose files are empty so far, or for ever, its id tells.
+        If its files are empty, the time is from its id.
         """
         return min((f.wall for f in self.files if f.wall >= 0), default=_stamp(self.name))
 
 
 def _stamp(name: str) -> int:
-    """When a run began whose id is the tracer's, ns since 1970; before everything if it is not."""
+    """Return when a run began, from the tracer's run id, ns since 1970; -1 for another id."""
     found = RUN_ID.fullmatch(name)
     if found is None:
         return -1
@@ -67,19 +67,19 @@ class Choice:
     """Its id."""
     files: list[File]
     notes: list[str]
-    """On what was left out of it."""
+    """Notes on files that were ignored."""
     others: tuple[str, ...] = ()
     """Ids of the other runs in the folder."""
     earlier: tuple[str, ...] = ()
-    """Ids of the runs that were attempts of the same job before it, the latest last."""
+    """Ids of the runs that were earlier attempts of the same job, the latest last."""
 
 
 def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
-    """The newest run, or the one that ``run`` names.
+    """Return the newest run, or the one that ``run`` names.
 
-    Provisional files go to the run that misses their ranks; those that started after every run and
-    are missed by none are a run of their own, which never got going: unless the folder is that of
-    one run, which is meant whatever lies beside it.
+    Provisional files go to the run that lacks their ranks. If they started after every run and no
+    run lacks them, they are a separate run, which never started its work. The exception is the
+    folder of a single run, which is meant regardless of files beside it.
 
     Raises:
         LogError: there is no such run.
@@ -97,7 +97,7 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
     if run == PENDING or not runs:
         if not pending:
             raise LogError(_no_such_run(folder, run or "", runs))
-        return Choice(PENDING, *_number(stuck or pending))
+        return Choice(PENDING, *_as_run(stuck or pending))
     meant, others = _meant(folder, ranked, runs, run)
     chosen, notes = _fill(meant, _of_its_time(pending, meant, runs))
     is_newer = run is None and not of_one_run
@@ -108,14 +108,14 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
                 f"which not all came: --run {PENDING}"
             )
         else:
-            others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
+            others, (chosen, notes) = sorted({*others, meant.name}), _as_run(stuck)
             meant = Run(PENDING, chosen)
-    notes += _seconds(folder, meant)
+    notes += _note_duplicates(folder, meant)
     return Choice(meant.name, chosen, notes, tuple(others), _earlier(meant, runs))
 
 
-def _seconds(folder: Folder, run: Run) -> list[str]:
-    """That there are files of further processes which called themselves a rank of this run."""
+def _note_duplicates(folder: Folder, run: Run) -> list[str]:
+    """Return a note on files of further processes that had the same rank in this run."""
     places = {file.folder for file in run.files}
     lying = (place(folder, blob) for blob in folder.files)
     found = [name for where, name in lying if where in places and _SECOND.fullmatch(name)]
@@ -129,14 +129,14 @@ def _seconds(folder: Folder, run: Run) -> list[str]:
 
 
 _SECOND: Final = re.compile(r"rank\d{1,9}\+\d+\.jsonl")
-"""Of a process that found the file of its rank there already, of another process."""
+"""A process that found another process's file for its rank."""
 
 
 def names_and_folders(files: Sequence[File]) -> Iterator[tuple[str, set[str] | None]]:
-    """Yield the ids of all runs, the newest first; what never got going and is newer comes before.
+    """Yield the ids of all runs, the newest first; newer provisional files come before.
 
-    With each the folders that say all of it: its own, its neighbours' in time, and those of
-    provisional files. None: the folders do not tell the runs apart.
+    Each has the folders to read for it: its own, those of its neighbours in time, and those of
+    provisional files. None: the folders do not separate the runs.
 
     Raises:
         LogError: some file cannot be read.
@@ -154,7 +154,7 @@ def names_and_folders(files: Sequence[File]) -> Iterator[tuple[str, set[str] | N
 
 
 def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-    """The attempts of a job before the one that is meant, as an elastic launcher counts them."""
+    """Return the earlier attempts of a job, as an elastic launcher counts them."""
     header = next((f.header for f in meant.files if f.header is not None), None)
     wanted = job.restarts(header) - 1 if header is not None else -1
     found: list[str] = []
@@ -169,7 +169,6 @@ def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _run_of(name: str, files: Sequence[File]) -> str | None:
-    """The run that a file of the folder belongs to."""
     for file in files:
         if name in file.segments.names:
             return PENDING if file.pending else _run_id(file)
@@ -182,10 +181,10 @@ def _run_id(file: File) -> str:
 
 
 def _known_runs(ranked: Sequence[File], run: str | None) -> list[Run]:
-    """Every run, the newest last. One file of each folder tells, unless that hides ``run``."""
+    """Return all runs, the newest last; reads one file per folder unless that misses ``run``."""
     runs = _group(_first_of_each_folder(ranked))
     if run is not None and run != PENDING and not any(one.name == run for one in runs):
-        # The id may be that of a few files among others'.
+        # The id may be that of a few files among others.
         runs = _group(ranked)
     return sorted(runs, key=lambda one: (one.wall, one.name))
 
@@ -193,7 +192,7 @@ def _known_runs(ranked: Sequence[File], run: str | None) -> list[Run]:
 def _meant(
     folder: Folder, ranked: Sequence[File], runs: Sequence[Run], run: str | None
 ) -> tuple[Run, list[str]]:
-    """The run that is meant, with the files that are its own, and the ids of the others."""
+    """Return the meant run with only its own files, and the ids of the others."""
     named = runs[-1] if run is None else _named(folder, runs, run)
     folders = {file.folder for file in named.files}
     mixed = _group(file for file in ranked if file.folder in folders)
@@ -205,7 +204,7 @@ def _meant(
 
 
 def _of_its_time(pending: Sequence[File], meant: Run, runs: Sequence[Run]) -> list[File]:
-    """Provisional files that started near a run, and nearer to it than to the ones around it."""
+    """Return provisional files that started near a run, and nearer to it than to its neighbours."""
     after = min((one.wall for one in runs if one.wall > meant.wall), default=None)
     before = max((one.wall for one in runs if one.wall < meant.wall), default=-1)
     return [
@@ -218,7 +217,6 @@ def _of_its_time(pending: Sequence[File], meant: Run, runs: Sequence[Run]) -> li
 
 
 def _beside(folder: Folder, page: int) -> list[File]:
-    """Provisional files next to a run's own folder."""
     if folder.parent is None:
         return []
     path = f"{folder.parent.rstrip('/')}/{PENDING}"
@@ -250,7 +248,7 @@ def _group(files: Iterable[File]) -> list[Run]:
     for one in runs.values() if nameless else ():
         for file in one.files:
             beside.setdefault(file.folder, set()).add(one.name)
-    for file in nameless:  # of the one run that the others of its folder are of, whatever its name
+    for file in nameless:  # of the only run of the other files in the folder, if there is one
         ids = beside.setdefault(file.folder, set())
         name = next(iter(ids)) if len(ids) == 1 else _run_id(file)
         ids.add(name)
@@ -279,13 +277,13 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _newest_pending(pending: Sequence[File], since: int) -> list[File]:
-    """Provisional files of processes that started together after everything else."""
+    """Return provisional files of processes that started together after everything else."""
     latest = max((file.wall for file in pending), default=-1)
     return [f for f in pending if f.wall > since and latest - f.wall <= _NEAR]
 
 
 def _gone_on_alone(stuck: Sequence[File], meant: Run) -> list[int]:
-    """Ranks whose processes left a run for one more, while others are still in it; none: not so."""
+    """Return ranks that left a run for a new one while others stay; empty if that is not so."""
     ranks = {_process(file): file.rank for file in meant.files}
     gone = [ranks.get(_process(file)) for file in stuck]
     left = [file for file in meant.files if file.rank not in gone]
@@ -300,7 +298,7 @@ def _process(file: File) -> tuple[str, int] | None:
 
 
 def _fill(meant: Run, near: Sequence[File]) -> tuple[list[File], list[str]]:
-    """A run's files, and the provisional ones of ranks that it misses."""
+    """Return a run's files, and the provisional files of ranks that it lacks."""
     chosen = list(meant.files)
     present = {file.rank for file in chosen}
     sizes = [f.header.world_size for f in chosen if f.header is not None and f.header.world_size]
@@ -323,8 +321,8 @@ def _fill(meant: Run, near: Sequence[File]) -> tuple[list[File], list[str]]:
     return chosen, notes
 
 
-def _number(stuck: Sequence[File]) -> tuple[list[File], list[str]]:
-    """Provisional files as a run: ranks that are not known are given in order of start."""
+def _as_run(stuck: Sequence[File]) -> tuple[list[File], list[str]]:
+    """Return provisional files as a run, with unknown ranks numbered in order of start."""
     files = sorted(stuck, key=lambda file: (file.wall, file.segments.name))
     taken = {file.rank for file in files}
     nameless = [file for file in files if file.rank is None]

@@ -1,4 +1,4 @@
-"""One rank's segments as a single run of bytes, read in pages or from end to end."""
+"""One rank's segments as a single sequence of bytes, read in pages or from end to end."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from collectrace.errors import Unreadable
 from collectrace.log_folder import Blob
 
 PAGE: Final = 4096
-"""Bytes of one look-up: a dozen calls."""
+"""Bytes of one lookup: a dozen calls."""
 
 _CHUNK: Final = 1 << 20
 """Bytes of one read of a full pass."""
 
 _CACHED_PAGES: Final = 4096
-"""Pages that are kept of all files of a run together: 16 MiB."""
+"""Cached pages of all files of a run together: 16 MiB."""
 
 LONGEST_LINE: Final = 16 << 20
-"""Bytes of a line. A longer one is damage, and so is what stands behind it in its segment."""
+"""Bytes of a line. A longer one is damage, and so is the rest of its segment."""
 
 _DAMAGE: Final = b"\0"
-"""In place of such a line: no record."""
+"""Replaces such a line: not a record."""
 
 
 class Pages:
-    """What was read last of some files: the memory it takes does not grow with their number."""
+    """The page cache of some files: its size does not grow with their number."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[Segments, int], bytes] = {}
 
     def make_room(self, count: int) -> bool:
-        """Return whether pages had to go, so that so many more fit."""
+        """Return whether pages were dropped to make room for so many more."""
         is_full = bool(self.held) and len(self.held) + count > _CACHED_PAGES
         if is_full:
             self.held.clear()
@@ -42,8 +42,8 @@ class Pages:
 class Segments:
     """Segments in order, with a newline after each, so that a torn line ends where it tore.
 
-    Offsets count from the beginning of the first segment. The size is fixed from
-    the beginning: a live file may grow, and is read up to there.
+    Offsets count from the beginning of the first segment. The size is fixed at the start: a live
+    file may grow, and is read only up to it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Segments:
         """Segments that could not be read, and why: each counts as damage."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs to read these files: all but what was read of them."""
+        """Return what another process needs to read these files, without the cache."""
         return {**self.__dict__, "_pages": Pages()}
 
     @property
@@ -80,22 +80,22 @@ class Segments:
 
     @property
     def name(self) -> str:
-        """Of the first segment."""
+        """The name of the first segment."""
         return self._blobs[0].name
 
     @property
     def names(self) -> list[str]:
-        """Of all segments."""
+        """The names of all segments."""
         return [blob.name for blob in self._blobs]
 
     @property
     def inode(self) -> int | None:
-        """Number of the first file on its file system; None: that is not known."""
+        """Number of the first file on its file system; None if it is not known."""
         return self._blobs[0].inode if isinstance(self._blobs[0], LocalBlob) else None
 
     @property
     def is_torn(self) -> bool:
-        """Whether the last line has no end."""
+        """Whether the last line is incomplete."""
         return self.read(self.size - 2, self.size - 1) not in (b"", b"\n")
 
     @property
@@ -104,7 +104,7 @@ class Segments:
         return self._page
 
     def continues(self, earlier: Segments) -> bool:
-        """Whether these are the same segments with more at their end."""
+        """Return whether these are the same segments with more at their end."""
         known = len(earlier.ordinals)
         return (
             self.ordinals[:known] == earlier.ordinals
@@ -113,12 +113,12 @@ class Segments:
         )
 
     def holes(self) -> list[int]:
-        """Offsets of the segments before which others are gone."""
+        """Return offsets of the segments before which others were removed."""
         pairs = zip(self.ordinals, self.ordinals[1:], self.starts[1:], strict=False)
         return [start for before, after, start in pairs if after != before + 1]
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` .. ``stop - 1``, through the page cache."""
+        """Return bytes ``start`` .. ``stop - 1``, through the page cache."""
         start, stop = max(0, start), min(stop, self.size)
         if start >= stop:
             return b""
@@ -150,17 +150,17 @@ class Segments:
                     self.unreadable[blob.name] = problem.why
                     data = _DAMAGE * (high - low)
                 self.bytes_read += len(data)
-                # A file that shrank since it was listed: keep every offset where it was.
+                # If a file shrank since it was listed, keep all later offsets.
                 parts.append(data.ljust(high - low, b"\n"))
             if start - base <= blob.size < stop - base:
                 parts.append(b"\n")
         return b"".join(parts)
 
     def blocks(self, start: int = 0, chunk: int = _CHUNK) -> Iterator[tuple[int, list[bytes]]]:
-        """All lines from ``start`` on, ``chunk`` bytes at a time: offset of the first, the lines.
+        """Yield all lines from ``start`` on, in chunks: the offset of the first line, the lines.
 
-        ``start`` is where a line begins. The page cache is left alone. Behind a line of more than
-        :data:`LONGEST_LINE` the rest of its segment is not read.
+        ``start`` is the offset of a line, ``chunk`` a number of bytes. The page cache is not used.
+        After a line of more than :data:`LONGEST_LINE` the rest of its segment is skipped.
         """
         offset, rest = start, []
         while start < self.size:
@@ -168,7 +168,7 @@ class Segments:
             start += len(data)
             rest.append(data)
             if b"\n" not in data:
-                # A line longer than that is put together once, at its end.
+                # A line longer than a chunk is joined once, at its end.
                 if start - offset > LONGEST_LINE:
                     yield offset, [_DAMAGE]
                     start = min((at for at in self.starts if at >= start), default=self.size)
@@ -180,10 +180,10 @@ class Segments:
             offset = start - len(rest[0])
 
     def window(self, start: int, stop: int) -> tuple[int, list[bytes], int]:
-        """The complete lines within a stretch: offset of the first, the lines, where they end.
+        """Return the complete lines within a stretch: offset of the first, the lines, their end.
 
-        A stretch that begins at 0 or at a segment begins with a complete line; elsewhere the
-        line in which it begins is left out.
+        A stretch that begins at 0 or at a segment begins with a complete line; elsewhere the line
+        that contains its start is skipped.
         """
         start, stop = max(0, start), min(stop, self.size)
         data = self.read(max(0, start - 1), stop)
@@ -198,7 +198,7 @@ class Segments:
         return start, whole.split(b"\n"), start + len(whole) + 1
 
     def last_line(self) -> int:
-        """Where the last line begins; the very end if it is empty, as in a file of whole lines."""
+        """Return the offset of the last line; the very end if all lines are complete."""
         end, length = max(0, self.size - 1), self._page
         while True:
             start = max(0, end - length)
@@ -208,7 +208,7 @@ class Segments:
             length *= 4
 
     def line(self, offset: int) -> bytes:
-        """The line that begins at an offset, without its newline."""
+        """Return the line that begins at an offset, without its newline."""
         length = self._page
         while True:
             data = self.read(offset, offset + length)

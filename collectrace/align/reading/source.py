@@ -1,7 +1,7 @@
-"""Where rank files lie, and how bytes are had from them.
+"""Find rank files, and read bytes from them.
 
-A folder here, or one in a store; one of its files, which stands for all beside it; or an archive.
-A folder of what another tool wrote is turned into one of rank files as it is opened.
+They are in a folder, local or in a store, or in an archive. A single file represents all files
+beside it. A folder of another tool's traces is converted to rank files when it is opened.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from collectrace.foreign import documented
 from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, Blob, is_source, rank_file
 
 _DEPTH: Final = 4
-"""Folders below the given one that are looked into: a run, or a host and its runs."""
+"""Levels of folders below the given one that are searched: a run, or a host and its runs."""
 
 
 _SUFFIXES: Final = (".jsonl", ".txt", ".flight.json", ".flight.pickle", ".flight.pkl")
-"""Rank files, and what signal handlers and torch's Flight Recorder wrote beside them."""
+"""Rank files, and the files of signal handlers and torch's Flight Recorder beside them."""
 
 
 def _is_log(name: str) -> bool:
-    """Whether a name is that of a file of a log folder, which holds the program's text as well."""
+    """Return whether a file name belongs in a log folder, which also holds source texts."""
     return name.endswith(_SUFFIXES) or is_source(PurePosixPath(name))
 
 
@@ -43,7 +43,7 @@ class LocalBlob:
 
     @property
     def written(self) -> int | None:
-        """When it was last written to, ns since 1970; None: that is not known."""
+        """When it was last written to, ns since 1970; None if it is not known."""
         try:
             return self.path.stat().st_mtime_ns
         except OSError:
@@ -51,7 +51,7 @@ class LocalBlob:
 
     @property
     def inode(self) -> int | None:
-        """Its number on its file system; None: that is not known."""
+        """Its number on its file system; None if it is not known."""
         try:
             return self.path.stat().st_ino
         except OSError:
@@ -82,7 +82,7 @@ class RemoteBlob:
     path: str
     store: Any
     written: int | None = None
-    """When it was last written to: each store says that in its own way, and none is asked."""
+    """None: each store reports the time of the last write in another way."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`Blob`."""
@@ -95,27 +95,27 @@ class RemoteBlob:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of rank files, and the name it goes by."""
+    """A folder of rank files, and the name for it in messages."""
 
     label: str
     name: str
     """Its last component."""
     files: list[Blob]
-    """Every ``.jsonl`` and ``.txt`` file in it and a few levels below, by name."""
+    """Every rank file, stack dump and source text in it and a few levels below, by name."""
     parent: str | None
     """The folder above, as :func:`open_folder` takes it."""
     file: str | None = None
-    """The one of its files that was asked for; the run is that file's."""
+    """The file that was given as the path; its run is meant."""
     is_fixed: bool = False
     """It was unpacked or converted, and does not change any more."""
     is_far: bool = False
-    """Every byte is asked of a rank that is busy with something else."""
+    """Every byte is requested from a rank that is busy with something else."""
     notes: tuple[str, ...] = ()
-    """On what was found in it."""
+    """Notes on what was found in it."""
     tool: str | None = None
-    """Whose traces these are, converted; None: they are rank files as they lie there."""
+    """The tool that wrote the converted traces; None: they are original rank files."""
     texts: Callable[[int], Mapping[str, Blob]] = lambda _: {}
-    """The program's text that a rank itself can be asked for, by hash."""
+    """Source texts that can be requested from a rank, by hash."""
 
     @cached_property
     def _by_folder(self) -> Mapping[str, Sequence[Blob]]:
@@ -126,7 +126,7 @@ class Folder:
         return found
 
     def only(self, parts: Collection[str]) -> Folder:
-        """Return the same with the files below some of its folders only."""
+        """Return the same folder with only the files below some of its folders."""
         kept = {blob.name: blob for part in parts for blob in self._by_folder.get(part, ())}
         return replace(self, files=[kept[name] for name in sorted(kept)])
 
@@ -135,7 +135,7 @@ def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
     """List a folder: a path, or a URL that fsspec understands; or an archive, or a rank file.
 
     Raises:
-        LogError: it is not there, is none of these, or cannot be read.
+        LogError: it is missing, is none of these, or cannot be read.
 
     """
     text = os.fspath(path)
@@ -161,9 +161,9 @@ def _open_local(path: Path, depth: int) -> Folder:
 
 
 def _open_file(path: Path) -> Folder:
-    """An archive; or the folder of a rank file, which is told by its name or by what it holds."""
+    """Open an archive; or the folder of a rank file, recognised by its name or its content."""
     if not path.is_file():
-        # To open a pipe waits for its writer, perhaps for ever.
+        # Opening a pipe waits for its writer, perhaps forever.
         raise LogError(f"{path} is a pipe or a device. Give the log folder, or a file of it.")
     whole = path.resolve()
     if packed.is_archive(path.name):
@@ -191,7 +191,7 @@ def _open_file(path: Path) -> Folder:
             "folder (.tar.gz). Give one of these, or the log folder; unpack other formats first."
         )
     if RANK_FILE.fullmatch(name) is None and whole.parent.name != PENDING:
-        # Renamed on its way here: its header says whose it is.
+        # It was renamed; its header names its rank.
         alone = _blob(rank_file(0) + path.name[len(name) :], path, packed.Spool())
         return Folder(str(path), whole.parent.name, [alone], None, is_fixed=path.name != name)
     spool = packed.Spool()
@@ -209,10 +209,12 @@ def _converted(
     name: str,
     beside: Iterable[LocalBlob | RemoteBlob | packed.SpooledBlob | packed.UnreadBlob],
 ) -> Folder:
-    """What another tool wrote, as rank files in a temporary file; ``beside``: all that lies there.
+    """Convert another tool's traces to rank files in a temporary file.
+
+    ``beside``: all files in the same place.
 
     Raises:
-        LogError: none of it can be read.
+        LogError: none of them can be read.
 
     """
     spool, files = packed.Spool(), list[packed.SpooledBlob]()
@@ -227,7 +229,7 @@ def _converted(
         replace(f, name=f"{foreign.EARLIER}/{f.name}") if f.name.partition(".")[0] in earlier else f
         for f in files
     ]
-    # What the threads did is a question only where no call is pending.
+    # What the threads did matters only if no call is pending.
     wanted = {*found.idle} - {*found.earlier}
     named += [
         replace(text, name=f"rank{rank:05d}.stacks.txt")
@@ -245,7 +247,7 @@ def _is_rank_file(name: str) -> bool:
 
 
 def _others(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[LocalBlob]:
-    """Every file, whatever it is called, that may be another tool's."""
+    """Yield every file that may be another tool's, under any name."""
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             try:
@@ -263,14 +265,13 @@ def _others(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[
 
 
 def _blob(name: str, path: Path, spool: packed.Spool) -> Blob:
-    """A file as it is, or unpacked into a spool."""
     if name.endswith(packed.GZIP):
         return packed.inflate(name, path, spool)
     return LocalBlob(name, path.stat().st_size, path)
 
 
 def _by_name(blobs: Iterable[Blob]) -> list[Blob]:
-    """Each once, though a file and its packed copy lie side by side: the longer one."""
+    """Return each file once: if a packed copy is beside it, the longer one counts."""
     found: dict[str, Blob] = {}
     for blob in blobs:
         known = found.get(blob.name)
@@ -299,13 +300,13 @@ def _walk(
                 elif _is_log(bare) and entry.is_file():
                     yield _blob(name, Path(entry.path), spool)
             except OSError:
-                # Renamed or rotated away while we looked, and what took its place is listed by
-                # itself; a link to itself; or somebody else's folder (lost+found).
+                # It was renamed meanwhile, and its successor is listed too; or it is a link to
+                # itself, or a folder of another user (lost+found).
                 continue
 
 
 def _in_the_way(entry: os.DirEntry[str]) -> str:
-    """Return what bears a file's name and is none; empty: it is a file."""
+    """Return why an entry with a rank file's name is not a file; empty if it is one."""
     try:
         if entry.is_file():
             return ""

@@ -1,7 +1,7 @@
-"""The program's text as the ranks have recorded it: which text each of them ran under a path.
+"""The source texts of the program as the ranks recorded them, by path and rank.
 
-A log comes from anywhere. A text counts only if its hash is the one that was recorded, and if the
-functions of the recorded frames begin where they began for the ranks.
+Logs are not trusted. A text counts only if its hash is the recorded one, and if the functions of
+recorded frames begin at the recorded lines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recorded(Protocol):
     """What one rank has recorded of the program, as far as it has been read."""
 
     source_files: dict[str, str]
-    """By path the hash of the text."""
+    """By path, the hash of the text."""
     stacks: dict[int, Stack]
     imported: Imported | None
     header: Header | None
@@ -39,16 +39,16 @@ class Recorded(Protocol):
 
 @dataclass
 class _Frames:
-    """What the frames of all ranks tell of the files that they lie in."""
+    """What the frames of all ranks show of their source files."""
 
     hashes: dict[str, set[str]] = field(default_factory=dict)
-    """By path, those that ranks have recorded."""
+    """By path, the hashes that ranks have recorded."""
     functions: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
-    """By path and hash: names of functions, and where they begin, their decorators included."""
+    """By path and hash: names of functions, and their first lines, decorators included."""
     traced: set[str] = field(default_factory=set)
-    """Paths of frames that say where their function begins: their tracer records texts, too."""
+    """Paths of frames with the first lines of their functions: their tracer records texts, too."""
     foreign: set[str] = field(default_factory=set)
-    """Paths of frames in what another tool wrote, which knows no hashes."""
+    """Paths of frames from another tool, which records no hashes."""
 
     def add(self, rank: Recorded) -> None:
         """Add what one rank has recorded."""
@@ -66,10 +66,10 @@ class _Frames:
 
 
 class SourceFiles:
-    """The texts of a run, each read when it is asked for.
+    """The source texts of a run, each read on demand.
 
-    ``ranks``: what each rank has recorded. ``files``: those of the log folder. ``asked``: texts
-    that a rank itself can be asked for, by hash.
+    ``ranks``: what each rank has recorded. ``files``: those of the log folder. ``asked``: returns
+    the texts that a rank itself can provide, by hash.
     """
 
     def __init__(
@@ -89,20 +89,20 @@ class SourceFiles:
         self._texts: dict[str, str | None] = {}
         """By hash."""
         self._kept = 0
-        """Characters of them."""
+        """Characters of the cached texts."""
         self._wrong: list[str] = []
         self._fits: dict[tuple[str, str], bool] = {}
         """By path and hash, whether functions begin in the text where they began for the ranks."""
         self._changed: dict[str, None] = {}
         """Paths of files that were edited before their text was recorded."""
         self._borrowed: dict[str, None] = {}
-        """Paths of files whose text was asked for and of which some ranks recorded no hash."""
+        """Paths of requested files without a hash from some ranks."""
         self._absent: dict[str, None] = {}
-        """Paths of files whose text was asked for and is not there."""
+        """Paths of requested files without any text."""
         self._unproven: dict[str, str | None] = {}
-        """By path, texts of this machine for which there is no hash."""
+        """By path, texts of this machine without a recorded hash."""
         self._libraries: dict[int, dict[tuple[str, ...], set[tuple[str, ...]]]] = {}
-        """See :meth:`libraries`; by rank."""
+        """By rank; see :meth:`libraries`."""
 
     @cached_property
     def _frames(self) -> _Frames:
@@ -113,7 +113,7 @@ class SourceFiles:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """On texts that were asked for and could not be used, or are not the ranks' own."""
+        """Notes on requested texts that could not be used, or are not the ranks' own."""
         notes = list(self._wrong)
         if self._changed:
             notes.append(
@@ -143,7 +143,7 @@ class SourceFiles:
     def text(self, rank: int, path: str) -> str | None:
         """Return the text that a rank ran under a path; None if that is not known.
 
-        A rank that has not recorded which text it ran borrows the one that all others have.
+        A rank without a recorded hash borrows the text that all others have.
         """
         ranks = self._ranks
         sha256 = ranks[rank].source_files.get(path) if rank in ranks else None
@@ -158,9 +158,9 @@ class SourceFiles:
         return self._of_this_machine(path)
 
     def shared(self, path: str) -> str | None:
-        """Return the text that all ranks ran under a path; None if it is not known, or they differ.
+        """Return the text that all ranks ran under a path; None if it is unknown or differs.
 
-        Ranks that have not recorded which text they ran do not count.
+        Ranks without a recorded hash do not count.
         """
         told = self._frames.hashes.get(path, set())
         if len(told) > 1:
@@ -177,7 +177,7 @@ class SourceFiles:
         return found
 
     def libraries(self, rank: int) -> Mapping[tuple[str, ...], set[tuple[str, ...]]]:
-        """Return by the user's frames of a rank's stacks what they list of libraries' frames."""
+        """Return by the user's frames of a rank's stacks the libraries' frames above them."""
         found = self._libraries.get(rank)
         if found is None:
             found = self._libraries[rank] = {}
@@ -186,11 +186,11 @@ class SourceFiles:
         return found
 
     def is_held(self, rank: int, path: str) -> bool:
-        """Whether the text that a rank ran under a path lies in the log."""
+        """Return whether the log holds the text that a rank ran under a path."""
         return rank in self._ranks and self._ranks[rank].source_files.get(path) in self._blobs
 
     def skewed(self) -> dict[str, dict[str, list[int]]]:
-        """Return by path the ranks of each text, for the paths under which ranks ran several."""
+        """Return by path the ranks of each text, for the paths with several texts."""
         found: dict[str, dict[str, list[int]]] = {}
         for rank, known in sorted(self._ranks.items()):
             for path, sha256 in known.source_files.items():
@@ -198,7 +198,7 @@ class SourceFiles:
         return {path: texts for path, texts in sorted(found.items()) if len(texts) > 1}
 
     def _unchanged(self, sha256: str, path: str) -> str | None:
-        """Return a text if the functions that frames lie in begin in it where they began."""
+        """Return a text if the functions of recorded frames begin in it at the recorded lines."""
         found = self._text(sha256, path)
         if found is None:
             return None
@@ -212,7 +212,7 @@ class SourceFiles:
         return found
 
     def _of_this_machine(self, path: str) -> str | None:
-        """Return what lies under a path here, if nothing but frames of another tool names it."""
+        """Return the text under a path here, if only frames of another tool name the path."""
         if path not in self._frames.foreign or path in self._frames.traced:
             return None
         if path not in self._unproven:
@@ -233,7 +233,7 @@ class SourceFiles:
         return found
 
     def _found(self, sha256: str, path: str) -> Iterator[bytes]:
-        """The bytes of this hash: in the log, from ranks, under the path on this machine."""
+        """Yield bytes with this hash: from the log, from ranks, from the path on this machine."""
         for blob in self._blobs.get(sha256, ()):
             yield from self._checked(blob, sha256)
         for rank, known in self._ranks.items():
@@ -261,7 +261,7 @@ class SourceFiles:
 
 
 def is_hash(text: str) -> bool:
-    """Whether a text is a hash as ranks record it."""
+    """Return whether a text is a hash as ranks record it."""
     return SOURCE_FILE.fullmatch(f"{text}.py") is not None
 
 

@@ -1,7 +1,7 @@
-"""The rest of rank files that lies in a spool of this machine, see ``collectrace.log_folder``.
+"""The rest of rank files in a spool of this machine, see ``collectrace.log_folder``.
 
-A log names the spool, and logs come from anywhere. So a file is taken from there only if it is a
-regular one of this user, in a folder for spools, and goes on from what was moved.
+A log names its spool, and logs are not trusted. So a file of the spool counts only if it is a
+regular file of this user in a folder for spools. It must continue the bytes that were moved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collectrace.log_folder import SPOOLS, Blob
 from collectrace.records import Header
 
 _COMPARED: Final = 4096
-"""Bytes at the end of what was moved, which must be the same in the spool."""
+"""Bytes at the end of the moved file that must be the same in the spool."""
 
 _BEHIND: Final = 3
 """Heartbeats."""
@@ -30,7 +30,7 @@ _SPOOL: Final = re.compile(rf"/{SPOOLS}-\d+/[^/]+/[^/]+/[^/]+/(rank\d+)(\.\d+)?\
 
 
 def rest(parts: Sequence[tuple[int, Blob]], header: Header) -> list[tuple[int, Blob]] | None:
-    """Return the segments of a rank, longer ones from the spool; None: it has nothing more.
+    """Return the segments of a rank, with longer ones from the spool; None if it has no more.
 
     ``parts``: the segments that were moved, by ordinal.
     """
@@ -49,7 +49,7 @@ def rest(parts: Sequence[tuple[int, Blob]], header: Header) -> list[tuple[int, B
 
 
 def notes(logs: Iterable[RankLog]) -> list[str]:
-    """Return a note on each rank whose file may not have come to its end, and where the rest is."""
+    """Return a note on each rank with a file that may lack its end, and where the rest is."""
     found = list(logs)
     latest = max((_end(log) for log in found), default=0)
     return [
@@ -88,6 +88,6 @@ def _goes_on(blob: LocalBlob, moved: Blob | None) -> bool:
         ends = [one.read(start, moved.size) for one in (blob, moved)]
     except LogError:
         return False
-    if not start:  # the first line has the number of the file
+    if not start:  # the first line contains the number of the file
         ends = [end.partition(b"\n")[2] for end in ends]
     return ends[0] == ends[1]

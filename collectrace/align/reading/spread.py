@@ -1,7 +1,7 @@
-"""The rank files of a run, read here, or by other processes or machines.
+"""Read the rank files of a run, here, or in other processes or machines.
 
-Each task reads some files with a vocabulary of its own. Their ids are replaced by those of the
-run's vocabulary in the order of the files, so the result is the one of a single process.
+Each task reads some files with its own vocabulary. Its ids are replaced by those of the run's
+vocabulary in file order, so the result equals that of a single process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Part:
     rank: int
     provisional: bool
     whole: bool
-    """From end to end, not at both ends only."""
+    """Read from end to end, not at both ends only."""
 
 
 def read(
@@ -59,7 +59,7 @@ def read(
 
 
 def _can_move(part: Part) -> bool:
-    """Whether another process can open the files: they are not unpacked here, or asked for."""
+    """Return whether another process can open the files: they are neither unpacked nor remote."""
     return all(isinstance(blob, LocalBlob | RemoteBlob) for blob in part.segments.blobs)
 
 
@@ -68,7 +68,7 @@ def _read_part(part: Part, vocabulary: Vocabulary, on_bytes: OnBytes) -> RankRea
     if not part.whole:
         reader.skim()
         on_bytes(part.segments.size)
-    # Calls that the tracer could not describe may be anywhere, and must be known.
+    # Calls that the tracer could not describe may be anywhere, and must be found.
     if part.whole or reader.records.failures:
         reader.scan(on_bytes)
     return reader
@@ -94,7 +94,7 @@ def _read_batch(batch: Sequence[Part]) -> list[RankReader]:
 
 
 class _Translation:
-    """The ids of one vocabulary in another one."""
+    """Maps the ids of one vocabulary to those of another."""
 
     def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
         self._target = target

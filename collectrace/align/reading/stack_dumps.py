@@ -1,4 +1,4 @@
-"""What signal handlers wrote beside a rank file, when the process had no turn to write itself."""
+"""The stacks that signal handlers wrote beside a rank file, when Python code could not run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collectrace.log_folder import Blob
 from collectrace.records import Stall
 
 _MOST: Final = 256 * 1024
-"""Bytes of a dump that are looked at: hundreds of threads."""
+"""Bytes of a dump that are read: hundreds of threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,16 @@ class StackDumps:
     """The last stacks of a process that could not write its own end."""
 
     held: Dump | None = None
-    """The GIL was held, and never free again."""
+    """Written while the GIL was held; it was never free again."""
     end: Dump | None = None
-    """SIGTERM, or a fatal error."""
+    """Written on SIGTERM, or on a fatal error."""
 
     def sign(self, t: int, last: Stall | None = None) -> Stall | None:
-        """The last stacks as a sign of life right after the log's last line, ``t``.
+        """Return the last stacks as a stall right after the log's last line, at ``t`` + 1 ns.
 
-        The ``last`` stall tells more, if the main thread is still where it was then.
+        The ``last`` stall is more detailed, and is used if the main thread has not moved since.
 
-        Only where the main thread was in code of its own: inside a collective the log itself
-        knows better which one.
+        None if the main thread was in torch.distributed: the log itself knows better in which call.
         """
         dump = self.end or self.held
         if dump is None or any(
@@ -39,7 +38,7 @@ class StackDumps:
         ):
             return None
         if any(_in_backward(frame) for frame in dumps.of_main(dump.stacks)):
-            return None  # it may wait for its buckets, in C++
+            return None  # it may wait for its gradient buckets, in C++
         held = self.is_gil_held or None
         if last is not None and dumps.of_main(last.stacks)[-1:] == _innermost(dump):
             return replace(last, t=t + 1, in_=[], gil_held=held)
@@ -54,7 +53,7 @@ class StackDumps:
 
     @property
     def fatal(self) -> bool:
-        """Whether the process died of itself, and not because it was told to."""
+        """Whether a fatal error ended the process, and not a signal from outside."""
         return self.end is not None and self.end.fatal is not None
 
 
@@ -62,7 +61,7 @@ NOTHING: Final = StackDumps()
 
 
 def read(beside: Mapping[str, Blob]) -> StackDumps:
-    """Parse the files of one rank, by what they are called."""
+    """Parse the files of one rank, by their kinds."""
     return StackDumps(_dump(beside.get("stacks")), _dump(beside.get("ends")))
 
 
@@ -72,7 +71,7 @@ def _dump(blob: Blob | None) -> Dump | None:
     try:
         data = blob.read(max(0, blob.size - _MOST), blob.size)
     except LogError:
-        return None  # it only adds to what the rank file says
+        return None  # the rank file is enough without it
     return dumps.parse(data.decode(errors="replace"))
 
 

@@ -1,8 +1,8 @@
-"""What the digests in one rank's lines prove of its rows.
+"""Prove rows of one rank by the digests in its lines.
 
-The line of call n carries d(n) = d(n-1) * BASE + s(n) mod PRIME, where s(n) follows from what the
-line says of the call. So the digests of two lines prove all rows between them at once. Rows that
-do not fit the digests around them are disproved: they count as lost.
+The line of call n contains d(n) = d(n-1) * BASE + s(n) mod PRIME, where s(n) follows from the
+line's description of the call. So the digests of two lines prove all rows between them at once.
+Rows that do not fit the digests around them are disproved: they count as lost.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from collectrace.align.reading.evidence import Digests
 from collectrace.align.reading.rows import Rows, Strand, Strands, by_rows
 from collectrace.signature import EMPTY, PRIME, retract, skip, stretch
 
-Told = Callable[[int], Digests | None]
-"""Gives the digests in the line of a row, by its index; None: the line has none."""
+LineDigests = Callable[[int], Digests | None]
+"""Returns the digests in the line of a row, by its index; None: the line has none."""
 
 
 class _Anchor(NamedTuple):
-    """A digest that a line or a checkpoint tells."""
+    """A digest in a line or a checkpoint."""
 
     seq: int
     digest: int
 
 
 Fits = Callable[[_Anchor, _Anchor], bool]
-"""Tells whether the rows between two anchors lead from one digest to the other."""
+"""Returns whether the rows between two anchors lead from one digest to the other."""
 
 
 class Chain:
-    """The rows of one stream of one rank, and the digests that its lines tell.
+    """The rows of one stream of one rank, and the digests in its lines.
 
-    ``begins`` says that the history of the digests begins with the first row that there is.
+    ``begins``: the history of the digests begins with the first row that there is.
     """
 
-    def __init__(self, rows: Rows, told: Told, *, begins: bool = False) -> None:
+    def __init__(self, rows: Rows, told: LineDigests, *, begins: bool = False) -> None:
         self.rows, self._told, self._begins = rows, told, begins
 
     def is_settled(self) -> bool:
-        """Whether the strands are known, by what has been read so far."""
+        """Return whether the strands are up to date with what has been read so far."""
         return self.rows.strands is not None and self.rows.strands[0] == self._state()
 
     def fits(self) -> bool:
-        """Whether no run of rows contradicts the digests at its ends."""
+        """Return whether no run of rows contradicts the digests at its ends."""
         return all(
             first == last or self._run(first, last) is not None or self._is_plain(first, last)
             for first, last, _ in self.rows.runs()
         ) and not any(self._broken_pairs())
 
     def settle_at_once(self) -> bool:
-        """Find the strands if nothing is wrong; false where rows must be looked at one by one."""
+        """Find the strands if nothing is wrong; false if rows must be examined one by one."""
         found = [self._run(first, last) for first, last, _ in self.rows.runs()]
         if any(strand is None for strand in found) or any(self._broken_pairs()):
             return False
@@ -60,7 +60,7 @@ class Chain:
         return True
 
     def settle(self) -> None:
-        """Find the strands, and leave out the rows that are disproved."""
+        """Find the strands, and drop the rows that are disproved."""
         for seq in list(self._broken_pairs()):
             self.rows.disprove(seq)
         strands: list[Strand] = []
@@ -70,7 +70,7 @@ class Chain:
         self._keep(strands)
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """For each row behind another, what it means and what its digest says that it adds."""
+        """Yield for each row after another its meaning, and what its digest adds."""
         rows = self.rows
         for first, last, at in rows.runs():
             lines = [self._program(seq) for seq in range(first, last + 1)]
@@ -94,18 +94,17 @@ class Chain:
         self.rows.strands = self._state(), tuple(sorted([*strands, *known], key=by_rows))
 
     def _program(self, seq: int) -> int | None:
-        """The digest after a row, by its line or a checkpoint."""
+        """Return the digest after a row, by its line or a checkpoint."""
         at = self.rows.find(seq)
         told = self._told(at) if at is not None else None
         return told.program if told is not None and told.program is not None else self._noted(seq)
 
     def _noted(self, seq: int) -> int | None:
-        """The digest after a row, by a checkpoint."""
         found = self.rows.checkpoints.get(seq)
         return None if found is None else found[1]
 
     def _before(self, first: int) -> int | None:
-        """The digest before a run of rows."""
+        """Return the digest before a run of rows."""
         if first == 1:
             return EMPTY
         noted = self._noted(first - 1)
@@ -117,12 +116,12 @@ class Chain:
         return noted
 
     def _fold(self, digest: int, first: int, last: int) -> int:
-        """The digest after some rows, by what their lines say of the calls."""
+        """Return the digest after some rows, computed from their calls."""
         at = self.rows.position(first)
         return self.rows.vocabulary.fold(digest, self.rows.meaning[at : at + last - first + 1])
 
     def _run(self, first: int, last: int) -> Strand | None:
-        """A run of rows whose ends agree; None where they do not, or lack a digest."""
+        """Return a run of rows with ends that agree; None if they do not, or lack a digest."""
         before, after = self._before(first), self._program(last)
         if after is None:
             return Strand(first, last) if self._is_plain(first, last) else None
@@ -132,17 +131,16 @@ class Chain:
         begin = self._program(first)
         if begin is None or first == last or self._fold(begin, first + 1, last) != after:
             return None
-        # Rows of runs before it may have been left out since it was found.
+        # Rows of runs before it may have been dropped since it was found.
         step = self.rows.vocabulary.steps[self.rows.meaning[self.rows.position(first)]]
         return Strand(first, last, retract(begin, step), after)
 
     def _is_plain(self, first: int, last: int) -> bool:
-        """Whether a run of rows has no digests."""
         some = {first, (first + last) // 2, last}
         return all(self._program(seq) is None for seq in some)
 
     def _walk(self, first: int, last: int) -> Iterator[Strand]:
-        """The strands of a run whose ends do not agree."""
+        """Yield the strands of a run with ends that do not agree."""
         anchors = [] if (begin := self._before(first)) is None else [_Anchor(first - 1, begin)]
         for seq in range(first, last + 1):
             at = self.rows.position(seq)
@@ -177,7 +175,7 @@ class Chain:
     # -- all_to_all ---------------------------------------------------------------------------
 
     def _broken_pairs(self) -> Iterator[int]:
-        """The all_to_all whose sizes do not fit the ``pairs`` digests around them."""
+        """Yield all_to_all calls with sizes that do not fit the ``pairs`` digests around them."""
         steps = self.rows.steps
         if not steps or None in steps.values():
             return
@@ -203,7 +201,6 @@ class Chain:
                 yield from (seq for seq in exchanges if one.seq < seq <= other.seq)
 
     def _pairs(self, first: int, last: int, at: int) -> list[_Anchor]:
-        """What the lines of some rows tell of ``pairs``."""
         lines = ((seq, self._told(at + seq - first)) for seq in range(first, last + 1))
         return [
             _Anchor(seq, told.pairs or EMPTY)
@@ -213,9 +210,9 @@ class Chain:
 
 
 def _parts(anchors: Sequence[_Anchor], fits: Fits) -> Iterator[tuple[_Anchor, _Anchor, bool]]:
-    """The stretches of anchors that fit each other: the first, the last, whether there are two.
+    """Yield the stretches of anchors that fit: the first, the last, whether there are several.
 
-    An anchor that fits neither the one before it nor the one behind is left out: that digest alone
+    An anchor that fits neither the one before it nor the one after it is skipped: that digest alone
     is damaged.
     """
     if not anchors:
@@ -235,7 +232,7 @@ def _parts(anchors: Sequence[_Anchor], fits: Fits) -> Iterator[tuple[_Anchor, _A
 
 
 def prove(chains: Iterable[Chain]) -> None:
-    """Find the strands of streams of all ranks whose logs were read from end to end."""
+    """Find the strands of streams of all ranks with logs that were read from end to end."""
     open_ = [chain for chain in chains if not chain.is_settled()]
     odd = [chain for chain in open_ if not chain.settle_at_once()]
     if odd:
@@ -247,8 +244,8 @@ def prove(chains: Iterable[Chain]) -> None:
 def _learn(odd: Sequence[Chain], all_: Sequence[Chain]) -> None:
     """Take the hash of a call's signature from the lines, if another version computed it.
 
-    All lines of one meaning must tell the same one, at least two, and none that is known to stand
-    for another call.
+    All lines of one meaning must have the same hash. There must be at least two, and no other call
+    may be known by it.
     """
     vocabulary = odd[0].rows.vocabulary
     told: dict[int, Counter[int]] = {}

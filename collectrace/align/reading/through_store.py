@@ -1,8 +1,7 @@
-"""The files of ranks that run now, asked of the ranks themselves through the job's store.
+"""Read the files of running ranks, from the ranks themselves through the job's store.
 
-The store is named by ``tcpstore://HOST:PORT``, or with the run's id behind it:
-``tcpstore://HOST:PORT/RUN``. With ``?turn=N`` the turn is one that has been opened already, and
-who has opened it closes it.
+The store is named by ``tcpstore://HOST:PORT``, or with the run's id: ``tcpstore://HOST:PORT/RUN``.
+``?turn=N`` names a session that is open already; whoever has opened it closes it.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from collectrace.job_store import JobStore, StoreError
 from collectrace.log_folder import Blob
 
 _TO_COME: Final = 2.0
-"""Seconds, beyond a heartbeat, in which a rank must have said that it will answer."""
+"""Seconds, beyond a heartbeat, within which a rank must announce that it will answer."""
 
 _AHEAD: Final = 32 << 20
-"""Bytes that are asked for before anything is read, divided among the ranks: of a file that is
-longer than its share both ends, half of the share each."""
+"""Bytes that are requested in advance, divided among the ranks: of a file longer than its share
+both ends, half of the share each."""
 
 _SMALLEST_END: Final = 16 << 10
-"""Bytes of an end that are asked for at least: a header, or a rank's last words."""
+"""Least bytes of an end that are requested: a header, or a rank's last lines."""
 
 _MOST_RANKS: Final = 100_000
 
 _ALL_ASKED: Final = 32
-"""Ranks that are asked one by one, whether they stand in one place or not."""
+"""Number of ranks up to which all are queried, even if they are in the same state."""
 
 _ASKED_OF_A_CLASS: Final = 4
-"""Ranks that are asked of more who stand in one place."""
+"""Ranks that are queried in a larger group with the same state."""
 
 _URL: Final = re.compile(
     r"tcpstore://(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?]+):(?P<port>\d{1,5})"
@@ -49,10 +48,10 @@ _URL: Final = re.compile(
 
 @dataclass(slots=True)
 class Memory:
-    """What one look at a job leaves to the next."""
+    """What one read of a job keeps for the next."""
 
     heartbeat: float = 0.0
-    """As the job has announced it, seconds; 0: it was not asked yet."""
+    """Seconds, as the job announced it; 0: not read yet."""
     blobs: dict[str, StoreBlob] = field(default_factory=dict)
     """The files as they were read, by name."""
 
@@ -61,15 +60,15 @@ class Memory:
 def opened(
     url: str, announced: Announced | None = None, memory: Memory | None = None
 ) -> Iterator[Folder]:
-    """The files of the ranks that answer, as long as they are to be read.
+    """Yield a folder of the files of all ranks that answer, open during the context.
 
-    ``announced``: the run, where it is known; nobody looks then what the store says of it. With a
-    ``memory`` what an earlier look has read of their ends is not asked for again.
+    ``announced``: the run, if it is known; then the store's announcement is not read. With a
+    ``memory`` the ends that an earlier call read are not requested again.
 
     Raises:
-        LogError: the URL is none, the store or every rank does not answer.
-        NotThere: no job compares notes there.
-        NotNow: somebody else asks.
+        LogError: the URL is invalid, or the store or every rank does not answer.
+        NotThere: no job compares its calls there.
+        NotNow: another reader is querying the ranks.
 
     """
     memory = memory or Memory()
@@ -102,7 +101,7 @@ def opened(
 
 
 def _announced(store: JobStore, url: str) -> Announced:
-    """The run that is on; waits for a job that has only just begun."""
+    """Return the announced run; waits for a job that has only just begun."""
     until = time.monotonic() + PATIENCE
     while (value := store.read(exchange.ANNOUNCED)) is None and time.monotonic() < until:
         time.sleep(PAUSE)
@@ -133,12 +132,12 @@ def _turn(store: JobStore, keys: Keys) -> Turn:
 
 
 def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Folder:
-    """What the ranks have, both ends of it read already."""
+    """Return the files of the ranks, with both ends already read."""
     world_size, run = announced.world_size, ranks.keys.run
     ended = ranks.ended(range(world_size))
     others = [rank for rank in range(world_size) if rank not in ended]
     cards = ranks.present(others, announced.heartbeat + _TO_COME)
-    # Who has ended meanwhile is not silent.
+    # A rank that has ended meanwhile is not silent.
     ended |= ranks.ended([rank for rank in others if rank not in cards])
     asked, alike = _representatives(cards)
     reach = max(_SMALLEST_END, min(LARGEST_ANSWER, _AHEAD // max(1, len(asked))))
@@ -178,9 +177,9 @@ def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Fol
 
 
 def _representatives(cards: Mapping[int, bytes]) -> tuple[list[int], dict[int, int]]:
-    """Whom to ask, and in whose place: by rank the one that stands where it does.
+    """Return the ranks to ask, and by other rank the asked one in the same state.
 
-    Of many ranks that stand in one place some are asked, the first and the last among them.
+    If many ranks are in the same state, only some are asked, with the first and the last.
     """
     classes: dict[bytes, list[int]] = {}
     for rank, card in cards.items():
@@ -204,10 +203,10 @@ def _of_silence(ranks: Sequence[int]) -> str:
 
 
 def _blobs(rank: int, listing: bytes, ranks: Ranks, reach: int) -> Iterator[StoreBlob]:
-    """A rank's files, as it lists them; those that are not its own are passed over.
+    """Yield a rank's own files, as it lists them; other names are skipped.
 
     Raises:
-        ValueError: it is no list.
+        ValueError: the listing is damaged.
 
     """
     told = exchange.decode(Listing, listing)
@@ -219,8 +218,8 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks, reach: int) -> Iterator[Stor
 def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], list[StoreBlob]]:
     """Read both ends of all files, of all ranks together.
 
-    The ranks that have stopped answering, and the files of the others that are still there: the
-    oldest segments go while others are written.
+    Return the ranks that have stopped answering, and the remaining files of the others: the oldest
+    segments are removed while others are written.
     """
     silent: set[int] = set()
     gone: set[tuple[int, int]] = set()

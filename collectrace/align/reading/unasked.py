@@ -1,7 +1,7 @@
-"""Records of ranks that are not asked: of those that have ended, and of those that stand alike.
+"""Records of ranks that are not asked: ranks that have ended, and ranks in the same state.
 
-A rank that ends leaves its record with the store. Of ranks that have called the same and are in
-the same one is read in place of the others.
+A rank that ends leaves its record with the store. If ranks have the same calls and state, one is
+read for all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_HEADER: Final = 64 << 10
 """Bytes of a record's first line."""
 
 _OF_ALL: Final = ("t", "format", "run", "world_size", "wall", "heartbeat", "stall_after")
-"""What of a header is the same on all ranks, or nearly: they all began together."""
+"""Fields of a header that are the same on all ranks, or nearly: they all began together."""
 
 _CHECKPOINT: Final = b'\n{"kind":"checkpoint"'
 
@@ -48,13 +48,13 @@ class LeftBlob:
 
 @dataclass(slots=True)
 class AlikeBlob:
-    """The record of a rank that stands where another does, which was read in its place."""
+    """The record of a rank in the same state as another, which was read instead."""
 
     name: str
     rank: int
     other: Blob
     _begins: bytes = b""
-    """Its first line, which says whose record it is."""
+    """Its first line, which names its rank."""
     _instead_of: int = 0
     """Bytes of the other's first line."""
 
@@ -64,7 +64,7 @@ class AlikeBlob:
         header = orjson.loads(line)
         if not isinstance(header, dict):
             raise TypeError("a record that begins with no header")
-        # Where it runs, and what else its own header would say, is not known.
+        # Its host and other fields of its header are not known.
         known = {name: header[name] for name in _OF_ALL if name in header}
         self._begins = orjson.dumps({"kind": "header", **known, "rank": self.rank})
 
@@ -83,7 +83,7 @@ class AlikeBlob:
 
 
 def alike_blobs(rank: int, blobs: Sequence[Blob], run: str) -> Iterator[AlikeBlob]:
-    """The record of a rank, told from that of another."""
+    """Yield the record of a rank, derived from that of another."""
     for blob in blobs:
         match = NAME.fullmatch(PurePosixPath(blob.name).name)
         if match is not None and match[4] == "jsonl":
@@ -93,13 +93,13 @@ def alike_blobs(rank: int, blobs: Sequence[Blob], run: str) -> Iterator[AlikeBlo
 
 
 def left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
-    """The files that a rank has left; none, where it has left them to another run.
+    """Return the files that a rank has left; empty if it left them to another run.
 
-    Of a long record it has left the ends. They become segments between which others are gone,
-    which is what a record looks like whose middle was rotated away.
+    A rank leaves both ends of a long record. They become segments with others missing between, like
+    a record with its middle rotated away.
 
     Raises:
-        ValueError: it is not as it should be.
+        ValueError: it is damaged.
 
     """
     left, data = exchange.unpack_left(value)
@@ -119,7 +119,7 @@ def left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
             found.append(LeftBlob(f"{run}/{left.names[n]}", parts[n][0][1]))
     to = 0
     before: tuple[int, bool] | None = None
-    """The file of the last segment, and whether it reaches to the end of that."""
+    """The file of the last segment, and whether the segment extends to the end of that."""
     for ordinal, twin, n in sorted(records):
         for start, part in _merged(parts[n]):
             follows = before == (ordinal - 1, True) and not start
@@ -132,7 +132,7 @@ def left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
 
 
 def _merged(parts: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Parts of one file, in order of their starts; those that touch each other as one."""
+    """Return parts of one file, in order of their starts; touching parts are joined."""
     found = list[tuple[int, bytes]]()
     for start, part in parts:
         if found and start <= found[-1][0] + len(found[-1][1]):
@@ -144,7 +144,7 @@ def _merged(parts: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 
 
 def _whole_lines(part: bytes, *, begins: bool, ends: bool) -> bytes:
-    """A part of a record without a line that is cut; the later one from a checkpoint on."""
+    """Return a part of a record without cut lines; the end part from a checkpoint on."""
     if not begins:
         first = part.find(_CHECKPOINT)
         part = part[first + 1 :] if first >= 0 else part[part.find(b"\n") + 1 :]
@@ -152,6 +152,6 @@ def _whole_lines(part: bytes, *, begins: bool, ends: bool) -> bytes:
 
 
 def is_of(rank: int, name: str) -> bool:
-    """Whether a name is that of one of a rank's own files."""
+    """Return whether a name is that of one of a rank's own files."""
     match = NAME.fullmatch(name)
     return match is not None and int(match[1]) == rank

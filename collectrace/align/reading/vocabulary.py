@@ -1,4 +1,4 @@
-"""What many calls of a run share, interned: what a call means, and what it looks like.
+"""Interned data of many calls of a run: what a call means, and how it appears.
 
 A row of a trace is a few numbers; two of them are ids of this vocabulary, equal on every rank.
 """
@@ -19,17 +19,17 @@ from collectrace.records import Call
 from collectrace.signature import BASE, PRIME, fits_itself, other_counts, program_text
 
 MAX_SEQ: Final = 1 << 60
-"""Beyond it a number is damage, not a sequence number."""
+"""A higher number is damage, not a sequence number."""
 
 NO_ITERATION: Final = -1
 VOID: Final = "void"
 
 _MOST_SHARED: Final = 20_000
-"""Distinct collectives that are known by their bytes; more are decoded by each rank."""
+"""Distinct collectives that are known by their bytes; each rank decodes further ones."""
 
 _MOST_FOLDED: Final = 4096
 _DIGESTED: Final = 64
-"""Bytes of a column from which on a hash stands for it."""
+"""Bytes of a column from which on its hash is the key."""
 
 
 CallPlace = tuple[str, tuple[str, ...]]
@@ -37,28 +37,28 @@ CallPlace = tuple[str, tuple[str, ...]]
 
 
 class Appearance(NamedTuple):
-    """What can be told of a call beside its meaning, and is no part of a digest."""
+    """The facts on a call that are neither in its meaning nor in a digest."""
 
     site: str
     shape: str
-    """As text, for ops that mix up values where shapes differ; else empty."""
+    """As text, for ops that mix up values if shapes differ; otherwise empty."""
     role: str
     op: str
     where: tuple[str, ...] = ()
-    """The user's frames from the call outwards; where no stack was recorded, its line and the
+    """The user's frames from the call outwards; without a recorded stack, its line and the
     library's."""
     model: int = 0
-    """Of a gradient bucket: whose it is, from 1; 0: not known, or no bucket."""
+    """Of a gradient bucket: its model, from 1; 0: not known, or not a bucket."""
     beside: bool = False
-    """Issued by a thread beside the main one, and not by DDP: its iteration is not its own."""
+    """Issued by a thread other than the main one, and not by DDP: its iteration is not its own."""
     receiver: str = ""
     """Of a receive: the thread that issued it, as its line says; empty: the main one."""
     blocks: bool = False
-    """Of a receive: that thread went on only when the message was there."""
+    """Of a receive: that thread continued only after the message had arrived."""
 
     @property
     def place(self) -> CallPlace:
-        """Where a rank calls it, and what."""
+        """The op, and the user's frames above it."""
         return self.op, self.where
 
 
@@ -66,16 +66,16 @@ class Shared(NamedTuple):
     """A collective that many ranks issue, by the bytes of its line that do not change."""
 
     call: Call
-    """The first of them."""
+    """The first such call."""
     frames: tuple[str, ...]
-    """Of its stack."""
+    """The frames of its stack."""
     meaning: int
     appearance: int
 
 
 @dataclass(slots=True)
 class Vocabulary:
-    """What many calls share, interned for all ranks of a run."""
+    """Interned data of calls, shared by all ranks of a run."""
 
     meanings: dict[str, int] = field(default_factory=dict)
     """``program_text`` of a call, or VOID."""
@@ -84,9 +84,9 @@ class Vocabulary:
     steps: list[int] = field(default_factory=list)
     """What each meaning adds to the ``program`` digest of its stream."""
     folded: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """Digests that were computed before: ranks that do the same share the work."""
+    """Digests that were computed before: ranks with the same calls share the work."""
     known_sizes: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
-    """By the number of ranks of a group: how many examples were looked at, and which are ill."""
+    """By the number of ranks of a group: the number of examples checked, and the invalid ones."""
     appearance_ids: dict[Appearance, int] = field(default_factory=dict)
     appearances: list[Appearance] = field(default_factory=list)
     """By id."""
@@ -95,10 +95,10 @@ class Vocabulary:
     shared: dict[bytes, Shared] = field(default_factory=dict)
     """By the bytes of a line between its number and its iteration."""
     holds: list[bool] = field(default_factory=list)
-    """Per appearance: whether such a call returns only when every rank has come to it."""
+    """Per appearance: whether such a call returns only after every rank has issued it."""
 
     def members(self, ranks: Sequence[int]) -> Members:
-        """Return one object for all that have these members."""
+        """Return one object for all equal lists of members."""
         if isinstance(ranks, Members):
             return self.member_lists.setdefault(ranks, ranks)
         key = tuple(ranks)
@@ -109,10 +109,10 @@ class Vocabulary:
         return found
 
     def meaning(self, call: Call) -> int:
-        """The id of what a call means, the same on every rank."""
+        """Return the id of a call's meaning, the same on every rank."""
         text = VOID if call.void else program_text(call)
         if not call.void and (others := other_counts(call)):
-            text = f"{text}|{others}"  # they are in no digest
+            text = f"{text}|{others}"  # the counts are in no digest
         return self._meaning(text, call)
 
     def _meaning(self, text: str, call: Call) -> int:
@@ -128,7 +128,7 @@ class Vocabulary:
         return self._meaning(text, source.examples[source.meanings[text]])
 
     def share(self, fixed: bytes, call: Call, frames: Sequence[str]) -> None:
-        """Remember a collective for the ranks that issue it, too; ``fixed``: see ``shared``."""
+        """Remember a collective for other ranks that issue it; ``fixed``: see ``shared``."""
         if len(self.shared) < _MOST_SHARED:
             ids = self.meaning(call), self.appearance(call, frames)
             self.shared.setdefault(fixed, Shared(call, tuple(frames), *ids))
@@ -148,14 +148,14 @@ class Vocabulary:
         return found
 
     def ill_sized(self, size: int) -> list[int]:
-        """The ids of what does not fit itself in a group of ``size`` ranks."""
+        """Return the ids of calls with sizes that are invalid in a group of ``size`` ranks."""
         if self.known_sizes.get(size, (0, []))[0] < len(self.examples):
             ids = [n for n, call in enumerate(self.examples) if not fits_itself(call, size)]
             self.known_sizes[size] = len(self.examples), ids
         return self.known_sizes.get(size, (0, []))[1]
 
     def appearance(self, call: Call, frames: Sequence[str] = ()) -> int:
-        """The id of how a call appears, the same on every rank. ``frames``: of its stack."""
+        """Return the id of a call's appearance, the same on every rank, given its stack."""
         shape = str(call.shape) if call.op in SHAPED else ""
         where = tuple(frames) or (call.site or "", call.via or "")
         beside = call.thread is not None and not call.role.startswith(("ddp.", "join."))

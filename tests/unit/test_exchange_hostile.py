@@ -108,8 +108,8 @@ PLACES = st.from_regex(rb"(run)? ?-?\d{0,22} ?\d{0,22} \d{0,22}\s?", fullmatch=T
 
 @given(value=st.binary() | PLACES)
 def test_a_place_is_as_it_was_written_or_none(value: bytes) -> None:
-    place = agreement._place(value, b"run")
+    place = agreement._decode(value, b"run")
     if place is not None:
         assert 0 <= place.seq < 10**18
-        assert agreement._place(place.encode(), b"run") == place
-        assert agreement._place(place.encode(), b"another") is None
+        assert agreement._decode(place.encode(), b"run") == place
+        assert agreement._decode(place.encode(), b"another") is None

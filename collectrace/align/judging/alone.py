@@ -47,6 +47,8 @@ def _alone(case: Case, candidate: Candidate, at: DivergedSides) -> AloneByRank |
     above = {id(place): places.above(case, place) for place in at.places}
     found: list[list[AloneByRank]] = []
     for mine in at.places:
+        if not above[id(mine)]:
+            continue
         others = at.others(mine)
         theirs = [rank for other in others for rank in other.ranks]
         foreign = {one.key: one.outcome for other in others for one in above[id(other)]}

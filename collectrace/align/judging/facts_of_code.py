@@ -59,11 +59,10 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if at is None:
         return
     handlers = [[one for one in places.above(case, place) if one.is_handler] for place in at.places]
-    keys = [{one.key for one in those} for those in handlers]
+    handling = [n for n, those in enumerate(handlers) if those]
     for n, place in enumerate(at.places):
-        others = set().union(*(key for m, key in enumerate(keys) if m != n))
-        own = [one for one in handlers[n] if one.key not in others]
-        if own and not others:
+        own = handlers[n]
+        if own and len(handling) == 1:
             yield Evidence("in_handler", tuple(sorted(place.ranks)), (own[0].site,), place)
             return
     pair, decisions = between(case, candidate)

@@ -206,7 +206,8 @@ def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     A message must be an answer: the call before it is a receive, which happened again since. A
     collective counts if nobody else departed from its iterations.
     """
-    groups = [case.comparison.groups.get(edge.waiting.group) for edge in candidate.cycle]
+    awaited_in = {edge.waiting.group for edge in candidate.cycle}
+    groups = map(case.comparison.groups.get, awaited_in)
     ranks = {rank for info in groups if info is not None for rank in info.ranks}
     for at in awaited(case, candidate):
         gap = skipped_answer(case, at) if len(ranks) >= CAN_OUTVOTE else None

@@ -72,10 +72,11 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     since = places.first_difference(case, candidate)
     row = since.seq if since is not None else source.seq
     called = [side for side in candidate.sides if side.call is not None]
+    ranks = candidate.ranks
     lines = {(side.stack, side.call.site) for side in called if side.call is not None}
     for found in (
         [[_just_before(case, candidate, rank, row) for rank in side.ranks] for side in called],
-        [[_lacking(case, source, rank, candidate.ranks) for rank in side.ranks] for side in called],
+        [[_lacking(case, source, rank, ranks) for rank in side.ranks] for side in called],
     ):
         hit = [n for n, those in enumerate(found) if any(those)]
         if len(hit) == 1 and all(found[hit[0]]) and len(called) > 1:

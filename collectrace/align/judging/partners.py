@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Final
 
 from collectrace.align.judging.candidate import Candidate
@@ -121,12 +122,11 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
         if _are_mutual(here):
             continue
         names = {rank: one.peer for rank, one in here.items()}
-        ways = (
-            (rank, peer) for rank in names if (peer := _mutual_partner(names, rank)) is not None
-        )
-        odd, instead = next(ways, (-1, -1))  # there is never more than one such rank
-        if odd < 0:
-            return None
+        single = [rank for rank, peer in names.items() if names.get(peer) != rank]
+        ways = [(odd, peer) for odd, peer in permutations(single[:3], 2) if names[peer] == odd]
+        if len(single) != 2 or len(ways) != 1:
+            return None  # more than one rank must have another partner
+        [(odd, instead)] = ways
         behind = _mutual_after_skip(exchanges, n, odd)
         known = n if n >= habit.ENOUGH else n + behind
         varied = any(
@@ -167,12 +167,3 @@ def _mutual_after_skip(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd:
 def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:
     log = case.log(rank)
     return log.channel_call(exchange.channel, exchange.seq) if log is not None else None
-
-
-def _mutual_partner(names: Mapping[int, int], rank: int) -> int | None:
-    """Return the partner with which a rank makes all pairs mutual, or None."""
-    for peer in (one for one, named in names.items() if named == rank):
-        changed = {**names, rank: peer}
-        if peer != rank and all(changed.get(p) == r for r, p in changed.items()):
-            return peer
-    return None

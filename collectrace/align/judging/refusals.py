@@ -45,9 +45,9 @@ def refused(case: Case, candidate: Candidate) -> Refused | None:
         return None
     found: dict[int, tuple[Refusal, ...]] = {}
     for side in candidate.sides:
-        peers = [r for other in candidate.sides if other is not side for r in other.ranks]
         for rank in side.ranks:
             mine = _refusals_of(case, rank, source.stream, source.seq)
+            peers = (r for other in candidate.sides if other is not side for r in other.ranks)
             peer = next(
                 (p for p in peers if not _refusals_of(case, p, source.stream, source.seq)), None
             )

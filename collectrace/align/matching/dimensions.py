@@ -104,11 +104,20 @@ def _kinships(evidence: RunEvidence) -> dict[str, Kinship]:
 
 def _stages(evidence: RunEvidence) -> dict[int, Stage]:
     """Return stages of ranks that messages connect, numbered in rank order."""
-    parts: dict[int, set[int]] = {}
+    linked: dict[int, set[int]] = {}
     for rank, log in evidence.logs.items():
         for key in log.last_channel_seq:
-            ends = {rank} | {end for end in (key.source, key.destination) if end != ANY_SOURCE}
-            joined = set().union(ends, *(parts.get(end, ()) for end in ends))
-            for member in joined:
-                parts[member] = joined
-    return {rank: Stage(sorted(part).index(rank), len(part)) for rank, part in parts.items()}
+            for end in {key.source, key.destination} - {ANY_SOURCE}:
+                linked.setdefault(rank, set()).add(end)
+                linked.setdefault(end, set()).add(rank)
+    found: dict[int, Stage] = {}
+    for rank in linked:
+        if rank in found:
+            continue
+        part, todo = {rank}, [rank]
+        while todo:
+            new = linked[todo.pop()] - part
+            part |= new
+            todo += new
+        found |= {member: Stage(n, len(part)) for n, member in enumerate(sorted(part))}
+    return found

@@ -105,6 +105,15 @@ class SourceFiles:
         """By rank; see :meth:`libraries`."""
 
     @cached_property
+    def _hashes(self) -> Mapping[str, Mapping[str, None]]:
+        """By path, the different hashes that ranks recorded."""
+        found: dict[str, dict[str, None]] = {}
+        for rank in self._ranks.values():
+            for path, sha256 in rank.source_files.items():
+                found.setdefault(path, {})[sha256] = None
+        return found
+
+    @cached_property
     def _frames(self) -> _Frames:
         found = _Frames()
         for rank in self._ranks.values():
@@ -149,9 +158,9 @@ class SourceFiles:
         sha256 = ranks[rank].source_files.get(path) if rank in ranks else None
         if sha256 is not None:
             return self._unchanged(sha256, path)
-        told = {known.source_files[path] for known in ranks.values() if path in known.source_files}
+        told = self._hashes.get(path, {})
         if told:
-            found = self._unchanged(told.pop(), path) if len(told) == 1 else None
+            found = self._unchanged(next(iter(told)), path) if len(told) == 1 else None
             if found is not None:
                 self._borrowed[path] = None
             return found

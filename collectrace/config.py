@@ -26,6 +26,10 @@ TRACEBACK: Final = f"{PREFIX}TRACEBACK"
 ON_DIVERGENCE: Final = ("report", "raise", "exit")
 """What to do about a proven error."""
 
+BUSY: Final = 8
+"""A rank may be busy for so many times ``stall_after`` while others wait: an evaluation may be
+long. By default that is 8 minutes; NCCL's watchdog ends the job after 10."""
+
 ON: Final = "on"
 AUTO: Final = "auto"
 VALUES_ON: Final = "on"

@@ -726,6 +726,21 @@ def cause_of(findings: Sequence[Finding], n: int) -> int | None:
     return cause if cause is not None and 0 <= cause < n else None
 
 
+def may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> bool:
+    """Return whether ranks wait for others that may do long work, such as an evaluation.
+
+    ``patience``: seconds that a rank may be busy while others wait for it.
+    """
+    absent = [side for side in finding.sides if side.call is None]
+    if not KINDS[finding.kind].is_absence or not absent:
+        return False
+    if any(side.state not in ("busy", "running") for side in absent):
+        return False
+    there = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
+    waits = [one.held or 0.0 for one in alignment.ranks if one.rank in there]
+    return max(waits, default=0.0) < patience
+
+
 def is_repeated(findings: Sequence[Finding], n: int) -> bool:
     """Return whether a finding, or one that caused it, repeats another group's finding."""
     at: int | None = n

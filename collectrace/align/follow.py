@@ -16,9 +16,10 @@ from collectrace.align.reading import through_store
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.run_reader import RunReader
 from collectrace.align.reading.source import Folder
+from collectrace.config import BUSY
 from collectrace.errors import LogError, NotNow, NotThere
 from collectrace.exchange import SCHEME
-from collectrace.findings import Alignment
+from collectrace.findings import Alignment, may_be_slow
 from collectrace.views import StreamPosition
 
 INTERVAL: Final = 1.0
@@ -93,7 +94,7 @@ class Follower:
             if self.gone is not None:
                 return
             yield found
-            if found is not None and (found.exit_status == 1 or self._is_over()):
+            if found is not None and (self._is_proven(found) or self._is_over()):
                 return
             took = time.monotonic() - began
             stop.wait(max(self._interval, self._memory.heartbeat, _PAUSE * took))
@@ -134,7 +135,7 @@ class Follower:
                 self._seen = replace(seen, evidence=evidence)
                 found = judged(self._seen, self._context, brief=brief)
                 self._last, self._is_whole, self._asked = found, not brief, time.monotonic()
-                if folder is not None and brief and (found.exit_status == 1 or self._is_over()):
+                if folder is not None and brief and (self._is_proven(found) or self._is_over()):
                     # The ranks may end at any moment: get the complete diagnosis while they answer.
                     self._last, self._is_whole = judged(self._seen, self._context), True
         except NotThere as problem:
@@ -174,6 +175,15 @@ class Follower:
             if exists[rank] is None and moved and now - since < _patience(log):
                 exists[rank] = True
         return lambda log: exists.get(log.rank)
+
+    def _is_proven(self, found: Alignment) -> bool:
+        """Return whether there is an error that long work of a rank does not explain."""
+        logs = self._seen.evidence.logs.values() if self._seen is not None else ()
+        patience = BUSY * max((log.header.stall_after for log in logs), default=0.0)
+        return any(
+            finding.severity == "error" and not may_be_slow(found, finding, patience)
+            for finding in found.findings
+        )
 
     def _is_over(self) -> bool:
         """Return whether no rank will write anything more."""

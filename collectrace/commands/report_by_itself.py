@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from collectrace import file_modes, internal
 from collectrace.commands import beside
 from collectrace.config import is_switched_on
-from collectrace.findings import KINDS
+from collectrace.findings import may_be_slow
 from collectrace.log_folder import LOOK, QUIET, TOLD, look_file
 from collectrace.printable import clean
 from collectrace.report import terminal
@@ -81,20 +81,8 @@ def _errors(alignment: Alignment, patience: float) -> list[int]:
     return [
         n
         for n in terminal.root_errors(alignment)
-        if not _may_be_slow(alignment, alignment.findings[n], patience)
+        if not may_be_slow(alignment, alignment.findings[n], patience)
     ]
-
-
-def _may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> bool:
-    """Whether ranks wait for others that may do long work, such as an evaluation."""
-    absent = [side for side in finding.sides if side.call is None]
-    if not KINDS[finding.kind].is_absence or not absent:
-        return False
-    if any(side.state not in ("busy", "running") for side in absent):
-        return False
-    there = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
-    waits = [one.held or 0.0 for one in alignment.ranks if one.rank in there]
-    return max(waits, default=0.0) < patience
 
 
 def _key(finding: Finding) -> str:

@@ -254,10 +254,13 @@ def _summary(alignment: Alignment) -> str:
 
 def _killed(alignment: Alignment) -> str:
     """Return in parentheses which ranks were killed; empty if none were."""
+    known = [] if alignment.evidence.imported else [
+        rank for rank in alignment.ranks if rank.state != "missing"
+    ]  # fmt: skip
     ends = [
-        (words.ranks([r.rank for r in alignment.ranks if r.ended == end]), _ENDED[end])
+        (words.ranks([r.rank for r in known if r.ended == end]), _ENDED[end])
         for end in ("signal", "gone")
-        if any(r.ended == end for r in alignment.ranks) and not alignment.evidence.imported
+        if any(r.ended == end for r in known)
     ]
     told = "; ".join(f"{who}: {how}" for who, how in ends)
     return f" ({told})" if told else ""

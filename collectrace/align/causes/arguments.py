@@ -200,7 +200,7 @@ def before(situation: Situation, show: Show) -> tuple[str, ...]:
 def silent(situation: Situation) -> str:
     """Return since which call results are wrong, if no backend notices."""
     return (
-        "No backend checks this, so nothing failed: the results are wrong since call "
+        "No backend checks this, so the call itself did not fail: the results are wrong since call "
         f"{situation.candidate.seq}."
     )
 

@@ -69,7 +69,7 @@ def words(situation: Situation, found: Found) -> Words:
     flag = f"If a rank may fail alone, {flag}"
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
-        look = f"Look for what only some ranks raised at {place}. "
+        look = f"Look for what only some ranks raised, and {place} handled. "
         return Words(collectives.headline(situation), why, (look + flag,))
     who, first = said.ranks(raised), raised[min(raised)]
     headline, then = collectives.headline(situation), f"{said.upper(who)} handled it"

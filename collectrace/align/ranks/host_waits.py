@@ -330,8 +330,8 @@ ROWS: Final = (
     ),
     Row(
         "sleep", "the end of a sleep", "slept", _sleep,
-        "If {who} sleeps in a loop, find out why the condition of the loop does not come true, and "
-        "bound the loop.",
+        "Sleep on every rank, or on none. If {who} sleeps until a condition is true, find out why it "
+        "stays false, and limit the time.",
         calls=frozenset({"nanosleep", "clock_nanosleep"}), functions=frozenset({"sleep"}),
     ),
     Row(

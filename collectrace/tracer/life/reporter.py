@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from collectrace import file_modes
+from collectrace.config import BUSY
 from collectrace.log_folder import LOOK, QUIET, RANK_FILE, TOLD, look_file
 from collectrace.tracer.guard import contained
 from collectrace.tracer.life.aligner_process import AlignerProcess
@@ -26,10 +27,6 @@ from collectrace.tracer.record.scopes import now
 
 _GRACE: Final = 2.0
 """Seconds for ranks that stall a moment later to record what they wait in, and their values."""
-
-_BUSY: Final = 8
-"""A rank may be busy for so many times ``stall_after`` while others wait: an evaluation may be
-long. By default that is 8 minutes; NCCL's watchdog ends the job after 10."""
 
 _TO_TAKE_OVER: Final = 10.0
 """Seconds without a sign of life after which another rank looks."""
@@ -54,7 +51,7 @@ class Reporter:
     def __init__(self, recorder: Recorder, rank: int, world_size: int, stall_after: float) -> None:
         self._recorder, self._rank, self._world_size = recorder, rank, world_size
         self._folder = recorder.writer.home
-        self._patience = _BUSY * stall_after
+        self._patience = BUSY * stall_after
         self._grace = _GRACE
         self._wanted_at: int | None = None
         """When this rank had a reason to look that no look has covered yet, ns."""

@@ -247,6 +247,23 @@ def test_from_nothing_to_a_finding_while_everybody_lives(tmp_path: Path) -> None
     assert {rank.ended for rank in report.ranks} == {"alive"}
 
 
+def test_a_rank_may_be_busy_for_eight_times_the_limit_of_a_stall(tmp_path: Path) -> None:
+    run = mine(2)
+    run.all("all_reduce")
+    call = run.rank(0).call("all_reduce")
+    _, looks = following(tmp_path)
+    for seconds, is_last in ((70, False), (400, False), (30, True)):
+        run.rank(0).beat(seconds, run.rank(0).inside(call))
+        run.rank(1).beat(seconds)
+        run.write(tmp_path)
+        found = next(looks)
+        assert found is not None
+        assert found.exit_status == 1
+        assert states(found) == ["blocked", "busy"]
+        if is_last:
+            assert next(looks, "the end") == "the end"
+
+
 def test_a_healthy_job_ends_aligned_when_every_log_is_final(tmp_path: Path) -> None:
     run = mine()
     follower, looks = following(tmp_path)

@@ -10,6 +10,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.reading import chains
+from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision
 
 
@@ -60,7 +61,8 @@ def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision
 
 def agree_first(situation: Situation, first: Decision) -> tuple[str, ...]:
     """Return how to make all ranks take the same branch of a condition that is not on the rank."""
-    if deciders.form(first) != "condition":
+    tests_rank = deciders.is_rank_test(first) and RANK.search(first.text) is not None
+    if deciders.form(first) != "condition" or tests_rank:
         return remedies.fixes(situation, first)[:1]
     return (remedies.together(situation, first),)
 

@@ -305,13 +305,12 @@ class _Arguments:
         computed = Outcome(Way.VALUE)
         for operand in operands:
             place = Place(context.function, node, context)
-            for source in self._tracer.sources(operand, place):
-                at = source.place
+            for at, sources in self._tracer.assignments(operand, place):
                 line = line_of(at.node) if at.node is not None else at.line
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
-                if line and not is_import and source.origin is not Origin.AGREED:
-                    found = (source.origin,)
-                    comes_from = origin_site([source], found, line)
+                found = origins.sorted_by_weight(one.origin for one in sources)
+                if line and not is_import and found != (Origin.AGREED,):
+                    comes_from = origin_site(sources, found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 
 

@@ -54,6 +54,25 @@ class Tracer:
         """Return what an expression depends on, with the places where it comes in."""
         return list(_Trace(self._agreements, self._program).follow(tree, place, 0))
 
+    def assignments(self, tree: ast.AST | None, place: Place) -> list[tuple[Place, list[Source]]]:
+        """Return the assignments that gave a local name its value, with what each depends on.
+
+        If a value comes from the caller, or an expression is no name, return the places of its
+        sources instead. What selects an assignment is a source, too.
+        """
+        sources, definitions = self.sources(tree, place), self._program.definitions(place.function)
+        is_local = all(one.place.function is place.function for one in sources)
+        if not isinstance(tree, ast.Name) or definitions is None or not is_local or not place.node:
+            return [(one.place, [one]) for one in sources]
+        given = [
+            (at, self.sources(binding.value, at))
+            for binding in definitions.reaching(place.node, tree.id)
+            if binding.how in (How.VALUE, How.CHANGE)
+            and (at := Place(place.function, binding.node, place.context))
+        ]
+        selecting = (one for one in sources if one.place.node and condition_of(one.place.node))
+        return [*given, *((one.place, [one]) for one in (selecting if given else sources))]
+
 
 class _Trace:
     """The trace of one expression."""

@@ -479,6 +479,12 @@ if odd():  # WAY
     n = 3
 all_reduce(n)
 """,
+    "argument from what was computed before": """
+found = odd()
+rows = 3 + found
+n = 2 * rows  # WAY
+all_reduce(n)
+""",
     "argument that an attribute has": """
 class Meter:
     def __init__(self):

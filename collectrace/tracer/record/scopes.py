@@ -177,6 +177,7 @@ class ThreadState:
         "call",
         "call_t",
         "caller",
+        "given",
         "given_at",
         "ident",
         "is_described",
@@ -204,6 +205,8 @@ class ThreadState:
         self.call: Issued | None = None
         """The call being issued, or, if it is synchronous, the latest one: until the public
         function that issued it returns, or the thread issues another."""
+        self.given: tuple[Any, ...] | None = None
+        """The arguments of ``call``, as its reader reads them; set and forgotten with it."""
         self.call_t = 0
         """When the latest call was issued, ns."""
         self.issued: Issued | None = None
@@ -322,6 +325,6 @@ def after_fork() -> None:
     mine = local.state
     _states.clear()
     _states[mine.ident] = weakref.ref(mine)
-    mine.call = mine.wait = None
+    mine.call = mine.given = mine.wait = None
     mine.label, mine.given_at = "", NOWHERE
     backward.__init__()  # type: ignore[misc]

@@ -300,8 +300,6 @@ class Recorder(RunRecord):
         if not refused:
             template.counter.open[seq] = now()
         try:
-            if not refused:
-                self.works.left_undone(given)
             self.write(
                 records.Done(
                     t=now(), group=template.counter.group, device=template.counter.device,
@@ -311,6 +309,8 @@ class Recorder(RunRecord):
                     error=f"{type_name(problem)}: {plain_text(problem, MAX_TEXT)}",
                 )
             )  # fmt: skip
+            if not refused:
+                self.works.left_undone(given)
         except Exception as ours:
             self.count_failure(ours, "recording a failed call")
 

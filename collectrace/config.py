@@ -115,7 +115,7 @@ class Config:
     """Whether the job's first rank prints, on standard error, the folder of the record and the
     command to read it: one line when the first run of its process begins."""
 
-    native: bool = False
+    native: bool = True
     """Whether calls are recorded by code in C, if that was built when the package was installed.
     The code in Python writes the same."""
 

@@ -83,7 +83,7 @@ class FrameValues:
         "dtype or a device; a string only if `values=all`), `len`, `bits` (of an integer that is "
         "too long to be written), `hash` (of a string: 16 bits, equal for equal strings of a run), "
         "`dtype`, `shape` and `device` (absent: cpu) of a tensor, and `unsettled`: true where a "
-        "pending call may be writing to the tensor whose number it is",
+        "pending or failed call may have written to the tensor whose number it is",
         default_factory=dict,
     )
     left_out: int = _doc("names that were not read, or found no room", default=0)

@@ -53,7 +53,7 @@ def build(to: Path, *flags: str) -> str | None:
 
 def say(problem: str | None, name: str) -> None:
     """Say in one line what came of it."""
-    told = f"built {name}, which native=1 uses" if problem is None else f"no code in C: {problem}"
+    told = f"built {name}, which records calls" if problem is None else f"no code in C: {problem}"
     print(f"collectrace: {told}", file=sys.stderr, flush=True)
 
 

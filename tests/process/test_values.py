@@ -40,6 +40,9 @@ BYTES: Final = 24 << 10
 
 TOKEN: Final = "token-" + "4f2a"
 
+BOTH_CODES: Final = pytest.mark.parametrize("native", ["0", "1"])
+"""Calls recorded by the code in Python, and by that in C if it was built."""
+
 
 def names(record: Values) -> list[str]:
     """The functions that were read."""
@@ -74,8 +77,9 @@ def one_is_late() -> None:
     assert settled
 
 
-def test_both_sides_of_a_stall(ranks: Ranks) -> None:
-    ran = ranks.run(one_is_late)
+@BOTH_CODES
+def test_both_sides_of_a_stall(ranks: Ranks, native: str) -> None:
+    ran = ranks.run(one_is_late, env={"COLLECTRACE_NATIVE": native})
     for rank in range(2):
         found = read(ran.log(rank), STALLED, "one_is_late")
         here = function(ran.log(rank), STALLED, "one_is_late")
@@ -297,17 +301,29 @@ def test_a_script_can_be_run_without(ranks: Ranks, option: tuple[str, ...], is_t
     assert bool(ran.log().of(Values)) is is_there
 
 
-def fails_in_a_call() -> None:
+def fails_in_a_call(ends_with: str) -> None:
     half, settled = torch.tensor(1.0), torch.tensor(2.0)
     dist.barrier()
     if dist.get_rank() == 1:
         os._exit(0)
-    dist.all_reduce(half)
+    try:
+        dist.all_reduce(half)
+    except RuntimeError:
+        if ends_with == "another call":
+            dist.all_reduce(torch.ones(1))
+        if ends_with == "another exception":
+            raise ValueError from None
+        raise
     assert settled
 
 
-def test_the_buffer_of_a_call_that_raised_is_not_settled(ranks: Ranks) -> None:
-    ran = ranks.run(fails_in_a_call, 2, exits=(1, 0))
+@BOTH_CODES
+@pytest.mark.parametrize("ends_with", ["the exception", "another exception", "another call"])
+def test_the_buffer_of_a_call_that_raised_is_not_settled(
+    ranks: Ranks, ends_with: str, native: str
+) -> None:
+    env = {"COLLECTRACE_NATIVE": native}
+    ran = ranks.run(fails_in_a_call, 2, ends_with, exits=(1, 0), env=env)
     found = held(ran.log(0), ENDED, "fails_in_a_call")
     assert found["half"]["unsettled"]
     assert found["settled"] == {"type": "Tensor", "dtype": "float32", "shape": [], "value": 2.0}

@@ -43,7 +43,7 @@ TEXTS = [
     ("omit", "paths, Arguments", ("arguments", "paths")),
     ("shared", "1", True),
     ("announce", "0", False),
-    ("native", "1", True),
+    ("native", "0", False),
     ("report", "0", False),
     ("keep_runs", "0", 0),
     ("keep_runs", "7", 7),
@@ -88,7 +88,7 @@ def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
         sources="full", values="on", omit=(), shared=False, library=(), announce=True, keep_runs=20,
-        report=True, native=False,
+        report=True, native=True,
     )  # fmt: skip
 
 

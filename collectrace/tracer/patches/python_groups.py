@@ -244,18 +244,18 @@ class _Overrides:
             if recorder is None:
                 return wrapped(*args, **kwargs)
             # Three frames of ours: this one, its guard's, and the replacement's.
-            given = (instance, _positional(wrapped, args, kwargs), kwargs)
-            call = recorder.issue(reader, given, above=3)
+            of_method = (instance, _positional(wrapped, args, kwargs), kwargs)
+            call = recorder.issue(reader, of_method, above=3)
             group = recorder.book.states.get(instance)
             state = local.state
-            scope, mine = state.scope, state.call
+            scope, mine, given = state.scope, state.call, state.given
             if group is None or group.name in scope.within:
                 return wrapped(*args, **kwargs)
             state.scope = scope.inside_group(group.name)
             try:
                 result = wrapped(*args, **kwargs)
             except BaseException as problem:
-                state.call = mine
+                state.call, state.given = mine, given
                 if call is not None:
                     recorder.raised(call, problem)
                 raise
@@ -263,7 +263,7 @@ class _Overrides:
                 state.scope = scope
             if state.call is not None and state.call is not mine:
                 recorder.completed(state.call)  # a synchronous call of a group inside this one
-            state.call = mine
+            state.call, state.given = mine, given
             if call is not None:
                 self.wrap(type(result))
                 recorder.issued(call, result.boxed() if isinstance(result, dist.Work) else None)

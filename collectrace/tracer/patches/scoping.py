@@ -73,7 +73,7 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                     state.reduce_op = None
                 synchronous = state.call
                 if synchronous is not None:
-                    state.call = None
+                    state.call = state.given = None
                     # CallCounter.complete, inlined: a synchronous call is never an open one.
                     counter = synchronous[0].counter
                     if synchronous[1] > counter.done:

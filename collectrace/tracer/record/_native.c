@@ -32,7 +32,7 @@ typedef struct {
 
 /* Offsets of attributes of classes with __slots__: reading one is a load. */
 enum {
-    STATE_SCOPE, STATE_ISSUED, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_CALL_T,
+    STATE_SCOPE, STATE_ISSUED, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_GIVEN, STATE_CALL_T,
     SCOPE_API, SCOPE_CHILDREN, GROUP_TEMPLATES, GROUP_OWNERS,
     TEMPLATE_COUNTER, TEMPLATE_STREAM, TEMPLATE_BODY, TEMPLATE_WIRE, TEMPLATE_PROGRAM,
     TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE,
@@ -46,7 +46,7 @@ enum {
 
 static Slot slots[SLOTS] = {
     {"ThreadState", "scope", 0}, {"ThreadState", "issued", 0}, {"ThreadState", "caller", 0}, {"ThreadState", "reduce_op", 0},
-    {"ThreadState", "label", 0}, {"ThreadState", "call", 0}, {"ThreadState", "call_t", 0},
+    {"ThreadState", "label", 0}, {"ThreadState", "call", 0}, {"ThreadState", "given", 0}, {"ThreadState", "call_t", 0},
     {"Scope", "api", 0}, {"Scope", "children", 0}, {"GroupState", "templates", 0}, {"GroupState", "owners", 0},
     {"Template", "counter", 0}, {"Template", "stream", 0}, {"Template", "body", 0},
     {"Template", "wire_step", 0}, {"Template", "program_step", 0},
@@ -406,7 +406,7 @@ write_line(PyObject *writer, int fd, char *line, Py_ssize_t length)
 /* Recorder._number with the lock held. The call; NULL without an exception: it is one for Python,
    and nothing has changed. */
 static PyObject *
-number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state)
+number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state, PyObject *args)
 {
     /* First: it may let the collector run, and finalizers issue calls of their own. */
     PyObject *call = PyTuple_New(2);
@@ -465,6 +465,7 @@ number_locked(Issuer *self, PyObject *template, int64_t t, PyObject *state)
             goto failed;
         Py_DECREF(made);
     }
+    set(state, STATE_GIVEN, Py_NewRef(args));
     set(state, STATE_CALL, Py_NewRef(call));
     set(state, STATE_CALL_T, Py_NewRef(when));
     set(self->recorder, RECORD_LAST_T, Py_NewRef(when));
@@ -484,15 +485,16 @@ done:
 
 /* Recorder._number. */
 static PyObject *
-number(Issuer *self, PyObject *template, int64_t t, PyObject *state)
+number(Issuer *self, PyObject *template, int64_t t, PyObject *state, PyObject *args)
 {
     PyObject *held = PyObject_CallNoArgs(self->acquire);
     if (held == NULL)
         return NULL;
     Py_DECREF(held);
-    PyObject *call = number_locked(self, template, t, state);
+    PyObject *call = number_locked(self, template, t, state, args);
     if (call == NULL && !PyErr_Occurred())
-        call = PyObject_CallMethod(self->recorder, "_number", "OLO", template, (long long)t, state);
+        call = PyObject_CallMethod(self->recorder, "_number", "OLOO", template, (long long)t, state,
+                                   args);
     PyObject *problem = call == NULL ? PyErr_GetRaisedException() : NULL;
     PyObject *released = PyObject_CallNoArgs(self->release);
     if (released == NULL)
@@ -608,7 +610,7 @@ issue_usual(Issuer *self, PyObject *reader, PyObject *args, long above, int64_t 
             goto done;
         Py_DECREF(noted);
     }
-    call = number(self, template, t, state);
+    call = number(self, template, t, state, args);
     *is_told = is_bare || GET(template, TEMPLATE_ASYNC) != Py_False
         || GET(template, TEMPLATE_DEVICE) != Py_False;
 done:
@@ -808,6 +810,7 @@ public(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
     Public *self = (Public *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
     PyObject *state = NULL, *scope = NULL, *inside = NULL, *caller = NULL, *result = NULL;
+    PyObject *frame = NULL; /* held as in Python: value_records counts who holds it */
     PyObject *recorder = Py_NewRef(GET(self->session, SESSION_RECORDER));
     if (recorder == Py_None) {
         result = PyObject_Vectorcall(self->wrapped, args, flags, names);
@@ -824,7 +827,7 @@ public(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
     }
     if ((inside = inside_api(self, recorder, scope)) == NULL)
         goto done;
-    PyObject *frame = (PyObject *)PyEval_GetFrame();
+    frame = Py_XNewRef((PyObject *)PyEval_GetFrame());
     caller = Py_NewRef(GET(state, STATE_CALLER));
     set(state, STATE_SCOPE, Py_NewRef(inside));
     set(state, STATE_CALLER, Py_NewRef(frame == NULL ? Py_None : frame));
@@ -842,6 +845,7 @@ public(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
         if (PyLong_AsLongLong(seq) > get_number(counter, COUNTER_DONE))
             set(counter, COUNTER_DONE, Py_NewRef(seq));
         set(state, STATE_CALL, Py_NewRef(Py_None));
+        set(state, STATE_GIVEN, Py_NewRef(Py_None));
     }
     else if (result != NULL && result != Py_None && GET(state, STATE_ISSUED) != Py_None
              && track(self, recorder, state, result, args, n) < 0)
@@ -852,6 +856,7 @@ done:
     Py_XDECREF(scope);
     Py_XDECREF(inside);
     Py_XDECREF(caller);
+    Py_XDECREF(frame);
     return result;
 }
 

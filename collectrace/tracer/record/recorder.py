@@ -149,12 +149,14 @@ class Recorder(RunRecord):
             handled = _exc_info()[1]
             if handled is not None:
                 self._handles(handled, t)
-            call = self._number(template, t, state)
+            call = self._number(template, t, state, args)
             return call if is_bare or template.is_async or template.on_device else None
         except Exception as problem:
             return self._void(reader, args, t, problem)
 
-    def _number(self, template: Template, t: int, state: ThreadState) -> Issued:
+    def _number(
+        self, template: Template, t: int, state: ThreadState, args: tuple[Any, ...]
+    ) -> Issued:
         """Give a call its number, extend the digests of its stream, and write its line.
 
         A signal handler may issue a call of its own in the midst of this: the lock is reentrant,
@@ -206,6 +208,7 @@ class Recorder(RunRecord):
             writer.write(line)
             if writer.total >= writer.next_checkpoint:
                 self.checkpoint()
+            state.given = args
             call = state.call = (template, seq)
             state.call_t = self.last_t = t
             self.calls += 1
@@ -221,7 +224,7 @@ class Recorder(RunRecord):
             template, seq = call
             state = self._local.state
             template.counter.open[seq] = t = state.call_t
-            state.call, state.issued = None, call
+            state.call, state.given, state.issued = None, None, call
             if template.is_bucket and not template.on_device and len(self.buckets) < _MAX_BUCKETS:
                 self.buckets.append(call)
                 return
@@ -288,7 +291,7 @@ class Recorder(RunRecord):
         its line stays, and its number is the next call's.
         """
         state = self._local.state
-        state.call = state.wait = None
+        given, state.call, state.given, state.wait = state.given, None, None, None
         if not self.active:
             return
         self._noted = id(problem), id(type(problem)), self.last_t
@@ -306,6 +309,8 @@ class Recorder(RunRecord):
                     error=f"{type_name(problem)}: {plain_text(problem, MAX_TEXT)}",
                 )
             )  # fmt: skip
+            if not refused:
+                self.works.left_undone(given)
         except Exception as ours:
             self.count_failure(ours, "recording a failed call")
 
@@ -464,7 +469,7 @@ class Recorder(RunRecord):
             raise problem
         try:
             group = self.book.states[reader.group(args)]
-            call = self._number(void_template(group, reader, args), t, self._local.state)
+            call = self._number(void_template(group, reader, args), t, self._local.state, args)
         except Exception:
             call = None
         self.count_failure(problem, f"recording {reader.row.op}")

@@ -176,6 +176,7 @@ class ThreadState:
         "call",
         "call_t",
         "caller",
+        "given",
         "given_at",
         "ident",
         "is_described",
@@ -203,6 +204,8 @@ class ThreadState:
         self.call: Issued | None = None
         """The call being issued. A synchronous one stays until its public function returns, or the
         thread issues another call."""
+        self.given: tuple[Any, ...] | None = None
+        """The arguments of ``call``, as its reader reads them; set and cleared with it."""
         self.call_t = 0
         """When the latest call was issued, ns."""
         self.issued: Issued | None = None
@@ -321,6 +324,6 @@ def after_fork() -> None:
     mine = local.state
     _states.clear()
     _states[mine.ident] = weakref.ref(mine)
-    mine.call = mine.wait = None
+    mine.call = mine.given = mine.wait = None
     mine.label, mine.given_at = "", NOWHERE
     backward.__init__()  # type: ignore[misc]

@@ -27,12 +27,16 @@ from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
 from collectrace.tracer.user_objects import ByObject, type_name
+from collectrace.tracer.values import tensors
 
 _MOST: Final = 32
 """Works held at a time."""
 
 _MOST_EXPECTED: Final = 1024
 """Tensors of functional collectives that are remembered, including freed ones."""
+
+_MOST_UNDONE: Final = 1024
+"""Tensors of calls that raised that are remembered."""
 
 _MOST_BYTES: Final = 64 << 20
 """Bytes of tensors that held Works keep alive."""
@@ -117,6 +121,8 @@ class Works:
         self._expected: dict[int, tuple[StorageWeakRef, Issued]] = {}
         """Calls of functional collectives, by the address of the storage that each fills. The weak
         reference prevents the reuse of the address, but does not keep the memory."""
+        self._undone = deque[StorageWeakRef](maxlen=_MOST_UNDONE)
+        """The storages of calls that raised, which may be half written."""
 
     # -- held -----------------------------------------------------------------------------
 
@@ -259,9 +265,13 @@ class Works:
         found = self._expected.pop(tensor.untyped_storage()._cdata, None)
         return found[1] if found is not None else None
 
-    def expected_storages(self) -> set[int]:
-        """Return the addresses of the storages that functional collectives fill."""
-        return set(self._expected)
+    def left_undone(self, given: object) -> None:
+        """Note that a call with these arguments raised: it may have written to a part of them."""
+        self._undone.extend(map(StorageWeakRef, tensors.storages(given)))
+
+    def storages(self) -> set[int]:
+        """Return the addresses of storages that functional collectives fill, or half filled."""
+        return set(self._expected) | {reference.cdata for reference in list(self._undone)}
 
     def mark_rest_unwaited(self) -> None:
         """Note that nobody waited for the Works that are still tracked at a normal end."""

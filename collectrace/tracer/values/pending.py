@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import torch
@@ -12,93 +11,51 @@ import torch
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.template import Issued, Template
-from collectrace.tracer.values.stack import GIVEN, FoundStack
-from collectrace.tracer.values.tensors import dtype_name, dtype_of, is_plain, is_tensor
-from collectrace.tracer.values.variables import variables
-
-_MOST_GIVEN: Final = 10_000
-"""Arguments of a call that are looked at, those in lists counted."""
-
-_storage: Final = vars(torch._C.TensorBase)["untyped_storage"]
+from collectrace.tracer.values.tensors import dtype_name, dtype_of, storage_of, storages
 
 
 class Pending:
-    """The buffers of the calls in progress.
+    """The buffers of the calls in progress, and of those that raised.
 
-    Of most the storage is known: a synchronous call's tensors are arguments of our own functions
-    on the stack. Of the others their kind and size are, and a tensor that can hold such a buffer
-    counts as one. ``stacks``: of threads, by ``ident``; that of an exception's thread is what the
-    exception came through, for the call that raised has left its buffer half done.
+    Of most the storage is known: a thread keeps the arguments of the call that it is in. Of the
+    others their kind and size are, and a tensor that can hold such a buffer counts as one.
     """
 
-    def __init__(self, recorder: Recorder, stacks: dict[int, FoundStack]) -> None:
-        self._storages = recorder.works.expected_storages()
+    def __init__(self, recorder: Recorder) -> None:
+        self._storages = recorder.works.storages()
         self._sizes: set[tuple[str | None, int]] = set()
         """Of buffers that are not known: the name of the dtype, None: any; and bytes."""
-        known = {ident for ident, stack in stacks.items() if self._take_arguments(stack)}
-        followed = dict[Any, tuple[Issued, torch.Tensor | None]]()
-        for call, buffer in (
-            *recorder.works.followed(),
-            *((one, None) for one in recorder.buckets),
-        ):
-            if call[1] in call[0].counter.open:
-                followed[call] = call, buffer
-        calls = [*followed.values(), *((call, None) for call in _in_progress(known, followed))]
-        for (template, _), buffer in calls:
-            if buffer is not None and self._take(buffer):
-                continue
-            if not template.on_device:
+        for (template, _), given in _in_progress(recorder).items():
+            known = {storage._cdata for storage in storages(given)}
+            self._storages |= known
+            if not known and not template.on_device:
                 self._sizes |= _smallest(template)
 
     def may_write(self, x: torch.Tensor) -> bool:
         """Return whether one of these calls may be writing to a tensor of the CPU."""
-        storage = _storage(x)
+        storage = storage_of(x)
         if storage._cdata in self._storages:
             return True
         dtype, size = dtype_name(dtype_of(x)), storage.nbytes()
         return any(kind in (None, dtype) and size >= least for kind, least in self._sizes)
 
-    def _take_arguments(self, stack: FoundStack) -> bool:
-        """Know the tensors that our functions on a stack were given; whether there are any."""
-        taken = False
-        for level in stack.ours:
-            bound = variables(level.frame, GIVEN) if level.may_read else None
-            for x in _flat(x for _, x in bound or ()):
-                taken |= self._take(x)
-        return taken
 
-    def _take(self, x: Any) -> bool:
-        if not is_tensor(x) or not is_plain(x):
-            return False
-        with torch._C.DisableTorchFunction():
-            self._storages.add(_storage(x)._cdata)
-        return True
-
-
-def _in_progress(known: set[int], followed: Iterable[Issued]) -> Iterator[Issued]:
-    """Calls that threads are in or wait for, but for those of which enough is known."""
+def _in_progress(recorder: Recorder) -> dict[Issued, Any]:
+    """The calls that are not over, and what is known of the arguments of each."""
+    found = dict[Issued, Any]()
+    for followed, buffer in (
+        *recorder.works.followed(),
+        *((one, None) for one in recorder.buckets),
+    ):
+        if followed[1] in followed[0].counter.open:
+            found[followed] = buffer
     for state in scopes.all_states():
-        call, wait = state.call, state.wait
-        if call is not None and state.ident not in known:
-            yield call
-        if wait is not None and wait[:2] not in followed:
-            yield wait[:2]
-
-
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """What lies in built-in lists, tuples and dictionaries, however deep; at most so many."""
-    found = list(values)
-    for _ in range(_MOST_GIVEN):
-        if not found:
-            return
-        x = found.pop()
-        kind = type(x)
-        if kind is list or kind is tuple:
-            found += x[:_MOST_GIVEN]
-        elif kind is dict:
-            found += list(x.values())
-        else:
-            yield x
+        call, given, wait = state.call, state.given, state.wait
+        if call is not None:
+            found[call] = given
+        if wait is not None:
+            found.setdefault(wait[:2])
+    return found
 
 
 def _smallest(template: Template) -> set[tuple[str | None, int]]:

@@ -1,4 +1,4 @@
-"""Choose the frames of a thread to read: the user's, and the tracer's that got tensors."""
+"""Choose the frames of a thread to read: the user's."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Final, NamedTuple
 
 from collectrace.tracer.record.owners import USER, classify
@@ -16,18 +15,8 @@ from collectrace.tracer.values.variables import may_read
 MOST_FRAMES: Final = 24
 """The innermost frames of the user's code."""
 
-_MOST_OURS: Final = 8
-
 _MOST_WALKED: Final = 1000
 """Frames that are read at most: Python creates an object for each running frame."""
-
-_OURS: Final = str(Path(__file__).parents[1])
-_ISSUING: Final = ("api.", "_kernel.", "_Overrides._recorded.")
-"""Prefixes of the qualified names of our functions around a collective (``patches/scoping``,
-``tap/wire``, ``patches/python_groups``)."""
-
-GIVEN: Final = ("args", "kwargs")
-"""Their names of the arguments that they pass on."""
 
 
 class Level(NamedTuple):
@@ -47,21 +36,16 @@ class FoundStack:
     """The frames of one thread that are read, innermost first."""
 
     users: list[Level] = field(default_factory=list)
-    ours: list[Level] = field(default_factory=list)
-    """Frames of the tracer around a collective."""
     left_out: int = 0
     """Frames of the user beyond the limit."""
 
     def add(self, level: Level) -> None:
-        """Add the next outer frame, if it must be read."""
-        code = level.frame.f_code
-        if classify(code) == USER:
+        """Add the next outer frame, if it is the user's."""
+        if classify(level.frame.f_code) == USER:
             if len(self.users) < MOST_FRAMES:
                 self.users.append(level)
             else:
                 self.left_out += 1
-        elif _passes_on(code) and len(self.ours) < _MOST_OURS:
-            self.ours.append(level)
 
 
 def of_thread(innermost: FrameType, held: Mapping[int, int]) -> FoundStack:
@@ -102,8 +86,3 @@ def of_traceback(traceback: TracebackType | None) -> FoundStack:
         found.add(level)
         around = around.f_back
     return found
-
-
-def _passes_on(code: CodeType) -> bool:
-    """Return whether it is one of the tracer's functions that get the tensors of a collective."""
-    return code.co_qualname.startswith(_ISSUING) and code.co_filename.startswith(_OURS)

@@ -133,8 +133,7 @@ class ValueRecords:
         self, reason: str, stacks: Mapping[_Thread, FoundStack], began: int, left_out: int = 0
     ) -> None:
         recorder = self._recorder
-        pending = Pending(recorder, {thread.ident: found for thread, found in stacks.items()})
-        rows = tensors.rows(pending.may_write) | numpy_scalars.rows()
+        rows = tensors.rows(Pending(recorder).may_write) | numpy_scalars.rows()
         plain = PlainValues(self._key(), shows_text=self._shows_text, rows=rows)
         budget = Budget(_MOST_BYTES, _LONGEST)
         for thread, found in stacks.items():

@@ -56,18 +56,6 @@ READ: Final[dict[str, Callable[[], Iterator[Passage]]]] = {
     "docstrings": prose.docstrings,
 }
 
-EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
-    "docstrings": {
-        "collectrace/tracer/record/native.py": "to be rewritten with the recorder in C",
-        "collectrace/tracer/record/recorder.py": "to be rewritten with the recorder in C",
-    },
-}
-"""By kind of text, the files or folders that are not held to the rules yet, and why."""
-
-
-def is_excepted(kind: str, passage: Passage) -> bool:
-    return passage.source.startswith(tuple(EXCEPTIONS.get(kind, ())))
-
 
 def faults(kind: str, passage: Passage) -> Iterator[str]:
     sentences = passage.sentences
@@ -84,19 +72,8 @@ def faults(kind: str, passage: Passage) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", READ)
 def test_what_is_read_is_plain(kind: str) -> None:
-    wrong = [
-        f"{passage}: {fault}"
-        for passage in READ[kind]()
-        if not is_excepted(kind, passage)
-        for fault in faults(kind, passage)
-    ]
+    wrong = [f"{passage}: {fault}" for passage in READ[kind]() for fault in faults(kind, passage)]
     assert not wrong, "\n".join(["", *wrong])
-
-
-@pytest.mark.parametrize(("kind", "source"), [(k, s) for k in EXCEPTIONS for s in EXCEPTIONS[k]])
-def test_an_exception_is_needed(kind: str, source: str) -> None:
-    held = (one for one in READ[kind]() if one.source.startswith(source))
-    assert any(fault for passage in held for fault in faults(kind, passage))
 
 
 FAULTY: Final = {

@@ -1,4 +1,4 @@
-"""Which code records calls: that in C, if it was built, or that in Python.
+"""Choose the code that records calls: C if it was built, otherwise Python.
 
 ``_native.c`` does what :meth:`Recorder.issue` does for the usual call. It is built when the package
 is installed, if there is a C compiler (``tools/build_native.py``). The Python code is the
@@ -26,7 +26,7 @@ from collectrace.tracer.tap import arguments
 
 
 class HasRecorder:
-    """Who has the recorder of the run in progress."""
+    """The owner of the recorder of the current run."""
 
     __slots__ = ("__dict__", "__weakref__", "recorder")
 
@@ -39,17 +39,17 @@ class Python:
     """The code in Python."""
 
     name = "python"
-    """As in a header."""
+    """Its name in a header."""
 
     def install(self, recorder: Recorder) -> None:
-        """Have the calls of a recorder recorded by this code."""
+        """Let this code record the calls of a recorder."""
 
     def kernel(self, in_python: Any, session: Any, *_: Any) -> Any:  # noqa: ARG002
         """Return the kernel for the dispatcher, see ``tap/wire``."""
         return in_python
 
     def public(self, in_python: Any, position: int | None, *_: Any) -> Any:  # noqa: ARG002
-        """Return what stands in the place of a public function, see ``patches/scoping``."""
+        """Return the replacement of a public function, see ``patches/scoping``."""
         return in_python
 
 
@@ -78,7 +78,7 @@ class C(Python):
         )  # fmt: skip
 
     def install(self, recorder: Recorder) -> None:
-        """Have the calls of a recorder recorded by this code."""
+        """Let this code record the calls of a recorder."""
         lock = recorder.lock
         recorder.issuer = recorder.issue = self._native.Issuer(  # type: ignore[method-assign]
             0, recorder, recorder.issue, recorder.book.states, recorder.writer,
@@ -92,13 +92,13 @@ class C(Python):
         return self._native.Kernel(0, in_python, session, *parts)
 
     def public(self, in_python: Any, position: int | None, *parts: Any) -> Any:
-        """Return what stands in the place of a public function, see ``patches/scoping``."""
+        """Return the replacement of a public function, see ``patches/scoping``."""
         at = -1 if position is None else position
         return self._native.Public(at, *parts, in_python.__code__)
 
 
 def chosen(*, wanted: bool) -> Python:
-    """Return the code in C if it is wanted and was built for this Python, else that in Python."""
+    """Return the C code if it is wanted and was built for this Python; otherwise Python's."""
     return _c if wanted and _c is not None else _python
 
 

@@ -1,8 +1,8 @@
-"""The recorder of a run: each collective that is issued becomes a numbered, digested line.
+"""The recorder of a run: it writes each issued collective as a numbered line with digests.
 
-Every collective of a job pays for :meth:`Recorder.issue`. What does not change between two calls
-from one line of code on the same kind of tensors is worked out once, as a :class:`Template`
-(``make_template``); a call then costs a key, a look-up, two digests and one write.
+Every collective of a job pays for :meth:`Recorder.issue`. Two calls from one line of code on the
+same kind of tensors share a :class:`Template` (``make_template``), which is computed once. A call
+then costs a key, a look-up, two digests and one write.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from collectrace.tracer.tap.arguments import ArgumentReader
 from collectrace.tracer.user_objects import is_a, traceback_of, type_name
 from collectrace.tracer.user_text import plain_text, safe_text, thread_name
 
-_exc_info = sys.exc_info  # by a name of its own: one look-up less for each call
+_exc_info = sys.exc_info  # a module variable: one look-up less for each call
 
 _ENGINE: Final = id(autograd_graph._engine_run_backward.__code__)
-"""Code of the Python function that calls autograd's engine, which is C++ (torch/autograd/graph.py,
-torch 2.13). A collective whose innermost Python frame it is comes from DDP's reducer."""
+"""Code of the Python function that calls autograd's engine in C++ (torch/autograd/graph.py, torch
+2.13). A collective with this as its innermost Python frame comes from DDP's reducer."""
 
 _MAX_TEMPLATES: Final = 20_000
-"""Templates kept per group. A job whose shapes never repeat reaches it, and starts over."""
+"""Templates kept per group. A job with shapes that never repeat reaches it, and starts over."""
 
 _MAX_BUCKETS: Final = 10_000
-"""Gradient buckets remembered until a backward ends; of those beyond the Works are asked."""
+"""Gradient buckets remembered until a backward ends. Further ones are followed by their Works."""
 
 _MOST_RAISED: Final = 100
 """``raised`` records per run: a program may live with exceptions."""
 
 _AT_ONCE: Final = 5_000_000_000
-"""ns within which an operator raises that finds fault with its own arguments."""
+"""ns within which an operator raises if it rejects its arguments."""
 
 
 class Recorder(RunRecord):
-    """The record of one run of this process: numbers its calls and writes them down.
+    """Records one run of this process: numbers its calls and writes them.
 
-    Implements :class:`collectrace.tracer.tap.wire.OnIssue`. Nothing here raises but what a signal
-    handler of the program raised meanwhile.
+    Implements :class:`collectrace.tracer.tap.wire.OnIssue`. Nothing here raises, except what a
+    signal handler of the program raises meanwhile.
     """
 
     __slots__ = ("issuer", "iteration", "last_t")  # read by offset in _native.c
@@ -64,32 +64,32 @@ class Recorder(RunRecord):
     ) -> None:
         super().__init__(writer, max_failures, sources=sources)
         self.issuer: Any = None
-        """What does :meth:`issue` in C, if that code records; see ``native``."""
+        """Replaces :meth:`issue` if the C code records, see ``native``; None: Python records."""
         self.iteration = 0
-        """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed
-        in join() counted, where that is the unit; 0: none so far."""
+        """Ordinal of the current step, in the unit ``unit``; 0: none so far. If DDP forwards are
+        the unit, those that join() shadows count."""
         self.unit: str | None = None
-        """What ``iteration`` counts, one of ``records.UNITS``; None: nothing so far."""
+        """The unit of ``iteration``, one of ``records.UNITS``; None: nothing was counted so far."""
         self.models = Models()
         self.rounds: dict[sites.Place, int] = {}
-        """Since join() was entered, how often its first joinable gave notice, by the place of the
+        """How often the first joinable gave notice since join() was entered, by the place in the
         user's code that called it."""
         self.last_t = 0
         """When the last call was issued, ns; 0: none was."""
         self.works = Works()
         self.buckets: list[Issued] = []
-        """Gradient buckets of the backward in flight: complete when it returns."""
+        """Gradient buckets of the current backward, which are complete when it returns."""
         self.hook_role: str | None = None
-        """Role under which a comm hook ran last. The callbacks of its futures run on threads of
-        C++, where no scope tells whose they are."""
+        """The role of the comm hook that ran last. The callbacks of its futures run on C++ threads,
+        which have no scope."""
         self._left_by = 0
-        """``raised`` records written."""
+        """The number of ``raised`` records written."""
         self._noted: tuple[int, int, int] | None = None
-        """The exception that was recorded last: its id, which another may come to have, that of
-        its type, and when the last call had been issued."""
+        """The exception recorded last: its id, the id of its type, and the time of the last call
+        before it. Another object may get the same id later."""
         self._handled: tuple[int, int, int] | None = None
-        """The same of the one that was being handled when the last call was issued."""
-        # Looked up for every call: here they cost one attribute less.
+        """The same for the exception that was being handled when the last call was issued."""
+        # Used for every call: here each costs one attribute look-up less.
         self._local = scopes.local
         self._groups = self.book.states
 
@@ -98,12 +98,12 @@ class Recorder(RunRecord):
     def issue(self, reader: ArgumentReader, args: tuple[Any, ...], above: int = 1) -> Issued | None:
         """Record a call that is about to be issued.
 
-        ``args`` are the operator's, as ``reader`` reads them; ``above`` counts the frames of ours
-        between this one and the innermost that is not.
+        ``args`` are the operator's, as ``reader`` reads them. ``above`` counts the tracer's frames
+        between this one and the innermost other one.
 
-        Returns what :meth:`issued` or :meth:`raised` is to be called with afterwards; None where
-        neither is: the call is not recorded, or it is synchronous, and the wrapper of the public
-        function it was made through sees its end.
+        Returns the argument for :meth:`issued` or :meth:`raised`. None: call neither, because the
+        call is not recorded, or it is synchronous and the wrapper of its public function sees its
+        end.
         """
         if not self.active:
             return None
@@ -159,13 +159,13 @@ class Recorder(RunRecord):
     ) -> Issued:
         """Give a call its number, extend the digests of its stream, and write its line.
 
-        A signal handler may issue a call of its own in the midst of this: the lock is reentrant,
-        and Python runs handlers after any call, and even within a multiplication of large numbers
-        (CPython, Objects/longobject.c, x_mul). So all that depends on the number is computed
-        first, and taken over only if the number is still free, else computed again. From that
-        comparison on to the last assignment nothing is called, and no handler runs.
+        A signal handler may issue a call in the middle of this, because the lock is reentrant.
+        Python runs handlers after any call, and even within a multiplication of large numbers
+        (CPython, Objects/longobject.c, x_mul). So everything that depends on the number is computed
+        first. It is stored only if the number is still free; otherwise it is computed again.
+        Between that comparison and the last assignment nothing is called, so no handler runs.
         """
-        # Not acquire(): after it a handler may raise, and nobody would ever release.
+        # Not acquire(): a handler may raise right after it, and the lock would stay held.
         with self.lock:
             previous = state.call
             if previous is not None and previous[0].counter.group not in state.scope.within:
@@ -216,9 +216,9 @@ class Recorder(RunRecord):
         return call
 
     def issued(self, call: Issued, result: Any, args: tuple[Any, ...] = ()) -> None:
-        """The backend has taken the call; ``result`` is what its operator returned for ``args``.
+        """Follow a call that the backend accepted.
 
-        That is the Work, alone or behind the tensors.
+        ``result`` is what its operator returned for ``args``: the Work, alone or after the tensors.
         """
         try:
             template, seq = call
@@ -241,10 +241,10 @@ class Recorder(RunRecord):
         self, reader: ArgumentReader, args: tuple[Any, ...], call: Issued | None,
         problem: BaseException,
     ) -> None:  # fmt: skip
-        """The operator itself raised ``problem``, before or after it had sent something.
+        """Handle an operator that raised ``problem``, before or after it sent something.
 
-        ``call``: what :meth:`issue` returned; where that is None, the call may be a synchronous
-        one, which stands in the state of its thread.
+        ``call``: what :meth:`issue` returned. If it is None, the call may be synchronous: then the
+        state of its thread has it.
         """
         try:
             state = self._local.state
@@ -260,7 +260,7 @@ class Recorder(RunRecord):
             self.count_failure(ours, "following a call that raised")
 
     def _take_back(self, call: Issued) -> bool:
-        """Give the number of the stream's latest call back; False: another has been issued since.
+        """Take back the number of the stream's latest call; return False if a later call exists.
 
         As in :meth:`_number`, nothing is called between the comparison and the last assignment.
         """
@@ -285,10 +285,10 @@ class Recorder(RunRecord):
             return True
 
     def raised(self, call: Issued, problem: BaseException, *, refused: bool = False) -> None:
-        """The call raised ``problem``, or waiting for it did: write that down.
+        """Record that a call, or the wait for it, raised ``problem``.
 
-        ``refused``: its operator raised over its own arguments, and nothing reached a peer. Then
-        its line stays, and its number is the next call's.
+        ``refused``: its operator rejected its arguments, and nothing reached a peer. Then its line
+        stays, and the next call gets its number.
         """
         state = self._local.state
         given, state.call, state.given, state.wait = state.given, None, None, None
@@ -315,18 +315,18 @@ class Recorder(RunRecord):
             self.count_failure(ours, "recording a failed call")
 
     def _handles(self, problem: BaseException, t: int) -> None:
-        """A call is about to be issued while an exception is handled: write that down, once.
+        """Record once that a call is issued while an exception is handled.
 
-        By an ``except`` or ``finally`` block, or the exit of a ``with``, that is run for it.
+        An ``except`` or ``finally`` block, or the exit of a ``with``, handles it.
         """
         before, self._handled = self._handled, (id(problem), id(type(problem)), t)
         if before != (id(problem), id(type(problem)), self.last_t):
             self.left_by(problem, records.HANDLED, t)
 
     def left_by(self, problem: BaseException, what: str, t: int = 0) -> None:
-        """An exception leaves ``what``, a function that calls are made in: write that down.
+        """Record that an exception leaves ``what``, a function that makes calls.
 
-        Only the first ones, and not one that a record tells of already. ``t``: when, ns; 0: now.
+        Only the first ones are recorded, and each once. ``t``: the time, ns; 0: now.
         """
         try:
             mark = id(problem), id(type(problem)), self.last_t
@@ -349,13 +349,13 @@ class Recorder(RunRecord):
             self.count_beside(ours, "recording an exception")
 
     def _thread(self, what: str) -> str | None:
-        """The name of the calling thread, unless it is the main one: calls have it made known."""
+        """Return the name of the calling thread; None: the main one, or no call made it known."""
         if what == records.OTHER_THREAD:
             return thread_name(threading.current_thread())
         return self._local.state.label or None
 
     def waits_for(self, tensor: Any) -> Issued | None:
-        """``wait_tensor`` is called with this tensor: the call it waits for, if that is known."""
+        """Return the call that ``wait_tensor`` waits for with this tensor; None: it is unknown."""
         try:
             call = self.works.expected(tensor)
             if call is not None:
@@ -366,7 +366,7 @@ class Recorder(RunRecord):
         return call
 
     def waited(self, call: Issued) -> None:
-        """The wait that :meth:`waits_for` told of is over."""
+        """Note the end of the wait that :meth:`waits_for` began."""
         try:
             self._local.state.wait = None
             # On a device it only orders streams.
@@ -379,9 +379,9 @@ class Recorder(RunRecord):
     # -- off the hot path -----------------------------------------------------------------
 
     def counts(self, unit: str) -> bool:
-        """Whether ``iteration`` counts this unit from now on: unless it counts a better one.
+        """Return whether ``iteration`` counts this unit from now on, unless it has a better one.
 
-        A unit that comes in another's place begins with 0.
+        A unit that replaces another one begins with 0.
         """
         if unit == self.unit:
             return True
@@ -395,13 +395,13 @@ class Recorder(RunRecord):
         return True
 
     def completed(self, call: Issued) -> None:
-        """A call is known to be complete."""
+        """Note that a call is complete."""
         call[0].counter.complete(call[1])
 
     def answered_by(self, call: Issued, work: Any) -> None:
-        """A receive from any source is over, and its Work knows whose message it took.
+        """Record the sender of a message that a completed receive from any source took.
 
-        It says so by the rank in the group, as far as its backend tells
+        Its Work has the sender's rank in the group, if the backend supports that
         (``Work::sourceRank``, torch/csrc/distributed/c10d/Work.cpp; torch 2.13).
         """
         try:
@@ -416,7 +416,7 @@ class Recorder(RunRecord):
             self.answered(call, source)
 
     def answered(self, call: Issued, source: int) -> None:
-        """A receive from any source took a message of this global rank; -1: that is not known."""
+        """Record the global rank of the sender that a receive from any source met; -1: unknown."""
         if not self.active:
             return
         try:
@@ -433,12 +433,12 @@ class Recorder(RunRecord):
             self.count_failure(problem, "recording whose message was taken")
 
     def forward_begins(self, module: Any) -> None:
-        """A DDP module begins another forward, or a rank that has joined shadows one."""
+        """Count a forward that a DDP module begins, or that a joined rank shadows."""
         self.counts(records.DDP_FORWARD)
         self.iteration = self.models.forward_begins(module)
 
     def backward_over(self) -> None:
-        """A backward returned, and did not raise: DDP has waited for its buckets."""
+        """Complete the buckets of a backward that returned without an exception."""
         if self.book.is_other_rank():
             return
         buckets, self.buckets = self.buckets, []
@@ -446,24 +446,23 @@ class Recorder(RunRecord):
             self.completed(call)
 
     def refuse_calls(self, problem: Callable[[], BaseException]) -> None:
-        """Have every call that is issued from now on raise what this makes, and record none.
+        """Make every later call raise the exception that this returns, and record none.
 
-        By another function in place of :meth:`issue`: the hot path does not ask.
+        Another function replaces :meth:`issue`, so the hot path does not check for it.
         """
 
         def refuse(*_: Any) -> Issued | None:
             raise problem()
 
-        self.issuer = None  # the code in C hands such calls over
+        self.issuer = None  # the C code passes such calls on
         self.issue = refuse  # type: ignore[method-assign, assignment]
 
     def _void(
         self, reader: ArgumentReader, args: tuple[Any, ...], t: int, problem: Exception
     ) -> Issued | None:
-        """Record a call that could not be described: it still has its place in the stream.
+        """Record a call that could not be described: it keeps its place in the stream.
 
-        Where even that cannot be recorded, the streams are one call short from here on, and the
-        record ends.
+        If even that fails, the streams lack a call from here on, and the record ends.
         """
         if is_users(problem):
             raise problem
@@ -479,10 +478,10 @@ class Recorder(RunRecord):
 
 
 def _is_refusal(call: Issued, problem: BaseException) -> bool:
-    """Whether an operator that raised at once did so over its own arguments.
+    """Return whether an operator that raised at once rejected its arguments.
 
-    Not one that waits inside, as a barrier does, and not where the exception is about peers: the
-    first collective of a group may make its connections.
+    An operator that waits inside, such as a barrier, does not count. Neither does an exception
+    about peers, because the first collective of a group may connect to them.
     """
     return (
         is_a(problem, Exception)

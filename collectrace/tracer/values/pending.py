@@ -1,4 +1,4 @@
-"""Which tensors a call may be writing to that is not over: their numbers are not settled."""
+"""Find tensors that an unfinished call may be writing to: their numbers are not settled."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from collectrace.tracer.values.tensors import dtype_name, dtype_of, storage_of, 
 class Pending:
     """The buffers of the calls in progress, and of those that raised.
 
-    Of most the storage is known: a thread keeps the arguments of the call that it is in. Of the
-    others their kind and size are, and a tensor that can hold such a buffer counts as one.
+    The storages of most are known, because a thread keeps the arguments of its call. Of the others
+    the dtype and size are known. A tensor that can hold such a buffer counts as one.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._storages = recorder.works.storages()
         self._sizes: set[tuple[str | None, int]] = set()
-        """Of buffers that are not known: the name of the dtype, None: any; and bytes."""
+        """The dtype's name (None: any) and the size in bytes of each unknown buffer."""
         for (template, _), given in _in_progress(recorder).items():
             known = {storage._cdata for storage in storages(given)}
             self._storages |= known
@@ -41,7 +41,7 @@ class Pending:
 
 
 def _in_progress(recorder: Recorder) -> dict[Issued, Any]:
-    """The calls that are not over, and what is known of the arguments of each."""
+    """Return the calls in progress, with what is known of their arguments."""
     found = dict[Issued, Any]()
     for followed, buffer in (
         *recorder.works.followed(),

@@ -235,7 +235,7 @@ class RunReader:
                 self._kept[identity] = reader
             if file.header is None:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
-            opened[rank] = _Opened(reader, header, stack_dumps.read(file.beside))
+            opened[rank] = _Opened(reader, header, stack_dumps.read(file.beside, header.cwd))
         return opened, notes, unreadable
 
 

@@ -60,19 +60,30 @@ class StackDumps:
 NOTHING: Final = StackDumps()
 
 
-def read(beside: Mapping[str, Blob]) -> StackDumps:
-    """Parse the files of one rank, by their kinds."""
-    return StackDumps(_dump(beside.get("stacks")), _dump(beside.get("ends")))
+def read(beside: Mapping[str, Blob], cwd: str) -> StackDumps:
+    """Parse the files of one rank, by their kinds.
+
+    A dump has the paths that code was compiled with. Relative ones are completed with ``cwd``, as
+    in the rank file.
+    """
+    return StackDumps(_dump(beside.get("stacks"), cwd), _dump(beside.get("ends"), cwd))
 
 
-def _dump(blob: Blob | None) -> Dump | None:
+def _dump(blob: Blob | None, cwd: str) -> Dump | None:
     if blob is None:
         return None
     try:
         data = blob.read(max(0, blob.size - _MOST), blob.size)
     except LogError:
         return None  # the rank file is enough without it
-    return dumps.parse(data.decode(errors="replace"))
+    found = dumps.parse(data.decode(errors="replace"))
+    if found is None or not cwd:
+        return found
+    whole = {
+        thread: [one if one.startswith(("/", "<")) else f"{cwd}/{one}" for one in frames]
+        for thread, frames in found.stacks.items()
+    }
+    return replace(found, stacks=whole)
 
 
 def _innermost(dump: Dump) -> Sequence[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace import dumps
 from collectrace.align.alignment import compared
 from collectrace.align.judging.case import build
 from collectrace.align.ranks import detail
@@ -324,6 +325,22 @@ def test_several_are_gone_and_one_was_sent_away(tmp_path: Path) -> None:
     )
     found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
     assert [s.state for s in found.values()] == ["raised", "busy", "died"]
+
+
+def test_relative_paths_of_a_dump_are_those_of_the_rank_file(tmp_path: Path) -> None:
+    run = Run(cwd="/job")
+    run.all("all_reduce")
+    folder = run.write(tmp_path)
+    (folder / "rank00001.ends.txt").write_text(
+        "Current thread 0x00007f (most recent call first):\n"
+        '  File "lib/t.py", line 3 in step\n  File "/job/main.py", line 7 in main\n'
+        '  File "<string>", line 1 in <module>\n'
+    )
+    dump = run_reader.read(tmp_path).logs[1].stack_dumps.end
+    assert dump is not None
+    assert dumps.of_main(dump.stacks) == [
+        "<string>:1 <module>", "/job/main.py:7 main", "/job/lib/t.py:3 step"
+    ]  # fmt: skip
 
 
 def test_a_lost_connection_to_a_rank_without_a_file_kills_nobody_else(tmp_path: Path) -> None:

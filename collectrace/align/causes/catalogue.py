@@ -29,6 +29,9 @@ FAMILIES: Final = {
 
 _SUGGESTIONS: Final = 3
 
+_ALIKE: Final = 0.75
+"""The least similarity of a suggestion. Codes that differ in two characters are less similar."""
+
 _WHOLE: Final = len("CT102")
 """Length of a whole code; a shorter one is a prefix of several."""
 
@@ -52,9 +55,12 @@ def find(name: str) -> Cause:
     found = known.get(name.strip().lower())
     if found is not None:
         return found
-    like = difflib.get_close_matches(name.lower(), known, _SUGGESTIONS, cutoff=0.5)
+    used = [key for key, one in known.items() if one.status != "retired"]
+    like = difflib.get_close_matches(name.lower(), used, _SUGGESTIONS, cutoff=_ALIKE)
     codes = list(dict.fromkeys(f"{known[key].code} ({known[key].name})" for key in like))
-    hint = f"Did you mean {' or '.join(codes)}?" if codes else "collectrace explain lists them all."
+    hint = (
+        f"Did you mean {' or '.join(codes)}?" if codes else "collectrace explain lists the codes."
+    )
     raise CollectraceError(f"no cause {name!r}. {hint}")
 
 

@@ -128,7 +128,7 @@ def test_a_reader_that_leaves(
     ("argv", "says"),
     [
         (("runs", "nowhere"), "nowhere: no such folder"),
-        (("runs", "{}", "--json", "/nowhere/x"), "/nowhere is not a writable folder"),
+        (("runs", "{}", "--json", "/nowhere/x"), "the folder /nowhere does not exist"),
         (("show", "{}"), "--rank"),
         (("show", "{}", "--rank", "-1"), "--rank"),
         (("show", "{}", "--rank", "x"), "'x' is not a number from 0 up"),

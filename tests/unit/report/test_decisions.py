@@ -1,4 +1,4 @@
-"""What ``align --decisions`` shows of the statements that can have led to a finding."""
+"""What ``align --verbose`` shows of the statements that can have led to a finding."""
 
 from __future__ import annotations
 

@@ -156,10 +156,11 @@ def test_a_mistyped_code_names_those_alike(name: str, meant: str) -> None:
     assert meant in err
 
 
-def test_an_unknown_code_is_one_line() -> None:
-    status, out, err = run("explain", "zebra")
+@pytest.mark.parametrize("name", ["zebra", "CT999", "died-"])
+def test_a_code_that_no_code_in_use_is_like_is_one_line(name: str) -> None:
+    status, out, err = run("explain", name)
     assert (status, out) == (2, "")
-    assert err == "collectrace: no cause 'zebra'. collectrace explain lists them all.\n"
+    assert err == f"collectrace: no cause {name!r}. collectrace explain lists the codes.\n"
 
 
 def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_gather_says_what_is_missing(logs: Path, tmp_path: Path) -> None:
     assert second.startswith("b: nothing: ")
     assert rest == [
         "run run-2: 1 of 2 ranks", "missing: rank 1", "not reached: b",
-        f"python -m collectrace.align {tmp_path / 'all'}",
+        f"python -m collectrace align {tmp_path / 'all'}",
     ]  # fmt: skip
 
 

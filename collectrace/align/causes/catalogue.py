@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -32,8 +33,8 @@ _SUGGESTIONS: Final = 3
 _ALIKE: Final = 0.75
 """The least similarity of a suggestion. Codes that differ in two characters are less similar."""
 
-_WHOLE: Final = len("CT102")
-"""Length of a whole code; a shorter one is a prefix of several."""
+_COLUMNS: Final = 100
+"""Columns of a paragraph."""
 
 _INTRODUCTION: Final = """\
 # Causes
@@ -101,35 +102,41 @@ def _code_blocks(text: str) -> Iterator[str]:
 def _row(cause: Cause) -> Iterator[str]:
     yield f"- status: {cause.status}, since {cause.since}"
     yield f"- kinds of finding: {', '.join(sorted(cause.kinds))}"
-    if cause.yields_to:
-        yield f"- yields to: {', '.join(map(_codes, cause.yields_to))}"
-    if cause.example:
-        yield f"- example: tests/zoo/{cause.example}.py"
-    if cause.counter_example:
-        yield f"- looks alike, and is not: tests/zoo/{cause.counter_example}.py"
-
-
-def _codes(prefix: str) -> str:
-    return prefix if len(prefix) == _WHOLE else f"all {prefix}.."
 
 
 def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
-    """Return the chapter of the documentation that lists all causes."""
+    """Return the chapter of the documentation that lists the causes."""
+    used, retired = _sorted(causes)
     lines = [_INTRODUCTION]
     for digit, title in FAMILIES.items():
-        rows = sorted((one for one in causes if one.code[2] == digit), key=lambda one: one.code)
+        rows = [one for one in used if one.code[2] == digit]
         if rows:
             lines += [f"## {title}", "", "| code | name | what it says |", "|---|---|---|"]
-            lines += [f"| {one.code} | {one.name} | {_summary(one)} |" for one in rows]
+            lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
+    if retired:
+        lines += ["## Retired codes", "", _no_longer(retired)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _summary(cause: Cause) -> str:
-    return f"Retired: {cause.reason}" if cause.status == "retired" else cause.summary
+def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
+    """Return the codes in use with their names, one per line, and the retired ones at the end."""
+    used, retired = _sorted(causes)
+    lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
+    return "\n".join([*lines, *(["", _no_longer(retired)] if retired else []), ""])
 
 
-def listed() -> str:
-    """Return all codes with their names, one per line."""
-    return "".join(f"{one.code}  {one.name:28} {_summary(one)}\n"
-                   for one in sorted(registry.CAUSES, key=lambda one: one.code))  # fmt: skip
+def _sorted(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
+    """Return the causes in use, and the retired ones, by code."""
+    rows = sorted(causes, key=lambda one: one.code)
+    retired = [one for one in rows if one.status == "retired"]
+    return [one for one in rows if one.status != "retired"], retired
+
+
+def _no_longer(retired: Sequence[Cause]) -> str:
+    codes = ", ".join(one.code for one in retired)
+    text = (
+        f"No report has these codes any more: {codes}. "
+        f"`collectrace explain {retired[0].code}` names the code that covers it."
+    )
+    return textwrap.fill(text, _COLUMNS, break_on_hyphens=False)

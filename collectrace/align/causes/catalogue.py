@@ -34,7 +34,7 @@ _ALIKE: Final = 0.75
 """The least similarity of a suggestion. Codes that differ in two characters are less similar."""
 
 _COLUMNS: Final = 100
-"""Columns of a paragraph."""
+"""Columns of the list of retired codes."""
 
 _INTRODUCTION: Final = """\
 # Causes
@@ -115,7 +115,8 @@ def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
             lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
     if retired:
-        lines += ["## Retired codes", "", _no_longer(retired)]
+        about, codes = _no_longer(retired)
+        lines += ["## Retired codes", "", about, "", "```text", codes, "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -123,7 +124,7 @@ def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
     """Return the codes in use with their names, one per line, and the retired ones at the end."""
     used, retired = _sorted(causes)
     lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
-    return "\n".join([*lines, *(["", _no_longer(retired)] if retired else []), ""])
+    return "\n".join([*lines, *(["", *_no_longer(retired)] if retired else []), ""])
 
 
 def _sorted(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
@@ -133,10 +134,10 @@ def _sorted(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
     return [one for one in rows if one.status != "retired"], retired
 
 
-def _no_longer(retired: Sequence[Cause]) -> str:
-    codes = ", ".join(one.code for one in retired)
-    text = (
-        f"No report has these codes any more: {codes}. "
+def _no_longer(retired: Sequence[Cause]) -> tuple[str, str]:
+    """Return what is said of the retired codes, and the codes."""
+    about = (
+        "No report has the following codes any more. "
         f"`collectrace explain {retired[0].code}` names the code that covers it."
     )
-    return textwrap.fill(text, _COLUMNS, break_on_hyphens=False)
+    return about, textwrap.fill(" ".join(one.code for one in retired), _COLUMNS)

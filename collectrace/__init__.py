@@ -3,7 +3,7 @@
 ::
 
     import collectrace; collectrace.enable()     # at the top of a script
-    python -m collectrace.align logs/            # after it hung
+    python -m collectrace align logs/            # after it hung
 """
 
 from __future__ import annotations

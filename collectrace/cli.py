@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import inspect
 import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
@@ -81,7 +80,7 @@ def _execute(
     given = argv[len(inserted) :]
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
         raise CollectraceError(
-            f"no command {given[0]!r}.{_meant(given[0], COMMANDS)} "
+            f"no command {given[0]!r}.{output.meant(given[0], COMMANDS)} "
             f"{program} --help lists the commands."
         )
     try:
@@ -96,25 +95,21 @@ def _execute(
     return COMMANDS[arguments.command].execute(arguments, stdout, stderr)
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean align?``; empty if nothing is like the word."""
-    found = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {found[0]}?" if found else ""
-
-
 class _Parser(argparse.ArgumentParser):
     """A parser that reports a problem in one line. ``--help`` prints the usage."""
 
     def parse_known_args(  # type: ignore[override] # of three overloads the one that is called
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse arguments, and refuse an unknown option by its name."""
+        """Parse arguments. Refuse the others here, where the help of the command is known."""
         found, unknown = super().parse_known_args(args, namespace)
         options = [one for one in unknown if one.startswith("-")]
         if options:
             known = re.findall(r"^ +(?:-\w[^-\n]*, )?(--[\w-]+)", self.format_help(), re.MULTILINE)
             name = options[0].partition("=")[0]
-            self.error(f"no option {options[0]}.{_meant(name, known)}")
+            self.error(f"no option {options[0]}.{output.meant(name, known)}")
+        if unknown:
+            self.error(f"too many arguments: {' '.join(unknown)}")
         return found, unknown
 
     def error(self, message: str) -> NoReturn:

@@ -27,6 +27,10 @@ class NotThere(LogError):
     """There are no logs at a place: not yet, or no longer."""
 
 
+class NotLogs(LogError):
+    """A file is neither a log nor a dump that can be converted."""
+
+
 class NotNow(LogError):
     """A query to running ranks could not be finished. It may succeed later."""
 

@@ -57,7 +57,7 @@ def assert_aligned(log_dir: Path | str, **options: Any) -> Alignment:
     """Fail unless every rank of the latest run issued the same collectives.
 
     Args:
-        log_dir: as for ``python -m collectrace.align``.
+        log_dir: as for ``python -m collectrace align``.
         options: as of :func:`collectrace.align.align`: ``run``, ``full``, ``group``, ``strict``.
 
     Raises:

@@ -149,7 +149,7 @@ def main() -> int:
             print(f"\n({n} of {len(chosen)} done, about {_minutes(left)} to go)")
         results.append(run(case, LOGS / case.name.replace(" ", "-")))
     print(f"\n=== all cases\n\n{summary(results)}\n")
-    print(f"logs: {LOGS}; to read a report again: python -m collectrace.align {_shown(LOGS)}/4")
+    print(f"logs: {LOGS}; to read a report again: python -m collectrace align {_shown(LOGS)}/4")
     return verdict(results)
 
 

@@ -9,7 +9,7 @@ Rank 0 has five batches, rank 1 has six, and the model is one Linear(1, 1) under
 
     python tools/join_cases.py 4                    # gloo's own barrier
     python tools/join_cases.py 4 --barrier zeros    # NCCL's: an all_reduce of one float32
-    python -m collectrace.align logs/               # which collective, which rank, which line
+    python -m collectrace align logs/               # which collective, which rank, which line
 
 NCCL has no barrier, so torch all-reduces one float32. What that happens to hold decides how
 case 4 goes on: ``ones`` stands for the uninitialised memory of torch 1.9, ``zeros`` for today.

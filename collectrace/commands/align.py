@@ -166,10 +166,7 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
                     f"--{report.option} needs {report.lacks}, which is not installed. "
                     f"Run: pip install 'collectrace[{report.option}]'"
                 )
-            if name in asked.values():
-                raise CollectraceError(
-                    f"--{report.option} {name}: another report goes there. Name another file."
-                )
+            _check_place(asked, f"--{report.option}", name, is_short=report.is_short)
             asked[report] = name
     if arguments.perfetto is not None:
         if arguments.store is not None:
@@ -177,11 +174,24 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
                 "--perfetto cannot read from --store. Give the log folder instead."
             )
         output.check("--perfetto", arguments.perfetto)
-        if arguments.perfetto in asked.values():
-            raise CollectraceError(
-                f"--perfetto {arguments.perfetto}: another report goes there. Name another file."
-            )
+        _check_place(asked, "--perfetto", arguments.perfetto)
     return asked
+
+
+def _check_place(
+    asked: Mapping[Report, str], option: str, name: str, *, is_short: bool = False
+) -> None:
+    """Check that no other report goes to the file of an option, or to standard output with it.
+
+    Raises:
+        CollectraceError: which option names the same place.
+
+    """
+    other = next((f"--{one.option}" for one, place in asked.items() if place == name), None)
+    if other is not None:
+        place = "standard output" if name == output.STDOUT else name
+        advice = "Leave one out" if is_short else f"Name another file for {option}"
+        raise CollectraceError(f"{other} and {option} both write to {place}. {advice}.")
 
 
 def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO) -> None:

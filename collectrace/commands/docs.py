@@ -83,7 +83,10 @@ def read(chapter: str) -> str:
 
     """
     if chapter not in CHAPTERS:
-        raise CollectraceError(f"no chapter {chapter!r}. The chapters: {', '.join(CHAPTERS)}.")
+        raise CollectraceError(
+            f"no chapter {chapter!r}.{output.meant(chapter, CHAPTERS)} "
+            "collectrace docs lists the chapters."
+        )
     return (files("collectrace") / "docs" / f"{chapter}.md").read_text(encoding="utf-8")
 
 

@@ -99,5 +99,5 @@ def _completeness(to: Path, failed: list[str]) -> list[str]:
         lines.append(f"missing: {words.ranks(run.missing)}{text.clean(run.hosts_missing)}")
         if failed:
             lines.append(f"not reached: {', '.join(failed)}")
-    lines.append(f"python -m collectrace.align {text.clean(str(to))}")
+    lines.append(f"python -m collectrace align {text.clean(str(to))}")
     return lines

@@ -13,12 +13,14 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from collectrace import file_modes, words
 from collectrace.commands import output
-from collectrace.errors import CollectraceError
+from collectrace.errors import CollectraceError, NotLogs, NotThere
 from collectrace.printable import clean
+
+_ADVICE: Final = "Give a folder of Flight Recorder dumps, or one dump, such as nccl_trace_rank_0."
 
 HELP = "convert traces of other tools to rank files"
 
@@ -47,11 +49,15 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     """Write the rank files, and print what they are and what was left out."""
     from collectrace.align.reading.source import open_folder
 
-    folder = open_folder(arguments.path)
+    try:
+        folder = open_folder(arguments.path)
+    except NotThere:
+        raise CollectraceError(f"{arguments.path}: no such file or folder. {_ADVICE}") from None
+    except NotLogs:
+        raise CollectraceError(f"{arguments.path} is not a dump. {_ADVICE}") from None
     if folder.tool is None:
         raise CollectraceError(
-            f"{arguments.path} holds nothing to import. Give a folder of Flight Recorder dumps; "
-            "rank files need no import."
+            f"{arguments.path} holds nothing to import. {_ADVICE} Rank files need no import."
         )
     run = arguments.run or re.sub(r"[^\w.-]+", "-", folder.name).strip(".-") or "imported"
     target = Path(arguments.output) / run

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import gzip
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
@@ -34,6 +35,12 @@ def say(stderr: TextIO, line: str) -> None:
         print(" ".join(clean(line).split()), file=stderr, flush=True)
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean align?``; empty if nothing is like the word."""
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
 def lossy(stream: TextIO) -> None:
     """Make a stream print ``?`` for characters that its encoding lacks."""
     if isinstance(stream, io.TextIOWrapper):
@@ -48,7 +55,7 @@ def check(option: str, name: str) -> None:
         name: the file, or ``-``.
 
     Raises:
-        CollectraceError: it is a folder, or its folder is not writable.
+        CollectraceError: it is a folder, or its folder does not exist or is not writable.
 
     """
     if name == STDOUT or _is_device(Path(name)):
@@ -56,6 +63,11 @@ def check(option: str, name: str) -> None:
     path = _through_link(Path(name))
     if path.is_dir():
         raise CollectraceError(f"{option} {name}: that is a folder. Name a file in it.")
+    if not path.parent.exists():
+        raise CollectraceError(
+            f"{option} {name}: the folder {path.parent} does not exist. Create it, "
+            "or name another file."
+        )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise CollectraceError(
             f"{option} {name}: {path.parent} is not a writable folder. Name another file."

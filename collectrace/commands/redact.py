@@ -12,7 +12,7 @@ for example:
 
 exit status:
   0  the copy is complete
-  2  nothing was copied: the folder exists already, or there are no logs
+  2  nothing was copied: the new folder is not empty, or there are no logs
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="LOGS", help="log_dir, a run's folder, an archive; or a folder of dumps"
     )
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the new folder")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="the new folder, or an empty one"
+    )
     parser.add_argument(
         "--keep", metavar="PART[,PART]", type=_parts, default=(),
         help="what stays as it is: arguments, environment, messages, source, values",

@@ -103,7 +103,7 @@ def _known(folder: Path) -> set[str]:
 def _head(alignment: Alignment, findings: Sequence[int], folder: Path, rank: int) -> str:
     prefix = f"[rank{rank}]: "  # as torch begins the lines of a rank
     head = beside.head(alignment, findings, beside.WIDTH - len(prefix))
-    more = f"more: python -m collectrace.align {clean(str(folder))}"
+    more = f"more: python -m collectrace align {clean(str(folder))}"
     lines = ["collectrace has compared the ranks:", "", *head.splitlines(), "", more]
     return "".join(f"{(prefix + line).rstrip()}\n" for line in lines)
 

@@ -59,7 +59,6 @@ REPORTS: Final = (
         option="verbose",
         is_short=True,
     ),
-    Report(module="verbose", what="the same as --verbose", option="decisions", is_short=True),
     Report(
         module="brief",
         what="ten lines at most, for a chat or an agent",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, TextIO
 
@@ -13,8 +13,12 @@ from collectrace.findings import (
     KINDS,
     Alignment,
     Decision,
+    DecisionSide,
+    DependsOn,
     EvidenceRow,
     Finding,
+    Strength,
+    Way,
     cause_of,
     is_repeated,
 )
@@ -37,6 +41,36 @@ _MOST_NAMES: Final = 6
 _MOST_EVIDENCE: Final = 40
 _MOST_FINDINGS: Final = 40
 _MOST_DEPTH: Final = 8
+
+_DID: Final[Mapping[Way, str]] = {
+    "next": "went on to the next statement", "taken": "true", "not_taken": "false",
+    "iterates": "next iteration", "ended": "loop ended", "case": "matched a case",
+    "no_case": "no case matched", "handler": "caught", "no_handler": "not caught",
+    "raised": "raised", "calls": "called a function", "calls_other": "called another function",
+    "value": "computed a value",
+}  # fmt: skip
+
+_DID_WHICH: Final[Mapping[Way, str]] = {
+    "case": "matched line {}", "handler": "caught at line {}", "calls": "called {}()",
+}  # fmt: skip
+"""With the line or the name, if it is known."""
+
+_DEPENDS_ON: Final[Mapping[DependsOn, str]] = {
+    "rank": "the rank", "clock": "a clock", "random": "a random number",
+    "files": "the file system", "environment": "the environment",
+    "received": "what was received", "root": "a result of the root",
+    "exception": "an exception", "order": "the order of a set",
+    "data": "each rank's data", "length": "a length",
+    "unknown": "something that the source does not show",
+    "agreed": "a value that the ranks agreed on",
+}  # fmt: skip
+
+_STRENGTH: Final[Mapping[Strength, str]] = {
+    "only": "the only statement that can have decided",
+    "confirmed": "decided, as recorded values confirm",
+    "equal": "may have decided, though all recorded values are equal",
+    "possible": "may have decided",
+}
 
 
 def write(alignment: Alignment, out: TextIO) -> None:
@@ -81,27 +115,26 @@ def details(finding: Finding) -> Iterator[Block]:
         yield Prose("note", text.clean("\n".join(finding.notes), lines=True))
     if finding.evidence:
         rows = tuple(_evidence(row) for row in finding.evidence[:_MOST_EVIDENCE])
-        yield Grid("evidence", ("fact", "", "ranks", "weight", "where"), rows)
+        yield Grid("evidence", ("fact", "blame", "ranks", "weight", "where"), rows)
     for one in (finding.decisions or ())[:_MOST_DECISIONS]:
         yield _decision(one)
 
 
 def _decision(one: Decision) -> Listing:
-    """Return a statement at which ranks may have branched differently, in terms of the JSON."""
+    """Return a statement at which ranks may have branched differently."""
     path, _, number = one.site.rpartition(":")
     library = f" (in {text.clean(one.library)})" if one.library is not None else ""
     notes = []
     for n, side in enumerate(one.sides):
         # A rank may be compared with itself in an earlier iteration.
         usual = " usually" if side.rank in [other.rank for other in one.sides[:n]] else ""
-        did = (side.did or "not known").replace("_", " ")
-        which = f" {text.clean(side.name)}()" if side.name else f" {side.line}" if side.line else ""
         held = [
             f"`{text.clean(name)}` is {tables.value(value)}"
             for name, value in list((side.values or {}).items())[:_MOST_NAMES]
         ]
-        notes.append(f"rank {side.rank}{usual}: {'; '.join([did + which, *held])}")
-    notes.append(f"{one.strength}; depends on {words.listed(one.depends_on)}")
+        notes.append(f"rank {side.rank}{usual}: {'; '.join([_did(side), *held])}")
+    origins = words.listed([_DEPENDS_ON[origin] for origin in one.depends_on])
+    notes.append(f"{_STRENGTH[one.strength]}; depends on {origins}")
     if one.read_later:
         later = [f"`{text.clean(name)}`" for name in one.read_later[:_MOST_NAMES]]
         notes.append(f"read later, may have changed: {words.listed(later)}")
@@ -110,10 +143,18 @@ def _decision(one: Decision) -> Listing:
     return Listing(heading, (row,))
 
 
+def _did(side: DecisionSide) -> str:
+    """Return what a statement did on a rank: ``true``, ``called evaluate()``."""
+    if side.did is None:
+        return "not known"
+    which = text.clean(side.name) if side.name else side.line
+    return _DID_WHICH.get(side.did, _DID[side.did]).format(which) if which else _DID[side.did]
+
+
 def _evidence(row: EvidenceRow) -> tuple[str, ...]:
     sites = ", ".join(text.short_site(site) for site in row.sites or ())
     who = words.ranges(row.ranks)
-    return text.clean(row.fact), f"{row.speaks} blame", who, str(row.weight), sites
+    return text.clean(row.fact), row.speaks, who, str(row.weight), sites
 
 
 def place(finding: Finding) -> str:

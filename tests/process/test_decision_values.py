@@ -80,8 +80,8 @@ def test_the_values_confirm_what_decided(ranks: Ranks) -> None:
     assert decision.strength == "confirmed"
     out = io.StringIO()
     report.write(align(ran.logs), out)
-    assert "rank 1: not taken; `loss` is nan" in out.getvalue()
-    assert "rank 0: taken; `loss` is 1.0" in out.getvalue()
+    assert "rank 1: false; `loss` is nan" in out.getvalue()
+    assert "rank 0: true; `loss` is 1.0" in out.getvalue()
     assert "  values\n          rank 0  rank 1\n    loss  1.0     nan\n" in out.getvalue()
 
 

@@ -54,7 +54,7 @@ def test_a_crash_says_how_to_ask(ranks: Ranks, what: str, said: str | None, code
         folder = log.path.parent
         assert (
             last
-            == f"collectrace: rank 0 {said}. To see why, run: python -m collectrace.align {folder}"
+            == f"collectrace: rank 0 {said}. To see why, run: python -m collectrace align {folder}"
         )
     (spot,) = align(ran.logs).evidence.blind_spots or ()
     assert (spot.name, spot.ranks, spot.how) == ("deep_ep", (0,), "was loaded")

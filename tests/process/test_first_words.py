@@ -29,7 +29,7 @@ def test_rank_zero_says_where_it_records_and_how_to_ask(ranks: Ranks) -> None:
     ran = ranks.run(_meet, env=ON)
     folder = ran.log(0).path.parent
     [told] = _lines(ran.output(0))
-    ask = f"python -m collectrace.align {folder}"
+    ask = f"python -m collectrace align {folder}"
     assert told == f"collectrace: recording to {folder}. If the job hangs or fails, run: {ask}"
     assert _lines(ran.output(1)) == []
     assert ran.output(0).lstrip().startswith("collectrace: ")

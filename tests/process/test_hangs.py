@@ -48,7 +48,7 @@ def test_a_stall_is_recorded_on_both_sides_and_told_once_to_a_person(ranks: Rank
     assert len(told) == 1
     assert "rank 0 has been in all_reduce (call 2 of the default group)" in told[0]
     assert "test_hangs.py:" in told[0]
-    assert "python -m collectrace.align" in told[0]
+    assert "python -m collectrace align" in told[0]
     assert "collectrace:" not in ran.output(1)
 
 

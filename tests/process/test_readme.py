@@ -23,7 +23,10 @@ COMMANDS: Final = [
 ]
 JOBS: Final = [command for command in COMMANDS if "torchrun" in command]
 
-NOT_RUN: Final = {"pip install '.[html]'": "needs the network; tools/_env installs the package"}
+NOT_RUN: Final = {
+    "pip install torch --index-url https://download.pytorch.org/whl/cpu": "needs the network",
+    "pip install '.[html]'": "needs the network; tools/_env installs the package",
+}
 
 STATUS: Final = {"align": 1, "explain": 0, "docs": 0}
 """Exit status of each command of collectrace: the job of the README has diverged."""

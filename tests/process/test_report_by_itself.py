@@ -121,7 +121,7 @@ def test_a_hang_is_explained_once_and_nobody_asks_any_more(tmp_path: Path) -> No
         )
         assert any("false on rank 1" in line for line in lines)
         [run] = (tmp_path / "logs").glob("2*")
-        assert lines[-1] == f"[{rank}]: more: python -m collectrace.align {run}"
+        assert lines[-1] == f"[{rank}]: more: python -m collectrace align {run}"
         # Each rank stalls again, and has nothing to say.
         wait_for(lambda: all(stalls(run, rank) >= 3 for rank in range(3)), said)
         asked = said().count("To see why, run: ")

@@ -115,7 +115,7 @@ def test_a_file_system_that_never_answers_again(
     told = " ".join((ran.output(0) + ran.output(1)).split())
     folder = Path(ran.result()).parent
     assert (
-        told.count(f"To read what lies on this machine: python -m collectrace.align {folder}") == 2
+        told.count(f"To read what lies on this machine: python -m collectrace align {folder}") == 2
     )
     assert is_aligned(folder)
     # What was moved names the spool, in which the aligner finds the rest.

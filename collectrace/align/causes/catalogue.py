@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -29,8 +30,11 @@ FAMILIES: Final = {
 
 _SUGGESTIONS: Final = 3
 
-_WHOLE: Final = len("CT102")
-"""Length of a whole code; a shorter one is a prefix of several."""
+_ALIKE: Final = 0.75
+"""The least similarity of a suggestion. Codes that differ in two characters are less similar."""
+
+_COLUMNS: Final = 100
+"""Columns of the list of retired codes."""
 
 _INTRODUCTION: Final = """\
 # Causes
@@ -52,9 +56,12 @@ def find(name: str) -> Cause:
     found = known.get(name.strip().lower())
     if found is not None:
         return found
-    like = difflib.get_close_matches(name.lower(), known, _SUGGESTIONS, cutoff=0.5)
+    used = [key for key, one in known.items() if one.status != "retired"]
+    like = difflib.get_close_matches(name.lower(), used, _SUGGESTIONS, cutoff=_ALIKE)
     codes = list(dict.fromkeys(f"{known[key].code} ({known[key].name})" for key in like))
-    hint = f"Did you mean {' or '.join(codes)}?" if codes else "collectrace explain lists them all."
+    hint = (
+        f"Did you mean {' or '.join(codes)}?" if codes else "collectrace explain lists the codes."
+    )
     raise CollectraceError(f"no cause {name!r}. {hint}")
 
 
@@ -95,35 +102,42 @@ def _code_blocks(text: str) -> Iterator[str]:
 def _row(cause: Cause) -> Iterator[str]:
     yield f"- status: {cause.status}, since {cause.since}"
     yield f"- kinds of finding: {', '.join(sorted(cause.kinds))}"
-    if cause.yields_to:
-        yield f"- yields to: {', '.join(map(_codes, cause.yields_to))}"
-    if cause.example:
-        yield f"- example: tests/zoo/{cause.example}.py"
-    if cause.counter_example:
-        yield f"- looks alike, and is not: tests/zoo/{cause.counter_example}.py"
-
-
-def _codes(prefix: str) -> str:
-    return prefix if len(prefix) == _WHOLE else f"all {prefix}.."
 
 
 def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
-    """Return the chapter of the documentation that lists all causes."""
+    """Return the chapter of the documentation that lists the causes."""
+    used, retired = _sorted(causes)
     lines = [_INTRODUCTION]
     for digit, title in FAMILIES.items():
-        rows = sorted((one for one in causes if one.code[2] == digit), key=lambda one: one.code)
+        rows = [one for one in used if one.code[2] == digit]
         if rows:
             lines += [f"## {title}", "", "| code | name | what it says |", "|---|---|---|"]
-            lines += [f"| {one.code} | {one.name} | {_summary(one)} |" for one in rows]
+            lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
+    if retired:
+        about, codes = _no_longer(retired)
+        lines += ["## Retired codes", "", about, "", "```text", codes, "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _summary(cause: Cause) -> str:
-    return f"Retired: {cause.reason}" if cause.status == "retired" else cause.summary
+def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
+    """Return the codes in use with their names, one per line, and the retired ones at the end."""
+    used, retired = _sorted(causes)
+    lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
+    return "\n".join([*lines, *(["", *_no_longer(retired)] if retired else []), ""])
 
 
-def listed() -> str:
-    """Return all codes with their names, one per line."""
-    return "".join(f"{one.code}  {one.name:28} {_summary(one)}\n"
-                   for one in sorted(registry.CAUSES, key=lambda one: one.code))  # fmt: skip
+def _sorted(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
+    """Return the causes in use, and the retired ones, by code."""
+    rows = sorted(causes, key=lambda one: one.code)
+    retired = [one for one in rows if one.status == "retired"]
+    return [one for one in rows if one.status != "retired"], retired
+
+
+def _no_longer(retired: Sequence[Cause]) -> tuple[str, str]:
+    """Return what is said of the retired codes, and the codes."""
+    about = (
+        "No report has the following codes any more. "
+        f"`collectrace explain {retired[0].code}` names the code that covers it."
+    )
+    return about, textwrap.fill(" ".join(one.code for one in retired), _COLUMNS)

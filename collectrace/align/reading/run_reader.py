@@ -316,9 +316,12 @@ MOST_MISSING: Final = 10_000
 
 
 def _instead(choice: Choice) -> str:
-    """Suggest another run if the newest is empty; never choose it silently."""
+    """Return what to do if a run is empty. Another run is suggested, never chosen silently."""
     if not choice.others:
-        return ""
+        return (
+            " Its files are empty or damaged: wait if the job has just begun, "
+            "otherwise copy them again."
+        )
     return f" The disk was full, or it has just begun: try --run {choice.others[-1]}."
 
 

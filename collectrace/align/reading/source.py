@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from collectrace.align.reading import packed
-from collectrace.errors import LogError, NotThere, Unreadable
+from collectrace.errors import LogError, NotLogs, NotThere, Unreadable
 from collectrace.foreign import convert as foreign
 from collectrace.foreign import documented
 from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, Blob, is_source, rank_file
@@ -145,7 +145,7 @@ def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
 def _open_local(path: Path, depth: int) -> Folder:
     try:
         if not path.exists():
-            raise NotThere(f"{path}: no such folder. Give the log_dir of the run (default: logs).")
+            raise NotThere(f"{path}: no such {_instead(path)}.")
         if not path.is_dir():
             return _open_file(path)
         files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
@@ -158,6 +158,13 @@ def _open_local(path: Path, depth: int) -> Folder:
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
     return Folder(str(path), whole.name, files, str(whole.parent))
+
+
+def _instead(path: Path) -> str:
+    """Return what a path that does not exist would be, and what to give instead."""
+    if path.name.removesuffix(packed.GZIP).endswith(".jsonl") and path.parent.is_dir():
+        return f"file. Give its folder, {path.parent}"
+    return "folder. Give the log_dir of the run (default: logs)"
 
 
 def _open_file(path: Path) -> Folder:
@@ -186,7 +193,7 @@ def _open_file(path: Path) -> Folder:
             known = documented.of(file.read(documented.HEAD))
         if known is not None:
             raise LogError(f"{path} is a file of {known.tool}. {known.advice}")
-        raise LogError(
+        raise NotLogs(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
             "folder (.tar.gz). Give one of these, or the log folder; unpack other formats first."
         )

@@ -542,7 +542,7 @@ function makeMap() {
   const used = new Set(D.forms.map((f) => f.f));
   $("legend").replaceChildren(
     ...D.families.map((name, n) => (used.has(n) ? el("li", {}, el("i", { class: `role-${n}` }), name) : null)).filter(Boolean),
-    el("li", {}, el("i", { class: "pending" }), "issued, not known complete"), el("li", {}, el("i", { class: "other" }), "differs from the first row"));
+    el("li", {}, el("i", { class: "pending" }), "issued; no record that it completed"), el("li", {}, el("i", { class: "other" }), "differs from the first row"));
 
   /** The first call of a form, as [stream, call]; null if no band has it. */
   function first(n) {

@@ -93,7 +93,7 @@ class Spool:
                 log.warning(
                     "collectrace: %s does not answer. The records of this rank that are not there "
                     "lie in %s; they are moved if it answers soon. To read what lies on this "
-                    "machine: python -m collectrace.align %s",
+                    "machine: python -m collectrace align %s",
                     self._log_dir, self.folder, self.of_folder,
                 )  # fmt: skip
                 return

@@ -25,7 +25,7 @@ def tell(rank: int | None, what: str, folder: Path | None) -> None:
 
 
 def _command(folder: Path) -> str:
-    return f"python -m collectrace.align {folder}"
+    return f"python -m collectrace align {folder}"
 
 
 def say(what: str) -> None:

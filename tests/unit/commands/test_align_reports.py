@@ -39,7 +39,10 @@ def test_brief_and_another_on_standard_output(logs: str) -> None:
     status, _, err = run("align", logs, "--brief", "--json", "-")
     assert (status, err) == (
         2,
-        "collectrace: --json -: another report goes there. Name another file.\n",
+        (
+            "collectrace: --brief and --json both write to standard output. "
+            "Name another file for --json.\n"
+        ),
     )
 
 
@@ -116,8 +119,8 @@ def test_metrics_of_a_job_that_is_followed(logs: str, tmp_path: Path) -> None:
     [
         (("--prometheus", "x.prom"), "--prometheus needs --follow"),
         (("--follow", "--prometheus", "-"), "Name a file"),
-        (("--follow", "--prometheus", "/nowhere/x"), "/nowhere is not a writable folder"),
-        (("--markdown", "/nowhere/x"), "/nowhere is not a writable folder"),
+        (("--follow", "--prometheus", "/nowhere/x"), "the folder /nowhere does not exist"),
+        (("--markdown", "/nowhere/x"), "the folder /nowhere does not exist"),
     ],
 )
 def test_bad_usage(logs: str, argv: tuple[str, ...], says: str) -> None:

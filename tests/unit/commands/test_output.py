@@ -214,11 +214,20 @@ def test_devices_and_pipes_are_written_to(folder: Path) -> None:
     [
         (
             "nowhere/a.json",
-            "--json nowhere/a.json: nowhere is not a writable folder. Name another file.",
+            (
+                "--json nowhere/a.json: the folder nowhere does not exist. "
+                "Create it, or name another file."
+            ),
         ),
         ("file/a.json", "--json file/a.json: file is not a writable folder. Name another file."),
         ("there", "--json there: that is a folder. Name a file in it."),
-        ("dangling", "--json dangling: {0}/nowhere is not a writable folder. Name another file."),
+        (
+            "dangling",
+            (
+                "--json dangling: the folder {0}/nowhere does not exist. "
+                "Create it, or name another file."
+            ),
+        ),
     ],
 )
 def test_what_cannot_be_written_is_said_early(

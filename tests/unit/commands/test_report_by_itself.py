@@ -49,7 +49,7 @@ def test_an_error_is_printed_once_whatever_numbers_its_words_have(
     lines = said.splitlines()
     assert all(line.startswith("[rank3]:") for line in lines)
     assert "error" in said
-    assert lines[-1] == f"[rank3]: more: python -m collectrace.align {tmp_path}"
+    assert lines[-1] == f"[rank3]: more: python -m collectrace align {tmp_path}"
     mark = tmp_path / look_file(1, TOLD)
     assert before - 1 < mark.stat().st_mtime <= time.time()
     assert stat.S_IMODE(mark.stat().st_mode) == 0o600

@@ -87,7 +87,7 @@ def test_gather_says_what_is_missing(logs: Path, tmp_path: Path) -> None:
     assert second.startswith("b: nothing: ")
     assert rest == [
         "run run-2: 1 of 2 ranks", "missing: rank 1", "not reached: b",
-        f"python -m collectrace.align {tmp_path / 'all'}",
+        f"python -m collectrace align {tmp_path / 'all'}",
     ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_a_reader_that_leaves(
     ("argv", "says"),
     [
         (("runs", "nowhere"), "nowhere: no such folder"),
-        (("runs", "{}", "--json", "/nowhere/x"), "/nowhere is not a writable folder"),
+        (("runs", "{}", "--json", "/nowhere/x"), "the folder /nowhere does not exist"),
         (("show", "{}"), "--rank"),
         (("show", "{}", "--rank", "-1"), "--rank"),
         (("show", "{}", "--rank", "x"), "'x' is not a number from 0 up"),

@@ -1,13 +1,14 @@
-"""What ``align --decisions`` shows of the statements that can have led to a finding."""
+"""What ``align --verbose`` shows of the statements that can have led to a finding."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from collectrace.findings import Alignment
+from collectrace.findings import Alignment, DecisionSide, Way
 from collectrace.report import tables, terminal, verbose
 from tests.support import alignments
 
@@ -23,16 +24,36 @@ def test_each_decision_has_its_line_both_sides_and_how_sure_it_is() -> None:
     first = lines.index("  decision in train.py, Trainer.step")
     assert " ".join(" ".join(lines[first:]).split()).startswith(
         "decision in train.py, Trainer.step "
-        "40 if loss.isfinite(): rank 3: not taken; `loss` is nan (Tensor float32[]); "
+        "40 if loss.isfinite(): rank 3: false; `loss` is nan (Tensor float32[]); "
         "`self.step` is 7 "
-        "rank 0: taken; `loss` is 1.0 (Tensor float32[]) "
-        "confirmed; depends on data "
+        "rank 0: true; `loss` is 1.0 (Tensor float32[]) "
+        "decided, as recorded values confirm; depends on each rank's data "
         "read later, may have changed: `batch` "
         "decision in train.py, Trainer.train "
-        "38 for batch in loader: rank 3: ended "
+        "38 for batch in loader: rank 3: loop ended "
         "rank 3 usually: not known "
-        "possible; depends on data and unknown"
+        "may have decided; depends on each rank's data and something that the source does not show"
     )
+
+
+@pytest.mark.parametrize(
+    ("did", "named", "says"),
+    [
+        ("next", {}, "went on to the next statement"),
+        ("calls", {"name": "evaluate"}, "called evaluate()"),
+        ("calls", {}, "called a function"),
+        ("handler", {"line": 7}, "caught at line 7"),
+        ("no_case", {}, "no case matched"),
+        (None, {}, "not known"),
+    ],
+)
+def test_what_a_statement_did_is_in_words(did: Way | None, named: Any, says: str) -> None:
+    shown = alignments.with_decisions()
+    first = (shown.findings[0].decisions or ())[0]
+    side = DecisionSide(rank=5, did=did, **named)
+    root = replace(shown.findings[0], decisions=(replace(first, sides=(*first.sides, side)),))
+    text = " ".join(" ".join(told(replace(shown, findings=(root,)))).split())
+    assert f"rank 5: {says} decided, as" in text
 
 
 def test_values_that_differ_are_told_beside_the_lines() -> None:

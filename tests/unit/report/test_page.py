@@ -126,3 +126,16 @@ def test_without_jinja2_the_option_says_what_to_install(
     assert status == 2
     assert "pip install 'collectrace[html]'" in err
     assert not (tmp_path / "x.html").exists()
+
+
+def test_what_followed_has_its_label_as_why_and_fix_have() -> None:
+    page = written(alignments.nested_consequences())
+    assert '<dl class="said then"><dt>then</dt><dd>' in page
+
+
+def test_each_column_of_the_evidence_has_a_heading() -> None:
+    page = written(alignments.explained())
+    head = page.partition("<caption>evidence</caption>")[2].partition("</thead>")[0]
+    assert re.findall(r'<th scope="col">(.*?)</th>|<td></td>', head) == [
+        "fact", "blame", "ranks", "weight", "where",
+    ]  # fmt: skip

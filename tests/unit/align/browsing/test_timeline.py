@@ -315,9 +315,9 @@ def test_the_option(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (("--perfetto", "/nowhere/t.json"), "/nowhere is not a writable folder"),
-        (("--perfetto", "-", "--json", "-"), "another report goes there"),
-        (("--perfetto", "-", "--brief"), "another report goes there"),
+        (("--perfetto", "/nowhere/t.json"), "the folder /nowhere does not exist"),
+        (("--perfetto", "-", "--json", "-"), "--json and --perfetto both write to"),
+        (("--perfetto", "-", "--brief"), "--brief and --perfetto both write to"),
     ],
 )
 def test_bad_usage(argv: tuple[str, ...], says: str, tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ def test_a_crash_says_how_to_ask_once_its_traceback_is_there(
     sys.excepthook(type(problem), problem, None)
     assert len(hooks) == 1
     assert capsys.readouterr().err == (
-        f"collectrace: {said}. To see why, run: python -m collectrace.align logs/run\n"
+        f"collectrace: {said}. To see why, run: python -m collectrace align logs/run\n"
     )
 
 

@@ -13,15 +13,14 @@ import torch
 import torch.distributed as dist
 
 from collectrace.tracer.record.scopes import local
-from collectrace.tracer.values import tensors
+from collectrace.tracer.record.storages import storages
 from tests.process.test_python_groups import Through, Work, through
 from tests.support.real_ranks import Ranks
 
 
 def given() -> list[int]:
     """Addresses of the tensors that the thread keeps for the call that it is in."""
-    storages = tensors.storages(local.state.given)
-    return [storage.data_ptr() for storage in storages]
+    return [storage.data_ptr() for storage in storages(local.state.given)]
 
 
 class Waiting(Work):

@@ -39,9 +39,11 @@ def _late_in_a_loop() -> None:
 
 def test_a_stall_is_recorded_on_both_sides_and_told_once_to_a_person(ranks: Ranks) -> None:
     ran = ranks.run(_late_in_a_loop)
-    waiting = ran.log(0).of(Stall)[0]
+    waiting, busy = (
+        next(one for one in ran.log(rank).of(Stall) if all(a.what != "group" for a in one.in_))
+        for rank in range(2)
+    )  # on a busy machine the ranks may have stalled when they met
     assert [(a.what, a.op, a.seq) for a in waiting.in_] == [("call", "all_reduce", 2)]
-    busy = ran.log(1).of(Stall)[0]
     assert busy.in_ == []
     assert any("_late_in_a_loop" in frame for stack in busy.stacks.values() for frame in stack)
     told = [line for line in ran.output(0).splitlines() if line.startswith("collectrace:")]

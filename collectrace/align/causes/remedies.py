@@ -118,7 +118,7 @@ def computed(decision: Decision) -> str:
 
 _RESULT: Final = "the result"
 
-_SHORTEST: Final = "with MIN (this drops what only some ranks have; with MAX they pass zeros)"
+_SHORTEST: Final = "with MIN, or with MAX and zeros from ranks that have no more"
 
 
 def _named(decision: Decision) -> dict[str, str]:
@@ -148,7 +148,7 @@ def _named(decision: Decision) -> dict[str, str]:
             length = f"Agree on the length first: all_reduce {code} {_SHORTEST}"
         case ast.For(iter=items) if code := _code(head, items):
             length = (
-                f"Give {code} the same items, or agree on their number: all_reduce it {_SHORTEST}"
+                f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
             )
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code

@@ -25,9 +25,9 @@ from collectrace import records
 from collectrace.ops import ANY_SOURCE, IN_PLACE
 from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.storages import storages
 from collectrace.tracer.record.template import Issued, Template
 from collectrace.tracer.user_objects import ByObject, type_name
-from collectrace.tracer.values import tensors
 
 _MOST: Final = 32
 """Works held at a time."""
@@ -267,7 +267,7 @@ class Works:
 
     def left_undone(self, given: object) -> None:
         """Note that a call with these arguments raised: it may have written to a part of them."""
-        self._undone.extend(map(StorageWeakRef, tensors.storages(given)))
+        self._undone.extend(map(StorageWeakRef, storages(given)))
 
     def storages(self) -> set[int]:
         """Return the addresses of storages that functional collectives fill, or half filled."""

@@ -10,8 +10,9 @@ import torch
 
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.record.storages import storage_of, storages
 from collectrace.tracer.record.template import Issued, Template
-from collectrace.tracer.values.tensors import dtype_name, dtype_of, storage_of, storages
+from collectrace.tracer.values.tensors import dtype_name, dtype_of
 
 
 class Pending:

@@ -74,6 +74,7 @@ def value(one: Any) -> str:
     kind = text.clean(str(one.get("type", "")))
     if "shape" in one or "dtype" in one:
         tensor = text.clean(f"{kind} {one.get('dtype', '')}{one.get('shape', '')}")
+        tensor += ", in use by a call" if one.get("unsettled") else ""
         return f"{text.clean(str(one['value']))} ({tensor})" if "value" in one else tensor
     if "value" in one:
         return text.clean(str(one["value"]))

@@ -149,8 +149,8 @@ def _settled(value: Plain) -> tuple[Plain] | None:
     """Return a value without numbers that a pending call may overwrite; None if nothing is left."""
     if not isinstance(value, dict) or not value.get(_UNSETTLED):
         return (value,)
-    rest = {key: one for key, one in value.items() if key not in (_UNSETTLED, "value")}
-    return (rest,) if len(rest) > 1 else None
+    rest = {key: one for key, one in value.items() if key != "value"}
+    return (rest,) if rest.keys() - {_UNSETTLED, "type"} else None
 
 
 def _are_equal(one: Plain, two: Plain) -> bool | None:

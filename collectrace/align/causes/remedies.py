@@ -147,9 +147,7 @@ def _named(decision: Decision) -> dict[str, str]:
         ) if code := _code(head, end):
             length = f"Agree on the length first: all_reduce {code} {_SHORTEST}"
         case ast.For(iter=items) if code := _code(head, items):
-            length = (
-                f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
-            )
+            length = f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code
         case _:

@@ -33,8 +33,9 @@ _MOST_GAPS: Final = 3
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: the end of it is mostly advice, and the log has all of it."""
 
-NUMBER: Final = re.compile(r"\d+")
-"""Ports and seconds: details that differ only in numbers are printed once."""
+NUMBER: Final = re.compile(r"(?<!\.py:)(?<!line )(?<!call )(?<!message )(?<!group )(?<!\d)\d+")
+"""Ports, seconds and ranks: details that differ only in them are printed once. Those of another
+line, call or group are other details."""
 
 _TELLING: Final[tuple[State, ...]] = (
     "died", "raised", "silent", "missing", "busy", "blocked", "running", "unknown", "finished",

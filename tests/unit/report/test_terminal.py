@@ -338,6 +338,17 @@ def test_ranks_that_say_the_same_are_told_together() -> None:
     assert sum(line.endswith("call 6650") for line in seen) == 1
 
 
+def test_ranks_at_other_lines_or_calls_are_told_apart() -> None:
+    places = ("t.py:15 (call 3 of group 1)", "t.py:12 (call 3 of group 1)",
+              "t.py:15 (call 3 of group 2)", "t.py:15 (call 4 of group 1)")  # fmt: skip
+    ranks = tuple(
+        RankState(rank=r, state="blocked", ended="alive", detail=f"for {r} s in all_reduce at {at}")
+        for r, at in enumerate(places)
+    )
+    seen = whole(replace(alignments.missing_call(), ranks=ranks))
+    assert "likewise" not in seen
+
+
 def test_no_end_of_states_fills_the_whole() -> None:
     ranks = tuple(
         RankState(rank=r, state="raised", ended="exit", last_call=alignments.call(r + 1))

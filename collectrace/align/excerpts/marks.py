@@ -56,7 +56,7 @@ _OPEN: Final[Mapping[DependsOn, str]] = {
 
 _MOST_DECISIONS: Final = 3
 _MOST_CITED: Final = 8
-_SITE: Final = re.compile(r"([^\s`'\"():,]+):(\d{1,8})\b")
+_SITE: Final = re.compile(r"(?<![^\s`'\"():,])([^\s`'\"():,]+):(\d{1,8})\b")
 """A source line as sentences name it: ``train.py:12``."""
 _MOST_RANKS: Final = 256
 """Ranks that get a note about where they are now."""

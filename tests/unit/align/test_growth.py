@@ -190,6 +190,24 @@ def test_checkpoints_of_many_channels_take_a_third_of_the_file(tmp_path: Path) -
     assert taken < sum(map(len, lines)) / 3
 
 
+def _with_a_name(folder: Path, length: int) -> float:
+    """Return the processor's seconds for a difference in a dtype with so long a name."""
+    run = Run(2)
+    run.rank(0).call("all_reduce", dtype="float32")
+    run.rank(1).call("all_reduce", dtype="x" * length)
+    run.write(folder)
+    began = time.process_time()
+    assert align(folder).findings
+    return time.process_time() - began
+
+
+def test_a_long_name_is_read_in_linear_time(tmp_path: Path) -> None:
+    short, long = (
+        min(_with_a_name(tmp_path / f"{n}.{k}", n) for k in range(3)) for n in (10_000, 80_000)
+    )
+    assert long < 20 * short  # 64 times as much if each letter is followed to the end
+
+
 def _rows(seqs: range) -> float:
     """Return the processor's seconds that it takes to take rows in an order, and settle them."""
     began = time.process_time()

@@ -179,8 +179,8 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         tests_more = " and " in decision.text or not RANK.search(decision.text)
         if decision.depends_on[1:] or tests_more:
             more = (
-                f" If only some ranks may `{found.jump}` there, decide together first: broadcast "
-                f"{tested(decision)}, and let every rank `{found.jump}`."
+                f" If only some ranks may `{found.jump}` there, decide together first: all_reduce "
+                f"{tested(decision)} with MAX, and let every rank `{found.jump}` if one does."
             )
         return (
             f"Make the calls behind {said} on every rank: move them before it, or make them on "

@@ -302,7 +302,7 @@ ROWS: Final = (
         re.compile(
             r"/subprocess\.py:|/multiprocessing/(process|popen_\w+|pool)\.py:|/os\.py:\d+ system$"
         ),
-        frozenset({"wait4", "waitid"}), frozenset({"waitpid", "wait", "system", "waitid", "wait4"}),
+        frozenset({"wait4", "waitid"}), frozenset({"waitpid", "system", "waitid", "wait4"}),
     ),
     Row(
         "thread", "a thread", "waited for another thread", _thread,

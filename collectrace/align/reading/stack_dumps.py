@@ -30,11 +30,13 @@ class StackDumps:
 
         The ``last`` stall is more detailed, and is used if the main thread has not moved since.
 
-        None if the main thread was in torch.distributed: the log itself knows better in which call.
+        None if the main thread was in torch.distributed, or in the tracer's wrapper of a wait: the
+        log itself knows better in which call.
         """
         dump = self.end or self.held
         if dump is None or any(
-            "/torch/distributed/" in frame for frame in dumps.of_main(dump.stacks)
+            "/torch/distributed/" in frame or dumps.TRACER in frame
+            for frame in dumps.of_main(dump.stacks)
         ):
             return None
         if any(_in_backward(frame) for frame in dumps.of_main(dump.stacks)):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace import dumps
-from collectrace.align.alignment import compared
+from collectrace.align.alignment import align, compared
 from collectrace.align.judging.case import build
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
@@ -325,6 +325,25 @@ def test_several_are_gone_and_one_was_sent_away(tmp_path: Path) -> None:
     )
     found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
     assert [s.state for s in found.values()] == ["raised", "busy", "died"]
+
+
+def test_a_wait_that_sigterm_ended_is_that_of_the_log(tmp_path: Path) -> None:
+    run = Run()
+    run.all("all_reduce")
+    zero, one = run
+    sent = zero.send(1, site="/job/t.py:11")
+    zero.beat(60, zero.inside(sent, "wait"))
+    one.call("barrier")
+    one.beat(60, one.inside(one.items[-1]))  # type: ignore[arg-type]
+    folder = run.write(tmp_path)
+    (folder / "rank00000.ends.txt").write_text(
+        "Current thread 0x00007f (most recent call first):\n"
+        '  File "/lib/collectrace/tracer/patches/waits.py", line 34 in wrapper\n'
+        '  File "/job/t.py", line 12 in <module>\n'
+    )
+    [finding, *_] = align(tmp_path).findings
+    assert finding.kind == "deadlock"
+    assert "child process" not in finding.headline
 
 
 def test_relative_paths_of_a_dump_are_those_of_the_rank_file(tmp_path: Path) -> None:

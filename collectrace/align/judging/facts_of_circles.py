@@ -208,10 +208,22 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if any(log.last_seq.get(stream, 0) >= row for log in logs):
             continue
-        if not all(calls_of(case, rank) for rank in others):
+        if not all(calls_of(case, rank) for rank in others) or not _agree_on_groups(case, others):
             continue
         if _is_news(case, common, at.rank, others, (stream, row - 1)):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
+
+
+def _agree_on_groups(case: Case, ranks: Sequence[int]) -> bool:
+    """Whether no rank waits in a group for another that waits at the same line in another group."""
+    waits = [(rank, wait) for rank in ranks for wait in case.standings[rank].waiting[:1]]
+    groups = {(rank, wait.site): wait.group for rank, wait in waits}
+    return all(
+        groups.get((peer, wait.site), wait.group) == wait.group
+        for _, wait in waits
+        if (info := case.comparison.groups.get(wait.group)) is not None
+        for peer in info.ranks
+    )
 
 
 def other_group_than_peers(case: Case, candidate: Candidate) -> Iterator[Evidence]:

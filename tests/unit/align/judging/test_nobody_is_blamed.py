@@ -244,6 +244,27 @@ def loop(
     return run
 
 
+CHAIN = """\
+for step in range(9):
+    dist.all_reduce(x)  # TOTAL
+    if rank in (0, 1):
+        dist.all_reduce(x, group=mine)  # MINE
+"""
+
+
+def chain(folder: Path) -> Run:
+    """At one line, rank 0 waits in a group for rank 1, which waits in another one for rank 2."""
+    script, run = Script(folder, CHAIN), Run(3)
+    run.group("first", [0, 1])
+    run.group("second", [1, 2])
+    for rank in run:
+        rank.call("all_reduce", **script.at(rank, "TOTAL"))
+    for rank, group in zip(run, ("first", "second", "0"), strict=True):
+        mark = "TOTAL" if group == "0" else "MINE"
+        rank.stuck_in(rank.call("all_reduce", group, **script.at(rank, mark)))
+    return run
+
+
 def suspects(run: Run, folder: Path) -> tuple[int, ...]:
     """Return the suspects of the first error of a run."""
     return judged(run, folder / "logs")[0].suspects
@@ -286,6 +307,7 @@ Make = Callable[[Path], Run]
         pytest.param(lambda folder: loop(folder, mark="BEHIND"), id="behind the loop"),
         pytest.param(lambda folder: loop(folder, rounds=2), id="two iterations"),
         pytest.param(lambda folder: loop(folder, elsewhere=True), id="where other groups were"),
+        pytest.param(chain, id="one line in groups that overlap"),
     ],
 )
 def test_nobody_is_blamed(make: Make, tmp_path: Path) -> None:

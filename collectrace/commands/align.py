@@ -285,7 +285,7 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
 
     """
     if arguments.dask is not None or arguments.jobs > 1:
-        raise CollectraceError("--jobs and --dask do not go with --follow, which reads what is new")
+        raise CollectraceError("--follow reads in one process. Leave --jobs and --dask out.")
     if arguments.group is not None:
         raise CollectraceError("--follow watches all groups. Leave --group out.")
     if arguments.prometheus is not None:

@@ -115,4 +115,4 @@ def test_a_cluster_that_is_not_there_is_one_line(
 def test_a_follower_reads_by_itself(option: tuple[str, str], logs: Path) -> None:
     status, _, err = run("align", str(logs), "--follow", *option)
     assert status == 2
-    assert "do not go with --follow" in err
+    assert "--follow reads in one process" in err

@@ -11,6 +11,7 @@ from typing import Final
 from collectrace.align.causes import registry
 from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
+from collectrace.findings import KINDS
 
 SECTIONS: Final = ("What it means", "Example", "Not to be confused with", "How to fix it")
 """Sections that the docstring of each cause has, after its first sentence."""
@@ -59,9 +60,11 @@ def find(name: str) -> Cause:
     used = [key for key, one in known.items() if one.status != "retired"]
     like = difflib.get_close_matches(name.lower(), used, _SUGGESTIONS, cutoff=_ALIKE)
     codes = list(dict.fromkeys(f"{known[key].code} ({known[key].name})" for key in like))
-    hint = (
-        f"Did you mean {' or '.join(codes)}?" if codes else "collectrace explain lists the codes."
-    )
+    hint = "collectrace explain lists the codes."
+    if codes:
+        hint = f"Did you mean {' or '.join(codes)}?"
+    elif name in KINDS:
+        hint = "It is a kind of finding: collectrace docs findings explains it."
     raise CollectraceError(f"no cause {name!r}. {hint}")
 
 

@@ -75,7 +75,8 @@ def opened(
     match = _URL.fullmatch(url)
     if match is None:
         raise LogError(
-            f"{url} is not the address of a store: {SCHEME}HOST:PORT or {SCHEME}HOST:PORT/RUN"
+            f"{url.removeprefix(SCHEME)} is not the address of a store. Give HOST:PORT, or "
+            "HOST:PORT/RUN."
         )
     try:
         store = JobStore(match["host"].strip("[]"), int(match["port"]))

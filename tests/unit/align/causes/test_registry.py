@@ -170,6 +170,12 @@ def test_a_code_that_no_code_in_use_is_like_is_one_line(name: str) -> None:
     assert err == f"collectrace: no cause {name!r}. collectrace explain lists the codes.\n"
 
 
+def test_a_kind_of_finding_names_the_chapter_on_kinds() -> None:
+    status, out, err = run("explain", "missing_call")
+    assert (status, out) == (2, "")
+    assert "It is a kind of finding: collectrace docs findings explains it." in err
+
+
 def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Cause(
         "CT998", "old-rule", "An old rule.", cause.ALL,

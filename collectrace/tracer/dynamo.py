@@ -34,7 +34,7 @@ def hide_package() -> None:
 
     This includes the functions that they call, unless they call one that was passed to them.
     """
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         if name.startswith(_PACKAGE):
             for code in _codes(module):
                 names = {*code.co_varnames[: code.co_argcount], *code.co_freevars, *code.co_names}

@@ -19,10 +19,10 @@ def stands(groups: Iterable[GroupState], inside: Iterable[Activity]) -> bytes:
     told = hashlib.blake2b(digest_size=CARD)
     for group in sorted(groups, key=lambda group: group.name):
         told.update(repr((group.name, group.ranks)).encode())
-        for device, stream in sorted(group.streams.items()):
+        for device, stream in sorted(group.streams.copy().items()):
             at = stream.seq, stream.digest, stream.program, stream.pairs
             told.update(repr((device, *at)).encode())
-        for key, channel in sorted(group.channels.items()):
+        for key, channel in sorted(group.channels.copy().items()):
             told.update(repr((key, channel.seq)).encode())
     for activity in inside:
         told.update(

@@ -155,7 +155,7 @@ def _importers(target: Target) -> list[str]:
     package, original = f"{home.__name__.partition('.')[0]}.", vars(home).get(target.name, _MISSING)
     return [
         name
-        for name, module in list(sys.modules.items())
+        for name, module in sys.modules.copy().items()
         if name.startswith(package)
         and module is not home
         and getattr(module, "__dict__", {}).get(target.name) is original

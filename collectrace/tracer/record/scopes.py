@@ -84,7 +84,7 @@ class Scope:
 
     def _keep(self, key: Any, child: Scope) -> Scope:
         """Keep a child, and drop those of dead owners, as a program may keep making models."""
-        for other, scope in list(self.children.items()):
+        for other, scope in self.children.copy().items():
             if scope.owner is not None and scope.owner() is None:
                 self.children.pop(other, None)
         self.children[key] = child
@@ -275,7 +275,7 @@ def within(scope: Scope, wrapped: Any, args: Any, kwargs: Any, since: int | None
 def all_states() -> list[ThreadState]:
     """Return the state of every living thread that has issued a call or entered a scope."""
     living = []
-    for ident, reference in list(_states.items()):
+    for ident, reference in _states.copy().items():
         found = reference()
         if found is None:
             if _states.get(ident) is reference:

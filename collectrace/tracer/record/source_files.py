@@ -105,7 +105,7 @@ class Texts:
 
         A text that cannot be written is tried again later. ``folder`` is the run's folder.
         """
-        due = [sha for sha, one in self._waiting.items() if at_once or one.due <= now]
+        due = [sha for sha, one in self._waiting.copy().items() if at_once or one.due <= now]
         for sha in due:
             waiting = self._waiting[sha]
             try:

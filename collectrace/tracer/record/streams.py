@@ -27,7 +27,9 @@ class CallCounter:
         self.open: dict[int, int] = {}
         """Asynchronous and failed calls that are not known to be complete: sequence number to
         time of issue, ns; in order of issue. A synchronous call is not among them: the state of its
-        thread holds it (``scopes.ThreadState.call``)."""
+        thread holds it (``scopes.ThreadState.call``). Threads change it at any time. Iterate over
+        ``copy()``, which is one call: ``list(items())`` makes tuples, and so may collect garbage,
+        which may let another thread run."""
         self.done = 0
         """The latest call known to be complete. Calls before it may still be open."""
         self.reported = 0
@@ -44,7 +46,7 @@ class CallCounter:
         ``in_flight``: the lowest number of a synchronous call that a thread is in; None: there is
         no such call.
         """
-        first = next(iter(self.open), None)
+        first = next(iter(self.open.copy()), None)
         waiting = [seq - 1 for seq in (first, in_flight) if seq is not None]
         return min(self.done, *waiting) if waiting else self.done
 
@@ -55,7 +57,7 @@ class CallCounter:
         false (torch 2.13), and the user may have dropped others. But once a later call of the
         stream is complete, every rank has issued the earlier ones.
         """
-        for seq, since in list(self.open.items()):
+        for seq, since in self.open.copy().items():
             if seq < self.done and since < before:
                 del self.open[seq]
         # A Work with too large tensors is not held, and so never polled. Its call may stay open

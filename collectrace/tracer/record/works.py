@@ -248,7 +248,7 @@ class Works:
     def expect(self, call: Issued, outputs: list[torch.Tensor]) -> None:
         """Note that this call fills these tensors, until the program waits for them."""
         if len(self._expected) >= _MOST_EXPECTED:
-            for address, (reference, _) in list(self._expected.items()):
+            for address, (reference, _) in self._expected.copy().items():
                 if reference.expired():  # type: ignore[no-untyped-call]
                     self._expected.pop(address, None)
             # Drop the oldest, for which nobody seems to wait.

@@ -69,7 +69,7 @@ def _finding(finding: Finding, told: Document) -> Iterator[str]:
     code = f" [{quoted(finding.code)}]" if finding.code else ""
     yield f"what{code}: {quoted(told.headline)}"
     places = [
-        f"at: {quoted(f'{block.heading}:{row.number} {row.text.strip()}')}: "
+        f"at: {quoted(f'{_file(block)}:{row.number} {row.text.strip()}')}: "
         f"{quoted('; '.join(row.notes))}"
         for block in told.blocks
         if isinstance(block, Listing)
@@ -77,9 +77,16 @@ def _finding(finding: Finding, told: Document) -> Iterator[str]:
         if row.notes
     ]
     yield from places[:_MOST_PLACES]
-    for block in told.blocks:
-        if isinstance(block, Prose) and block.label in ("why", "fix"):
-            yield f"{block.label}: {quoted(block.text)}"
+    prose = [block for block in told.blocks if isinstance(block, Prose)]
+    for n, block in enumerate(prose):
+        if block.label in ("why", "fix"):
+            # Other fixes follow without a label; the next best is the right one at times.
+            others = [one for one in prose[n + 1 : n + 2] if not one.label]
+            yield f"{block.label}: {' '.join(quoted(one.text) for one in (block, *others))}"
+
+
+def _file(block: Listing) -> str:
+    return block.heading.partition(", ")[0]
 
 
 def quoted(log: str) -> str:

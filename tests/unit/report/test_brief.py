@@ -43,6 +43,14 @@ def test_an_error() -> None:
     ]
 
 
+def test_the_next_best_fix_is_there_too() -> None:
+    alignment = alignments.missing_call()
+    [first, *others] = alignment.findings
+    several = replace(first, fix="Do this.", fixes=("Do this.", "Do that.", "Do more."))
+    last = told(replace(alignment, findings=(several, *others)))[-1]
+    assert last == 'fix: "Do this." "Or do that."'
+
+
 def test_what_is_aligned_and_what_is_not_known() -> None:
     assert told(alignments.all_agree())[1:] == ["agreed: 1,234 collectives"]
     assert told(alignments.not_enough())[-1] == 'not known: "ranks 2-3 left no log"'

@@ -111,9 +111,11 @@ def _absence(situation: Situation) -> str:
         )
     states = {situation.case.standings[rank].state for rank in absent}
     how = "finished without" if states == {"finished"} else "did not reach"
+    gave_up = {situation.case.standings[rank].state for rank in side.ranks} == {"finished"}
+    wait = "waited" if gave_up else words.verb(side.ranks, "waits", "wait")
     return (
         f"{words.ranks(absent)} {how} {phrases.call(call)}{iteration(call)}; "
-        f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'waits', 'wait')} there"
+        f"{words.ranks(side.ranks)} {wait} there"
     )
 
 

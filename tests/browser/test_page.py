@@ -201,7 +201,7 @@ def test_every_rank_has_its_row_when_asked(opened: Open) -> None:
 def test_a_deadlock_is_a_picture(opened: Open) -> None:
     page = opened(kind_examples.KINDS["deadlock"]())
     assert page.locator("#graph .edge.circle").count() >= 2
-    expect(page.locator(".freeing")).to_contain_text("One call would free")
+    expect(page.locator(".freeing")).to_contain_text("One call could free")
     assert wholly_in_view(page, "#graph svg")
 
 

@@ -141,7 +141,7 @@ def _freeing(overview: Overview) -> str:
         told += f" {'to' if free.op == 'send' else 'from'} rank {free.peer}"
     is_all = free.frees == free.waiting
     freed = "all that wait" if is_all else f"{free.frees} of the {free.waiting} waiting threads"
-    return f"One call would free {freed}: {told} by rank {free.rank}{row}{at}."
+    return f"One call could free {freed}: {told} by rank {free.rank}{row}{at}."
 
 
 def _setting(setting: Setting) -> dict[str, Any]:

@@ -78,9 +78,15 @@ def words(situation: Situation, found: Cycle) -> Words:
 
 
 def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the condition that changed what a rank did, except on the rank, and its fix."""
-    first = departed_words.deciding_statement(situation)
-    if first is None or deciders.form(first) != "condition" or deciders.origin(first) == "rank":
+    """Return the condition that changed what a rank did, and its fix.
+
+    Between two ranks, one on the rank explains nothing: it was the same before. If a rank is
+    compared with itself, the condition tests something else as well.
+    """
+    first, pair = departed_words.deciding_statement(situation), situation.pair
+    if first is None or deciders.form(first) != "condition":
+        return (), ()
+    if deciders.origin(first) == "rank" and not (pair is not None and pair.is_of_one_rank):
         return (), ()
     fix = f"Let both ends of the message decide alike at {deciders.quoted(first)}."
     return deciders.reasons(situation, [first])[:2], (fix,)
@@ -156,7 +162,8 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
         end = "send" if message.waiting.op == "recv" else "recv"
         fixes.insert(0, f"Let rank {peer} make its {end}, too, or leave out the {one}.")
     why, alike = _decided(situation)
-    fixes += [f"Or {words_.lower(one)}" for one in alike]
+    if alike:
+        fixes = [*alike, *(f"Or {words_.lower(one)}" for one in fixes)]
     fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
     told = [wait_cycle.waits(situation), counts, *why]
     return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

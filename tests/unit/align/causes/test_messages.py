@@ -9,6 +9,7 @@ import pytest
 
 from collectrace.align import align
 from collectrace.findings import Finding
+from tests.support.marks import Script
 from tests.support.synthetic import Rank, Run
 
 FIRST, SECOND = "/job/train.py:7", "/job/train.py:8"
@@ -74,3 +75,35 @@ def test_messages_in_a_wrong_group_repeat_in_each_pair(tmp_path: Path) -> None:
     assert found.code == "CT705"
     assert "(and 1 more alike)" in found.headline
     assert "between ranks 2-3" in " ".join(found.notes)
+
+
+MICROBATCHES = """\
+for micro in range(4):
+    if rank > 0:
+        dist.recv(x, rank - 1)  # TAKE
+    if rank < world - 1 and micro != 2:
+        dist.send(x, rank + 1)  # GIVE
+dist.barrier()  # MEET
+"""
+
+
+def test_a_condition_on_the_rank_and_more_explains_a_send_that_lacks(tmp_path: Path) -> None:
+    script, run = Script(tmp_path, MICROBATCHES), Run(3)
+    zero, one, two = run
+    for micro in range(4):
+        if micro == 3:
+            one.stuck_in(one.recv(0, **script.at(one, "TAKE")))
+        else:
+            one.recv(0, **script.at(one, "TAKE"))
+        if micro != 2:
+            zero.send(1, **script.at(zero, "GIVE"))
+        if micro < 2:
+            one.send(2, **script.at(one, "GIVE"))
+            two.recv(1, **script.at(two, "TAKE"))
+    two.stuck_in(two.recv(1, **script.at(two, "TAKE")))
+    zero.stuck_in(zero.call("barrier", **script.at(zero, "MEET")))
+    run.write(tmp_path / "logs")
+    finding = align(tmp_path / "logs").findings[0]
+    assert finding.code == "CT701"
+    assert "`if rank < world - 1 and micro != 2:`" in finding.cause
+    assert finding.fix.startswith("Let both ends of the message decide alike at `if rank")

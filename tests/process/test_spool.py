@@ -149,9 +149,19 @@ def hangs_in_a_write(server: int) -> bool:
     assert writer.spool is None
     dist.all_reduce(torch.ones(1))
     dist.barrier()
+    found = threading.Event()
+
+    def stop_and_go() -> None:
+        # The watchdog may be the first to write, and then cannot see that a write hangs.
+        while not found.is_set():
+            os.kill(server, signal.SIGSTOP)
+            time.sleep(5)
+            os.kill(server, signal.SIGCONT)
+            time.sleep(1)
+
+    stopping = threading.Thread(target=stop_and_go)
     if dist.get_rank() == 0:
-        os.kill(server, signal.SIGSTOP)
-        threading.Timer(5, os.kill, (server, signal.SIGCONT)).start()
+        stopping.start()
     for _ in itertools.count():
         state = torch.tensor([float(writer.spool is not None)])
         dist.all_reduce(state)
@@ -159,6 +169,9 @@ def hangs_in_a_write(server: int) -> bool:
             break
     for _ in range(10):
         dist.all_reduce(torch.ones(1))
+    found.set()
+    if dist.get_rank() == 0:
+        stopping.join()
     moved = writer.spool is not None
     dist.destroy_process_group()
     return moved

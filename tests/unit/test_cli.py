@@ -186,8 +186,8 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align",), "logs: no such folder. Name the logs"),
         (("runs",), "logs: no such folder. Name the logs"),
         (("align", "logs", "--store", "here:1"), "--store"),
-        (("align", "--store", "nowhere"), "tcpstore://HOST:PORT"),
-        (("align", "--store", "nowhere", "--follow"), "tcpstore://HOST:PORT"),
+        (("align", "--store", "nowhere"), "Give HOST:PORT"),
+        (("align", "--store", "nowhere", "--follow"), "Give HOST:PORT"),
         (
             ("align", "--store", "x:1", "--perfetto", "x.json"),
             "--perfetto cannot read from --store",

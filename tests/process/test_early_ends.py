@@ -11,11 +11,17 @@ from collectrace.align import align
 from tests.support.real_ranks import Ranks
 
 SCRIPT = """
-import os, subprocess, sys
+import os, sys, time
+from pathlib import Path
 import torch, torch.distributed as dist
 import collectrace
 collectrace.enable()
+def joins():
+    logs = Path("logs").rglob("*.jsonl")
+    return any(b'"phase":"asked"' in path.read_bytes() for path in logs)
 if os.environ["RANK"] in sys.argv[1:]:
+    while len(sys.argv) == 2 and not joins():  # or torchrun ends the other one before it does
+        time.sleep(0.05)
     open("/nowhere/data.bin")
 dist.init_process_group("gloo")
 dist.barrier()
@@ -42,7 +48,7 @@ def test_one_rank_crashes_before_it_joins(ranks: Ranks) -> None:
     alignment = align(ran.logs)
     [finding] = [one for one in alignment.findings if one.severity == "error"]
     assert (finding.kind, finding.code, finding.suspects) == ("missing_call", "CT302", (1,))
-    assert "rank 1 raised FileNotFoundError (script.py:7)" in finding.headline
+    assert "rank 1 raised FileNotFoundError (script.py:13)" in finding.headline
     assert alignment.exit_status == 1
     assert not alignment.evidence.missing_ranks
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tests.support import ports
 from tests.zoo.protocol import Program
 from tests.zoo.runner import Started, shared
 
@@ -30,7 +31,8 @@ class Apart:
         self._script = folder / "train.py"
         self._script.write_text(textwrap.dedent(script))
         self._options = {"online": 1, "heartbeat": 0.5, "stall_after": 3, **options}
-        self.port = free_port()
+        self._held = ports.hold()
+        self.port: int = self._held.getsockname()[1]
         self.ranks: list[Started] = []
 
     def __enter__(self) -> Apart:
@@ -59,6 +61,7 @@ class Apart:
     def __exit__(self, *_: object) -> None:
         for rank in self.ranks:
             rank.end()
+        self._held.close()
 
     def logs(self, rank: int) -> Path:
         return self.folder / f"rank{rank}"

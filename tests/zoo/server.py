@@ -49,6 +49,7 @@ import collectrace
 
 # What enable() imports. Compiled in each rank where no bytecode is kept, it is most of its time.
 import collectrace.tracer.switch
+from tests.support import ports
 from tests.zoo.protocol import Mode, Program, Request, decode
 
 _LOOK: Final = 0.03
@@ -119,7 +120,7 @@ def keep_program(connection: socket.socket, program: Program) -> Callable[[], No
 
 def keep_ranks(connection: socket.socket, request: Request) -> Callable[[], NoReturn]:
     """Fork the ranks of one run, wait for them, answer, and kill what is left."""
-    port = hold_port()
+    port = ports.hold()
     if request.apart:
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     os.environ |= request.env | {
@@ -144,21 +145,6 @@ def keep_ranks(connection: socket.socket, request: Request) -> Callable[[], NoRe
     connection.recv(1)  # ends when the client has seen enough
     kill(pids, statuses)
     os._exit(0)
-
-
-def hold_port() -> socket.socket:
-    """Return a socket that keeps a port from everybody else, but from the job's store.
-
-    It is bound to every address, as the store will be: gloo, bound to the host's own address,
-    would be given the port of a socket that is bound to the loopback only.
-    """
-    is_dual = socket.has_dualstack_ipv6()
-    port = socket.socket(socket.AF_INET6 if is_dual else socket.AF_INET)
-    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if is_dual:
-        port.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    port.bind(("::" if is_dual else "0.0.0.0", 0))
-    return port
 
 
 def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[int, int]:

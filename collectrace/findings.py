@@ -726,11 +726,28 @@ def cause_of(findings: Sequence[Finding], n: int) -> int | None:
     return cause if cause is not None and 0 <= cause < n else None
 
 
-def may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> bool:
-    """Return whether ranks wait for others that may do long work, such as an evaluation.
+def root_errors(alignment: Alignment) -> list[int]:
+    """Return the indices of the errors that no other finding caused."""
+    found = alignment.findings
+    return [
+        n for n, one in enumerate(found) if one.severity == "error" and cause_of(found, n) is None
+    ]
+
+
+def proven_errors(alignment: Alignment, patience: float) -> list[int]:
+    """Return the indices of the root errors that long work, such as an evaluation, cannot explain.
 
     ``patience``: seconds that a rank may be busy while others wait for it.
     """
+    return [
+        n
+        for n in root_errors(alignment)
+        if not _may_be_slow(alignment, alignment.findings[n], patience)
+    ]
+
+
+def _may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> bool:
+    """Whether ranks wait for others that may do long work."""
     absent = [side for side in finding.sides if side.call is None]
     if not KINDS[finding.kind].is_absence or not absent:
         return False

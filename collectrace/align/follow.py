@@ -19,7 +19,7 @@ from collectrace.align.reading.source import Folder
 from collectrace.config import BUSY
 from collectrace.errors import LogError, NotNow, NotThere
 from collectrace.exchange import SCHEME
-from collectrace.findings import Alignment, may_be_slow
+from collectrace.findings import Alignment, proven_errors
 from collectrace.views import StreamPosition
 
 INTERVAL: Final = 1.0
@@ -180,10 +180,7 @@ class Follower:
         """Return whether there is an error that long work of a rank does not explain."""
         logs = self._seen.evidence.logs.values() if self._seen is not None else ()
         patience = BUSY * max((log.header.stall_after for log in logs), default=0.0)
-        return any(
-            finding.severity == "error" and not may_be_slow(found, finding, patience)
-            for finding in found.findings
-        )
+        return bool(proven_errors(found, patience))
 
     def _is_over(self) -> bool:
         """Return whether no rank will write anything more."""

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Final
 from collectrace import file_modes, internal
 from collectrace.commands import beside
 from collectrace.config import is_switched_on
-from collectrace.findings import may_be_slow
+from collectrace.findings import proven_errors
 from collectrace.log_folder import LOOK, QUIET, TOLD, look_file
 from collectrace.printable import clean
-from collectrace.report import terminal
 
 if TYPE_CHECKING:
     from collectrace.findings import Alignment, Finding
@@ -57,7 +56,7 @@ def main(argv: Sequence[str]) -> None:
     for _ in range(_ATTEMPTS):  # files go while they are read, where they rotate
         with internal.survived():
             alignment = align(folder)
-            errors = _errors(alignment, float(patience))
+            errors = proven_errors(alignment, float(patience))
             keys = [_key(alignment.findings[n]) for n in errors]
             known = _known(folder)
             news = [n for n, key in zip(errors, keys, strict=True) if key not in known]
@@ -74,15 +73,6 @@ def _live(look: Path, parent: int) -> None:
             os.utime(look)
         time.sleep(_PULSE)
     signal.alarm(_AFTER_PARENT)
-
-
-def _errors(alignment: Alignment, patience: float) -> list[int]:
-    """Return the indices of the root errors that slow work does not explain."""
-    return [
-        n
-        for n in terminal.root_errors(alignment)
-        if not may_be_slow(alignment, alignment.findings[n], patience)
-    ]
 
 
 def _key(finding: Finding) -> str:

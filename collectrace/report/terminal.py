@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from collectrace import words
-from collectrace.findings import Alignment, cause_of
+from collectrace.findings import Alignment, cause_of, root_errors
 from collectrace.report import ending, opening
 from collectrace.report.document import (
     Block,
@@ -92,16 +92,6 @@ def chosen(alignment: Alignment) -> tuple[list[int], list[int]]:
     worst = findings[roots[0]].severity if roots else None
     whole = [n for n in roots if findings[n].severity == worst][:_WHOLE]
     return whole, [n for n in roots if n not in whole]
-
-
-def root_errors(alignment: Alignment) -> list[int]:
-    """Return the indices of the errors that no other finding caused."""
-    findings = alignment.findings
-    return [
-        n
-        for n, found in enumerate(findings)
-        if found.severity == "error" and cause_of(findings, n) is None
-    ]
 
 
 def urgent(alignment: Alignment) -> list[int]:

@@ -14,7 +14,7 @@ import pytest
 from collectrace import align as align_package
 from collectrace.commands import beside, report_by_itself
 from collectrace.errors import NotThere
-from collectrace.findings import Alignment, Side, State
+from collectrace.findings import Alignment, Side, State, proven_errors
 from collectrace.log_folder import QUIET, TOLD, look_file
 from tests.support.alignments import join_with_barrier
 
@@ -107,4 +107,4 @@ def absent(state: State, held: float) -> Alignment:
 def test_work_that_may_be_slow_is_waited_for(
     state: State, held: float, expected: list[int]
 ) -> None:
-    assert report_by_itself._errors(absent(state, held), patience=60) == expected
+    assert proven_errors(absent(state, held), patience=60) == expected

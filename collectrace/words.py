@@ -7,13 +7,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Final
 
 from collectrace import ops, roles
-from collectrace.findings import Evidence, GroupInfo
+from collectrace.findings import DecisionSide, DependsOn, Evidence, GroupInfo, Way
 from collectrace.records import NATIVE, Call, Shape
 from collectrace.signature import is_user, stands_at_its_line
+
+ORIGINS: Final[Mapping[DependsOn, str]] = {
+    "rank": "the rank", "clock": "a clock", "random": "a random number",
+    "files": "the file system", "environment": "the environment",
+    "received": "what was received", "root": "a result of the root",
+    "exception": "an exception", "order": "the order of a set",
+    "data": "each rank's data", "length": "a length",
+    "unknown": "something that the source does not show",
+    "agreed": "a value that the ranks agreed on",
+}  # fmt: skip
+"""What the outcome of a statement depends on."""
+
+_OUTCOMES: Final[Mapping[Way, tuple[str, str]]] = {
+    "taken": ("true", ""), "not_taken": ("false", ""), "iterates": ("next iteration", ""),
+    "ended": ("ends", ""), "case": ("matches a case", "matches line {}"),
+    "no_case": ("no case matches", ""), "handler": ("caught", "caught at line {}"),
+    "no_handler": ("not caught", ""), "raised": ("raises", ""),
+    "calls": ("calls a function", "calls {}()"), "calls_other": ("calls another function", ""),
+    "next": ("goes on to the next statement", ""), "value": ("computes a value", ""),
+}  # fmt: skip
+"""What a statement did; the second, if there is one, with the line or function that is known."""
 
 _MOST_SHAPES: Final = 3
 _LONGEST_TEXT: Final = 300
@@ -331,27 +352,13 @@ def name(c: Call) -> str:
     return c.api or c.op
 
 
-def on_the_wire(calls: Iterable[Call], told: str) -> str:
-    """``On the wire DDP backward() is all_reduce.``: the ops of what frameworks issued.
-
-    That is what a backend's own messages name. Nothing of an op that the name of a part says, or
-    that ``told`` says of it in brackets; nor of messages, which are told as such.
-    """
-    ops_of: dict[str, set[str]] = {}
-    for c in calls:
-        row = roles.of(c.role)
-        part = row.short if stands_at_its_line(c) else row.issuer
-        is_said = f"({c.op})" in told or any(
-            c.op.startswith(word) for word in part.lower().replace("-", "_").split()
-        )
-        if not is_user(c) and c.peer is None and not is_said:
-            ops_of.setdefault(part, set()).add(c.op)
-    parts_of: dict[str, list[str]] = {}
-    for part, issued in ops_of.items():
-        if len(issued) == 1:
-            parts_of.setdefault(min(issued), []).append(part)
-    named = [f"{listed(p)} {verb(p, 'is', 'are')} {op}" for op, p in parts_of.items()]
-    return f"On the wire {'; '.join(named)}." if named else ""
+def outcome(side: DecisionSide) -> str:
+    """Return what a statement did on a side: ``true``, ``calls step()``."""
+    if side.did is None:
+        return "not known"
+    plain, with_place = _OUTCOMES[side.did]
+    place = side.name or side.line
+    return with_place.format(place) if place and with_place else plain
 
 
 def message(c: Call) -> str:

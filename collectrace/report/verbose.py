@@ -13,12 +13,9 @@ from collectrace.findings import (
     KINDS,
     Alignment,
     Decision,
-    DecisionSide,
-    DependsOn,
     EvidenceRow,
     Finding,
     Strength,
-    Way,
     cause_of,
     is_repeated,
 )
@@ -41,29 +38,6 @@ _MOST_NAMES: Final = 6
 _MOST_EVIDENCE: Final = 40
 _MOST_FINDINGS: Final = 40
 _MOST_DEPTH: Final = 8
-
-_DID: Final[Mapping[Way, str]] = {
-    "next": "went on to the next statement", "taken": "true", "not_taken": "false",
-    "iterates": "next iteration", "ended": "loop ended", "case": "matched a case",
-    "no_case": "no case matched", "handler": "caught", "no_handler": "not caught",
-    "raised": "raised", "calls": "called a function", "calls_other": "called another function",
-    "value": "computed a value",
-}  # fmt: skip
-
-_DID_WHICH: Final[Mapping[Way, str]] = {
-    "case": "matched line {}", "handler": "caught at line {}", "calls": "called {}()",
-}  # fmt: skip
-"""With the line or the name, if it is known."""
-
-_DEPENDS_ON: Final[Mapping[DependsOn, str]] = {
-    "rank": "the rank", "clock": "a clock", "random": "a random number",
-    "files": "the file system", "environment": "the environment",
-    "received": "what was received", "root": "a result of the root",
-    "exception": "an exception", "order": "the order of a set",
-    "data": "each rank's data", "length": "a length",
-    "unknown": "something that the source does not show",
-    "agreed": "a value that the ranks agreed on",
-}  # fmt: skip
 
 _STRENGTH: Final[Mapping[Strength, str]] = {
     "only": "the only statement that can have decided",
@@ -132,8 +106,10 @@ def _decision(one: Decision) -> Listing:
             f"`{text.clean(name)}` is {tables.value(value)}"
             for name, value in list((side.values or {}).items())[:_MOST_NAMES]
         ]
-        notes.append(f"rank {side.rank}{usual}: {'; '.join([_did(side), *held])}")
-    origins = words.listed([_DEPENDS_ON[origin] for origin in one.depends_on])
+        notes.append(
+            f"rank {side.rank}{usual}: {'; '.join([text.clean(words.outcome(side)), *held])}"
+        )
+    origins = words.listed([words.ORIGINS[origin] for origin in one.depends_on])
     notes.append(f"{_STRENGTH[one.strength]}; depends on {origins}")
     if one.read_later:
         later = [f"`{text.clean(name)}`" for name in one.read_later[:_MOST_NAMES]]
@@ -141,14 +117,6 @@ def _decision(one: Decision) -> Listing:
     row = Row(text.clean(number), text.clean(one.text), "", tuple(notes))
     heading = f"decision in {text.site(path)}, {text.clean(one.function)}{library}"
     return Listing(heading, (row,))
-
-
-def _did(side: DecisionSide) -> str:
-    """Return what a statement did on a rank: ``true``, ``called evaluate()``."""
-    if side.did is None:
-        return "not known"
-    which = text.clean(side.name) if side.name else side.line
-    return _DID_WHICH.get(side.did, _DID[side.did]).format(which) if which else _DID[side.did]
 
 
 def _evidence(row: EvidenceRow) -> tuple[str, ...]:

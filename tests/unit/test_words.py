@@ -1,4 +1,4 @@
-"""Parts of sentences: the ops of what frameworks issue."""
+"""Parts of sentences: shapes, and the places that a text names."""
 
 from __future__ import annotations
 
@@ -12,34 +12,6 @@ from collectrace.records import Call
 
 def call(op: str, role: str, peer: int | None = None) -> Call:
     return Call(t=1, seq=1, group="0", device="cpu", op=op, role=role, peer=peer)
-
-
-BUCKET = call("all_reduce", "ddp.backward.bucket")
-SHADOW = call("all_reduce", "join.bucket")
-UNSHARD = call("all_gather_single", "fsdp.unshard")
-
-
-@pytest.mark.parametrize(
-    ("calls", "told"),
-    [
-        ([BUCKET], "On the wire DDP backward() is all_reduce."),
-        ([BUCKET, SHADOW], "On the wire DDP backward() and join() are all_reduce."),
-        (
-            [BUCKET, UNSHARD, UNSHARD],
-            "On the wire DDP backward() is all_reduce; FSDP unshard is all_gather_single.",
-        ),
-        ([call("barrier", "user")], ""),
-        ([call("reduce_scatter_single", "fsdp.reduce_scatter")], ""),
-        ([call("send", "pp.forward", peer=1)], ""),
-        ([BUCKET, call("broadcast", "ddp.backward.unused_params")], ""),
-    ],
-)
-def test_the_ops_of_what_frameworks_issue(calls: list[Call], told: str) -> None:
-    assert words.on_the_wire(calls, "") == told
-
-
-def test_an_op_that_was_told_is_not_told_again() -> None:
-    assert words.on_the_wire([BUCKET], "rank 0 was in DDP backward() (all_reduce)") == ""
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from collectrace.findings import (
     Left,
     Side,
     Strength,
-    Way,
 )
 from collectrace.records import Call, Group
 from collectrace.signature import is_user
@@ -43,15 +42,11 @@ HELD: Final = "\2"
 """Placeholder for the longest time that one of them has been there."""
 
 EVERY: Final = "every rank"
+
 _OPEN: Final[Mapping[DependsOn, str]] = {
-    "rank": "depends on the rank", "data": "depends on each rank's data",
-    "length": "depends on a length", "received": "depends on what was received",
-    "exception": "depends on an exception", "order": "depends on the order of a set",
-    "clock": "depends on a clock", "random": "depends on a random number",
-    "files": "depends on the file system", "environment": "depends on the environment",
-    "root": "depends on a result of the root", "unknown": "may have decided",
-    "agreed": "may have decided",
-}  # fmt: skip
+    origin: "may have decided" if origin in ("unknown", "agreed") else f"depends on {told}"
+    for origin, told in words.ORIGINS.items()
+}
 """Notes for a statement with an unknown outcome: what it depends on."""
 
 _MOST_DECISIONS: Final = 3
@@ -68,13 +63,6 @@ _MOST_MEMBERS: Final = 8
 _LONGEST: Final = 60
 """Characters of an exception's text that are shown."""
 
-_DID: Final[Mapping[Way, str]] = {
-    "taken": "true", "not_taken": "false", "iterates": "next iteration", "ended": "ends",
-    "case": "matches line {line}", "no_case": "no case matches", "handler": "caught at line {line}",
-    "no_handler": "not caught", "raised": "raises", "calls": "calls {name}()",
-    "calls_other": "calls another function", "next": "", "value": "",
-}  # fmt: skip
-
 _HERE: Final[Mapping[Left, str]] = {
     "stall": f"{WHO}: here{HELD}",
     "interrupt": f"{WHO}: here{HELD}, until Ctrl-C",
@@ -83,8 +71,8 @@ _HERE: Final[Mapping[Left, str]] = {
 }
 """Notes for the last known line of a busy rank."""
 
-_BRANCHES: Final = _DID.keys() - {"next", "value", "no_handler"}
-"""Outcomes that select what runs next."""
+_NO_BRANCH: Final = frozenset({"next", "value", "no_handler", None})
+"""Outcomes that do not select what runs next."""
 
 _SURE: Final[tuple[Strength, ...]] = ("confirmed", "only")
 
@@ -193,7 +181,7 @@ def _shown_decisions(finding: Finding) -> Sequence[Decision]:
     sure = [one for one in decisions if one.strength in _SURE]
     told = [one for one in decisions if words.names_site(finding.cause, one.site)]
     unequal = [one for one in decisions if one.strength != "equal"] or decisions
-    known = [one for one in unequal if any(side.did in _BRANCHES for side in one.sides)]
+    known = [one for one in unequal if any(side.did not in _NO_BRANCH for side in one.sides)]
     open_ = [o for o in unequal if o.is_control and all(side.did is None for side in o.sides)]
     return (sure or told or [*known, *open_] or unequal[:1])[:_MOST_DECISIONS]
 
@@ -212,10 +200,8 @@ def _outcomes(
 
 
 def _words(side: DecisionSide) -> str:
-    lacks = {"case": side.line, "handler": side.line, "calls": side.name}
-    if side.did is None or not lacks.get(side.did, True):
-        return ""
-    return _DID[side.did].format(line=side.line, name=side.name)
+    is_vague = side.did in ("case", "handler", "calls") and not (side.name or side.line)
+    return "" if is_vague or side.did in ("next", "value", None) else words.outcome(side)
 
 
 def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:

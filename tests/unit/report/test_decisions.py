@@ -30,7 +30,7 @@ def test_each_decision_has_its_line_both_sides_and_how_sure_it_is() -> None:
         "decided, as recorded values confirm; depends on each rank's data "
         "read later, may have changed: `batch` "
         "decision in train.py, Trainer.train "
-        "38 for batch in loader: rank 3: loop ended "
+        "38 for batch in loader: rank 3: ends "
         "rank 3 usually: not known "
         "may have decided; depends on each rank's data and something that the source does not show"
     )
@@ -39,11 +39,11 @@ def test_each_decision_has_its_line_both_sides_and_how_sure_it_is() -> None:
 @pytest.mark.parametrize(
     ("did", "named", "says"),
     [
-        ("next", {}, "went on to the next statement"),
-        ("calls", {"name": "evaluate"}, "called evaluate()"),
-        ("calls", {}, "called a function"),
+        ("next", {}, "goes on to the next statement"),
+        ("calls", {"name": "evaluate"}, "calls evaluate()"),
+        ("calls", {}, "calls a function"),
         ("handler", {"line": 7}, "caught at line 7"),
-        ("no_case", {}, "no case matched"),
+        ("no_case", {}, "no case matches"),
         (None, {}, "not known"),
     ],
 )

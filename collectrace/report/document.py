@@ -5,7 +5,6 @@ Everything in a document is safe to show: all text from a log has passed through
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,7 +28,6 @@ from collectrace.report.tables import Grid
 _MOST_FIXES: Final = 3
 _MOST_SIDES: Final = 6
 _LONGEST_HEADLINE: Final = 300
-_NUMBER: Final = re.compile(r"\d+")
 _LONGEST_REASON: Final = 70
 """Characters of an exception's text."""
 
@@ -242,7 +240,7 @@ def _followed(alignment: Alignment, n: int) -> Iterator[str]:
     told = []
     for those in by_type.values():
         who = words.ranks(rank.rank for rank in those)
-        reasons = {_NUMBER.sub("#", _reason(rank)) for rank in those}
+        reasons = {text.NUMBER.sub("#", _reason(rank)) for rank in those}
         first = f"rank {those[0].rank}: " if len(reasons) > 1 else ""
         told.append(f"{who} raised {_reason(those[0], first) or 'an exception'}")
     if told:

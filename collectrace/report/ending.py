@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -32,10 +31,6 @@ _MOST_GAPS: Final = 3
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: the end of it is mostly advice, and the log has all of it."""
-
-NUMBER: Final = re.compile(r"(?<!\.py:)(?<!line )(?<!call )(?<!message )(?<!group )(?<!\d)\d+")
-"""Ports, seconds and ranks: details that differ only in them are printed once. Those of another
-line, call or group are other details."""
 
 _TELLING: Final[tuple[State, ...]] = (
     "died", "raised", "silent", "missing", "busy", "blocked", "running", "unknown", "finished",
@@ -133,7 +128,7 @@ def alike(alignment: Alignment) -> list[Alike]:
     found: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
         state, detail, last = rank_told(alignment, rank)
-        found.setdefault((rank.state, state, NUMBER.sub("#", detail), last), []).append(rank)
+        found.setdefault((rank.state, state, text.NUMBER.sub("#", detail), last), []).append(rank)
     rows = []
     for those in sorted(found.values(), key=lambda one: _TELLING.index(one[0].state)):
         state, detail, last = rank_told(alignment, those[0])

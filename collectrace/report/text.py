@@ -34,6 +34,10 @@ STATES: Final[dict[State, str]] = {
 """What a rank is doing, in words."""
 
 
+NUMBER: Final = re.compile(r"(?<!\.py:)(?<!line )(?<!call )(?<!message )(?<!group )(?<!\d)\d+")
+"""Ports, seconds and ranks: details that differ only in them are printed once. Those of another
+line, call or group are other details."""
+
 _CODE: Final = re.compile(r"(?<![`$])`([^`\n]+)`(?!`)")
 """A quotation of the program in a sentence of a finding."""
 

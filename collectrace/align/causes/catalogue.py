@@ -109,7 +109,7 @@ def _row(cause: Cause) -> Iterator[str]:
 
 def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
     """Return the chapter of the documentation that lists the causes."""
-    used, retired = _sorted(causes)
+    used, retired = _split(causes)
     lines = [_INTRODUCTION]
     for digit, title in FAMILIES.items():
         rows = [one for one in used if one.code[2] == digit]
@@ -118,26 +118,26 @@ def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
             lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
     if retired:
-        about, codes = _no_longer(retired)
+        about, codes = _name_retired(retired)
         lines += ["## Retired codes", "", about, "", "```text", codes, "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
     """Return the codes in use with their names, one per line, and the retired ones at the end."""
-    used, retired = _sorted(causes)
+    used, retired = _split(causes)
     lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
-    return "\n".join([*lines, *(["", *_no_longer(retired)] if retired else []), ""])
+    return "\n".join([*lines, *(["", *_name_retired(retired)] if retired else []), ""])
 
 
-def _sorted(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
+def _split(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
     """Return the causes in use, and the retired ones, by code."""
     rows = sorted(causes, key=lambda one: one.code)
     retired = [one for one in rows if one.status == "retired"]
     return [one for one in rows if one.status != "retired"], retired
 
 
-def _no_longer(retired: Sequence[Cause]) -> tuple[str, str]:
+def _name_retired(retired: Sequence[Cause]) -> tuple[str, str]:
     """Return what is said of the retired codes, and the codes."""
     about = (
         "No report has the following codes any more. "

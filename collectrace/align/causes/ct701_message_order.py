@@ -84,9 +84,10 @@ def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     compared with itself, the condition tests something else as well.
     """
     first, pair = departed_words.deciding_statement(situation), situation.pair
+    is_own = pair is not None and pair.is_of_one_rank
     if first is None or deciders.form(first) != "condition":
         return (), ()
-    if deciders.origin(first) == "rank" and not (pair is not None and pair.is_of_one_rank):
+    if deciders.origin(first) == "rank" and not is_own:
         return (), ()
     fix = f"Let both ends of the message decide alike at {deciders.quoted(first)}."
     return deciders.reasons(situation, [first])[:2], (fix,)

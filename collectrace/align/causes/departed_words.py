@@ -60,9 +60,8 @@ def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision
 
 
 def agree_first(situation: Situation, first: Decision) -> tuple[str, ...]:
-    """Return how to make all ranks take the same branch of a condition that is not on the rank."""
-    tests_rank = deciders.is_rank_test(first) and RANK.search(first.text) is not None
-    if deciders.form(first) != "condition" or tests_rank:
+    """Return how to make all ranks take the same branch of a condition that names no rank."""
+    if deciders.form(first) != "condition" or RANK.search(first.text):
         return remedies.fixes(situation, first)[:1]
     return (remedies.together(situation, first),)
 

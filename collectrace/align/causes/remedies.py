@@ -82,7 +82,7 @@ def together(situation: Situation, condition: Decision) -> str:
     way = "makes the call" if found.inside else _JUMPS.get(found.jump, "takes the branch")
     leaves = not found.inside and found.jump is not None
     ways = ("if one does", "only if all do") if leaves else ("only if all do", "if one does")
-    ops = ("MAX", "MIN") if leaves is not found.is_else else ("MIN", "MAX")
+    ops = ("MAX", "MIN") if leaves != found.is_else else ("MIN", "MAX")
     return (
         f"Decide together before {quoted(condition)}: all_reduce {tested(condition)} with {ops[0]},"
         f" so that every rank {way} {ways[0]} ({ops[1]}: {ways[1]})."

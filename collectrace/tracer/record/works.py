@@ -269,7 +269,7 @@ class Works:
         """Note that a call with these arguments raised: it may have written to a part of them."""
         self._undone.extend(map(StorageWeakRef, storages(given)))
 
-    def storages(self) -> set[int]:
+    def unsettled(self) -> set[int]:
         """Return the addresses of storages that functional collectives fill, or half filled."""
         return set(self._expected) | {reference.cdata for reference in list(self._undone)}
 

@@ -23,7 +23,7 @@ class Pending:
     """
 
     def __init__(self, recorder: Recorder) -> None:
-        self._storages = recorder.works.storages()
+        self._storages = recorder.works.unsettled()
         self._sizes: set[tuple[str | None, int]] = set()
         """The dtype's name (None: any) and the size in bytes of each unknown buffer."""
         for (template, _), given in _in_progress(recorder).items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,14 @@ from tests.support.real_ranks import Ran, Ranks
 ROUNDS = 400
 
 
-def killed(folder: str, after: float) -> None:
+def killed(folder: str, size: int, after: float) -> None:
     """Rank 1 is killed in the middle of this; each rank notes what it has seen complete."""
     rank = dist.get_rank()
     dist.all_reduce(torch.ones(1))
     noted = os.open(f"{folder}/noted{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.write(noted, b"all_reduce\n")
     if rank == 1:
-        # Another process: a thread would need the GIL, and never kill while C holds it.
-        subprocess.Popen(["sh", "-c", f"sleep {after}; kill -9 {os.getpid()}"])
+        kills.kill_after(f"{folder}/noted{rank}", size, after)
     tensors = [torch.ones(n) for n in (1, 7, 1000)]
     try:
         for n in range(ROUNDS):
@@ -83,8 +81,8 @@ def kill_often(ranks: Ranks, tmp_path: Path, times: int) -> None:
     for n in range(times):
         folder = tmp_path / f"notes{n}"
         folder.mkdir()
-        after = chance.uniform(0, 0.3)
-        ran = ranks.run(killed, 2, str(folder), after, exits=(7, -signal.SIGKILL))
+        size, after = chance.randrange(10_000), chance.uniform(0, 0.01)
+        ran = ranks.run(killed, 2, str(folder), size, after, exits=(7, -signal.SIGKILL))
         seen.add(check(ran, folder))
         assert all(0 not in finding.suspects for finding in align(ran.logs).findings)
     assert len(seen) > times // 3, "they were killed at different moments"

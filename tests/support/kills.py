@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,20 +24,45 @@ from collectrace.records import Call, Header, Record, decode
 from tests.support import trainings
 from tests.support.real_ranks import Ranks
 
-LIFE: Final = 2.0
-"""Seconds that the life of a rank takes, or somewhat less."""
+NOTES: Final = 10_000
+"""Bytes that a rank notes in its life, or somewhat more."""
+EARLY: Final = 1.0
+"""Seconds within which a rank that is killed before its first call is killed."""
+_KILL: Final = """
+import os, signal, sys, time
+victim, notes, size, after = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+while os.getppid() == victim:
+    try:
+        if os.stat(notes).st_size >= size:
+            break
+    except FileNotFoundError:
+        pass
+    time.sleep(0.001)
+time.sleep(after)
+if os.getppid() == victim:
+    os.kill(victim, signal.SIGKILL)
+"""
 
 SURVIVED: Final = 7
 BYTES: Final = 600_000
 """Of a rank's file: it rotates."""
 
 
-def life(folder: str, victim: int, after: float, online: bool) -> None:
+def kill_after(notes: str, size: int, after: float) -> None:
+    """Have this process killed ``after`` seconds after ``notes`` have reached ``size`` bytes.
+
+    Progress decides, for seconds differ with how busy the machine is. Another process does it: a
+    thread would need the GIL, and never kill while C holds it.
+    """
+    given = [str(os.getpid()), notes, str(size), str(after)]
+    subprocess.Popen([sys.executable, "-S", "-E", "-c", _KILL, *given])
+
+
+def life(folder: str, victim: int, size: int, after: float, online: bool) -> None:
     """All of a rank's life, from before ``enable`` to its end; notes what it saw complete."""
     rank = int(os.environ["RANK"])
     if rank == victim:
-        # Another process: a thread would need the GIL, and never kill while C holds it.
-        subprocess.Popen(["sh", "-c", f"sleep {after}; kill -9 {os.getpid()}"])
+        kill_after(f"{folder}/noted{rank}", size, after)
     noted = os.open(f"{folder}/noted{rank}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     try:
         _train(noted, online)
@@ -89,11 +115,22 @@ class Killed:
 def kill_once(ranks: Ranks, folder: Path, chance: random.Random, *, online: bool = False) -> Killed:
     """Kill a rank at a random moment; ``online``: while ranks compare digests by the store."""
     folder.mkdir()
-    victim, after = chance.randrange(2), chance.uniform(0, LIFE)
+    victim, is_early = chance.randrange(2), chance.random() < 0.2
+    size = 0 if is_early else chance.randrange(1, NOTES)
+    after = chance.uniform(0, EARLY if is_early else 0.01)
     ends = [frozenset({SURVIVED}), frozenset({SURVIVED})]
     ends[victim] = frozenset({0, -signal.SIGKILL})
     ran = ranks.run(
-        life, 2, str(folder), victim, after, online, trace=False, init=False, exits=tuple(ends)
+        life,
+        2,
+        str(folder),
+        victim,
+        size,
+        after,
+        online,
+        trace=False,
+        init=False,
+        exits=tuple(ends),
     )
     problems = []
     last: Counter[tuple[str, bool]] = Counter()

@@ -84,7 +84,10 @@ def kill_often(ranks: Ranks, tmp_path: Path, times: int) -> None:
         size, after = chance.randrange(10_000), chance.uniform(0, 0.01)
         ran = ranks.run(killed, 2, str(folder), size, after, exits=(7, -signal.SIGKILL))
         seen.add(check(ran, folder))
-        assert all(0 not in finding.suspects for finding in align(ran.logs).findings)
+        blamed = {
+            rank for f in align(ran.logs).findings if f.severity == "error" for rank in f.suspects
+        }
+        assert 0 not in blamed
     assert len(seen) > times // 3, "they were killed at different moments"
 
 

@@ -241,7 +241,7 @@ def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
         return bool(late) and set(effect.absent) - set(late) <= there
     if effect.suspects:
         return len(led(effect.suspects)) == len(effect.suspects)
-    return bool(led(effect.ranks))
+    return bool(led(effect.present))
 
 
 def _leads_to(case: Case, cause: Candidate, effect: Candidate, rank: int) -> bool:

@@ -12,6 +12,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import closes_cycle
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import HOST, Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
@@ -239,12 +240,16 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
         what="deadlock", source=cycle,
         group=case.comparison.groups.get(first.group),
         t=max(edge.waiting.since for edge in cycle), stream=first.stream, seq=first.seq,
-        sides=tuple(_side(case, edge.waiting) for edge in cycle),
+        sides=tuple(
+            _side(case, edge.waiting, waitgraph.alike(case.graph, cycle, n))
+            for n, edge in enumerate(cycle)
+        ),
     )  # fmt: skip
 
 
-def _side(case: Case, w: Waiting) -> Side:
+def _side(case: Case, w: Waiting, ranks: tuple[int, ...]) -> Side:
     side, asked = case.side(w.rank, awaited_call(case, w)), case.asked(w)
+    side = replace(side, ranks=ranks)
     return side if asked is None else replace(side, site=asked.site)
 
 

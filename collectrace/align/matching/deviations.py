@@ -245,9 +245,7 @@ def _used_other_group(
     ):
         return None
     (line, *_), expected = (steps.places[known[wrong[0]].steps[at]], steps.places[model.steps[at]])
-    members = {
-        groups[known[rank].keys[known[rank].sources[at]].group].ranks for rank in (*wrong, *right)
-    }
+    members = {_members(known[rank], at, groups) for rank in (*wrong, *right)}
     if line[0].kinship == expected[0][0].kinship and len(members) > 1:
         return None  # neighbours in a ring: the order of two such groups proves nothing
     found = _deviation(known, _Edit("other group", 1), wrong, right, model, at, 0)
@@ -284,8 +282,8 @@ def _waits_for_extra_call(
     return None if found is None else [found]
 
 
-def _members(program: Program, at: int, groups: Mapping[str, GroupInfo]) -> tuple[int, ...]:
-    return groups[program.keys[program.sources[at]].group].ranks
+def _members(program: Program, at: int, groups: Mapping[str, GroupInfo]) -> frozenset[int]:
+    return frozenset(groups[program.keys[program.sources[at]].group].ranks)
 
 
 def _is_new(known: Mapping[int, Program], rank: int, at: int) -> bool:

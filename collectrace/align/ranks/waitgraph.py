@@ -293,6 +293,32 @@ def cycles(graph: WaitGraph) -> list[Cycle]:
     return found
 
 
+def alike(graph: WaitGraph, cycle: Cycle, at: int) -> tuple[int, ...]:
+    """Return the ranks that could stand in a cycle instead of its rank number ``at``.
+
+    They wait for the same call and the same thread, and the thread before them waits for all.
+    """
+    edge, before = cycle[at], cycle[at - 1]
+    w = edge.waiting
+    if w.stream is None:
+        return (w.rank,)
+    inside = {one.waiting.rank for one in cycle} - {w.rank}
+    waits_too = {other.target for other in graph.edges[before.waiting.rank, before.waiting.thread]}
+    return tuple(
+        node[0]
+        for node in sorted(waits_too)
+        if node[0] == w.rank
+        or (
+            node[0] not in inside
+            and any(
+                (other.target, other.row, other.waiting.stream, other.waiting.seq)
+                == (edge.target, edge.row, w.stream, w.seq)
+                for other in graph.edges.get(node, ())
+            )
+        )
+    )
+
+
 def follow(graph: WaitGraph, standings: Mapping[int, Standing], ranks: Iterable[int]) -> set[int]:
     """Return the ranks at the ends of the waits from these ranks, which are not blocked."""
     ends: set[int] = set()

@@ -351,6 +351,9 @@ class EvidenceRow:
     sites: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """``path:line`` of the code that shows it; left out if there is none."""
 
+    says: str | None = field(default=None, metadata=LEFT_OUT)
+    """The fact in a sentence, as ``docs evidence`` has it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExcerptLine:

@@ -112,8 +112,11 @@ def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> No
         else:
             _replace(_through_link(Path(name)), write)
     except OSError as problem:
-        where = "standard output" if name == STDOUT else name
-        raise CollectraceError(f"{where}: {problem.strerror or problem}") from problem
+        what = problem.strerror or problem
+        where, do = name, "Name another file."
+        if name == STDOUT:
+            where, do = "standard output", "Name a file instead."
+        raise CollectraceError(f"{where}: it cannot be written ({what}). {do}") from problem
 
 
 def _replace(path: Path, write: Callable[[TextIO], object]) -> None:

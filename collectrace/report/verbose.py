@@ -89,7 +89,9 @@ def details(finding: Finding) -> Iterator[Block]:
         yield Prose("note", text.clean("\n".join(finding.notes), lines=True))
     if finding.evidence:
         rows = tuple(_evidence(row) for row in finding.evidence[:_MOST_EVIDENCE])
-        yield Grid("evidence", ("fact", "blame", "ranks", "weight", "where"), rows)
+        yield Grid(
+            "evidence", ("blame", "ranks", "weight", "what is known about these ranks"), rows
+        )
     for one in (finding.decisions or ())[:_MOST_DECISIONS]:
         yield _decision(one)
 
@@ -120,9 +122,11 @@ def _decision(one: Decision) -> Listing:
 
 
 def _evidence(row: EvidenceRow) -> tuple[str, ...]:
+    told = text.clean(f"{row.says} ({row.fact})" if row.says else row.fact)
     sites = ", ".join(text.short_site(site) for site in row.sites or ())
-    who = words.ranges(row.ranks)
-    return text.clean(row.fact), row.speaks, who, str(row.weight), sites
+    if sites:
+        told += f" {sites}"
+    return row.speaks, words.ranges(row.ranks), str(row.weight), told
 
 
 def place(finding: Finding) -> str:

@@ -398,7 +398,14 @@ def explained() -> Alignment:
         ),
     )  # fmt: skip
     evidence = (
-        EvidenceRow(fact="minority", speaks="for", ranks=(3, 6), weight=2, sites=("train.py:40",)),
+        EvidenceRow(
+            fact="minority",
+            speaks="for",
+            ranks=(3, 6),
+            weight=2,
+            sites=("train.py:40",),
+            says="These ranks made another call than most.",
+        ),
         EvidenceRow(fact="told_to", speaks="against", ranks=(6,), weight=1),
     )
     fixes = (

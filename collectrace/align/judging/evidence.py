@@ -278,4 +278,5 @@ def _evidence_row(row: Evidence) -> EvidenceRow:
         ranks=row.ranks,
         weight=fact.weight,
         sites=row.sites or None,
+        says=fact.summary,
     )

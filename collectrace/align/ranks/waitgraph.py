@@ -294,7 +294,7 @@ def cycles(graph: WaitGraph) -> list[Cycle]:
 
 
 def alike(graph: WaitGraph, cycle: Cycle, at: int) -> tuple[int, ...]:
-    """Return the ranks that could stand in a cycle instead of its rank number ``at``.
+    """Return the ranks that could take the place of the one at index ``at`` of a cycle.
 
     They wait for the same call and the same thread, and the thread before them waits for all.
     """

@@ -267,4 +267,7 @@ def test_heartbeats_that_say_the_same_are_not_decoded(monkeypatch: pytest.Monkey
 def test_a_report_for_a_pipe_that_nobody_reads(logs: Path, tmp_path: Path, option: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     status, _, said = bounded.run("align", logs, option, "pipe", cwd=tmp_path)
-    assert (status, said) == (2, "collectrace: pipe: nobody reads from it\n")
+    assert (status, said) == (
+        2,
+        "collectrace: pipe: it cannot be written (nobody reads from it). Name another file.\n",
+    )

@@ -21,6 +21,7 @@ from collectrace.errors import CollectraceError
 from tests.support.synthetic import Run
 
 ALIGN = f"{sys.executable} -m collectrace align logs"
+FULL = "it cannot be written (No space left on device). Name a file instead."
 LAST = "collectrace explain CT403 · more: --verbose, --html report.html, --json -"
 
 
@@ -87,7 +88,7 @@ def mounted(options: str, command: str) -> str:
 def test_a_disk_that_fills(folder: Path, unbuffered: str) -> None:
     command = f"{ALIGN} --json reports/a.json; echo status $?; ls -A reports"
     _, out, err = bash(folder, mounted("size=4k", command), PYTHONUNBUFFERED=unbuffered)
-    assert err == "collectrace: reports/a.json: No space left on device\n"
+    assert err == f"collectrace: reports/a.json: {FULL.replace('a file instead', 'another file')}\n"
     assert out.endswith(f"{LAST}\nstatus 2\n")
     assert out.startswith("diverged · 2 ranks on node0 · ")
 
@@ -114,7 +115,10 @@ def test_a_file_system_that_is_read_only(folder: Path) -> None:
 def test_a_file_that_grows_beyond_what_is_allowed(folder: Path) -> None:
     (folder / "reports" / "a.json").write_text("before\n")
     status, out, err = bash(folder, f"ulimit -f 2; {ALIGN} --json reports/a.json")
-    assert (status, err) == (2, "collectrace: reports/a.json: File too large\n")
+    assert (status, err) == (
+        2,
+        "collectrace: reports/a.json: it cannot be written (File too large). Name another file.\n",
+    )
     assert out.endswith(f"{LAST}\n")
     assert names(folder / "reports") == ["a.json"]
     assert (folder / "reports" / "a.json").read_text() == "before\n"
@@ -124,12 +128,12 @@ def test_a_file_that_grows_beyond_what_is_allowed(folder: Path) -> None:
 @pytest.mark.parametrize("command", [ALIGN, f"{sys.executable} -m collectrace schema"])
 def test_standard_output_on_a_full_disk(folder: Path, command: str, unbuffered: str) -> None:
     status, _, err = bash(folder, f"{command} >/dev/full", PYTHONUNBUFFERED=unbuffered)
-    assert (status, err) == (2, "collectrace: standard output: No space left on device\n")
+    assert (status, err) == (2, f"collectrace: standard output: {FULL}\n")
 
 
 def test_one_report_that_fails_takes_no_other_with_it(folder: Path) -> None:
     status, _, err = bash(folder, f"{ALIGN} --json reports/a.json >/dev/full")
-    assert (status, err) == (2, "collectrace: standard output: No space left on device\n")
+    assert (status, err) == (2, f"collectrace: standard output: {FULL}\n")
     assert json.loads((folder / "reports" / "a.json").read_bytes())["status"] == "diverged"
 
 
@@ -255,7 +259,10 @@ def test_a_folder_that_goes_away_meanwhile(tmp_path: Path) -> None:
     name = str(tmp_path / "gone" / "a.json")
     with pytest.raises(CollectraceError) as problem:
         output.write_to(name, io.StringIO(), say("x"))
-    assert str(problem.value) == f"{name}: No such file or directory"
+    assert (
+        str(problem.value)
+        == f"{name}: it cannot be written (No such file or directory). Name another file."
+    )
 
 
 @pytest.mark.parametrize("name", ["-", "a.json", "/dev/null", "/dev/stderr"])

@@ -93,7 +93,17 @@ def test_every_field_must_be_there_and_have_its_type() -> None:
     whole |= {name: failed[name] for name in ("job", "internal_errors")}
     seen = set()
     left_out = {"other_lines", "blind_spots", "job", "internal_errors", "values", "read_later"}
-    left_out |= {"code", "fixes", "decisions", "excerpt", "sites", "callers", "library", "stacks"}
+    left_out |= {
+        "code",
+        "fixes",
+        "decisions",
+        "excerpt",
+        "sites",
+        "says",
+        "callers",
+        "library",
+        "stacks",
+    }
     for path in objects(whole):
         if "values" in path:  # of the program's names
             continue
@@ -137,6 +147,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("decision_side", "line"),
         ("decision_side", "values"),
         ("evidence_row", "sites"),
+        ("evidence_row", "says"),
         ("excerpt", "library"),
         ("excerpt", "callers"),
         ("source", "enclosing"),

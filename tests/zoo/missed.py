@@ -35,7 +35,6 @@ WORDS: Final = {
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,
     "loops/class_without_a_sample": _COUNT,
-    "loops/nothing_behind_a_try": _HANDLER,
     "loops/record_that_does_not_parse": _HANDLER,
     "loops/resumed_or_begun_anew": _OTHER_PASS,
     "loops/shard_without_labels": _HANDLER,

@@ -127,9 +127,32 @@ class Graph:
         """Whether calling the function makes a generator."""
         return bool(self.yields)
 
+    def returning_handlers(self, dispatch: Node) -> list[Node]:
+        """Return the handlers of a ``try`` that can change what the function returns.
+
+        None can if each of them raises, or leads back to the block until that succeeds.
+        """
+        block = [node for node in self.nodes if node.raises is dispatch]
+        handlers = [node for _, node in dispatch.edges if node.kind is Kind.HANDLER]
+        is_returned = self.exit.number in _reached(handlers, block)
+        is_repeated = not _reached(block, [dispatch]).isdisjoint(dispatch.loops[-1:])
+        return handlers if block and (is_returned or is_repeated) else []
+
     def at(self, line: int) -> Iterator[Node]:
         """Return the nodes of a source line."""
         return (n for n in self.nodes if n.tree is not None and n.line <= line <= n.end)
+
+
+def _reached(begin: Sequence[Node], without: Sequence[Node]) -> set[int]:
+    """Return the numbers of the nodes behind ``begin``, without those behind ``without`` alone."""
+    barred, found, todo = {node.number for node in without}, set[int](), list(begin)
+    while todo:
+        node = todo.pop()
+        for one in (*(target for _, target in node.edges), node.raises):
+            if one is not None and one.number not in found | barred:
+                found.add(one.number)
+                todo.append(one)
+    return found
 
 
 def called_name(tree: ast.AST | None) -> str:

@@ -392,13 +392,14 @@ class _Trace:
         if definitions is None or depth > _DEEPEST - 4 or definitions.graph.is_generator:
             yield Source(place, Origin.UNKNOWN)
             return
-        for node in definitions.graph.nodes:
+        graph = definitions.graph
+        for node in graph.nodes:
             value: ast.AST | None = condition_of(node)
             if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
                 value = node.tree.value
             inner = Place(callee, node, None)
-            if node.kind in (Kind.HANDLER, Kind.DISPATCH):
-                yield Source(place, Origin.EXCEPTION, inner)
+            for handler in graph.returning_handlers(node):
+                yield Source(place, Origin.EXCEPTION, Place(callee, handler, None))
             for one in self.follow(value, inner, depth + 3) if value else ():
                 # For ``return found``, the line that sets ``found`` is more informative.
                 further = one.inner or one.place if isinstance(value, ast.Name) else inner

@@ -46,17 +46,23 @@ _ROUNDS: Final = 2
 @once
 def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
     """Return how ranks left their iterations, if all in the same way and all others kept theirs."""
-    group = candidate.group
-    if not candidate.cycle or group is None or len(group.ranks) < CAN_OUTVOTE:
+    members = _members(case, candidate)
+    if len(members) < CAN_OUTVOTE:
         return ()
-    found = [one for rank in group.ranks if (one := left_own_round(case, rank)) is not None]
-    others = [rank for rank in group.ranks if rank not in {one.rank for one in found}]
+    found = [one for rank in members if (one := left_own_round(case, rank)) is not None]
+    others = [rank for rank in members if rank not in {one.rank for one in found}]
     if not {edge.waiting.rank for edge in candidate.cycle} - {*others}:
         return ()
     if len({_departure_of(case, one) for one in found}) != 1 or not _is_habit(case, found, others):
         return ()
     is_kept = all(case.standings[r].waiting and kept_round(case, r) for r in others)
     return found if is_kept and len(found) < len(others) else ()
+
+
+def _members(case: Case, candidate: Candidate) -> list[int]:
+    """Return the ranks of all groups in which a cycle waits."""
+    groups = (case.comparison.groups.get(edge.waiting.group) for edge in candidate.cycle)
+    return sorted({rank for group in groups if group is not None for rank in group.ranks})
 
 
 def _departure_of(case: Case, left: LeftRound) -> tuple[object, ...]:
@@ -76,10 +82,10 @@ def _is_habit(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> b
 def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find the ranks that left their usual iteration while all others kept theirs."""
     left = left_rounds(case, candidate)
-    if not left or candidate.group is None:
+    if not left:
         return
     ranks = tuple(one.rank for one in left)
-    others = [rank for rank in candidate.group.ranks if rank not in ranks]
+    others = [rank for rank in _members(case, candidate) if rank not in ranks]
     if left[0].skipped:
         is_apart = _is_clear_departure(case, candidate, left[0]) or any(
             has_no_choice(case, at) for at in awaited(case, candidate) if at.rank == left[0].rank

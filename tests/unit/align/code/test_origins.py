@@ -107,6 +107,21 @@ CASES = {
     "membership in a set": ("if 1 in {1, 2}:  # HERE\n    pass", Origin.AGREED),
     "exception": (
         "try:\n    f()\nexcept OSError as e:\n    if e:  # HERE\n        pass", Origin.EXCEPTION),
+    "result or nothing, after an exception": (
+        ("def get():\n    try:\n        return f()\n    except OSError:\n        return None\n"
+        "if get():  # HERE\n    pass"), Origin.EXCEPTION),
+    "result of a block that is tried again": (
+        ("def get():\n    for _ in range(3):\n        try:\n            f()\n"
+        "            return [1]\n"
+        "        except OSError:\n            g()\n    raise RuntimeError\n"
+        "if get():  # HERE\n    pass"), Origin.AGREED),
+    "result that leaves out what raised": (
+        ("def get():\n    for x in (1, 2):\n        try:\n            f()\n"
+        "        except OSError:\n            continue\n    return 1\n"
+        "if get():  # HERE\n    pass"), Origin.EXCEPTION),
+    "exception that is raised again": (
+        ("def get():\n    try:\n        f()\n        return 1\n    except OSError:\n        raise\n"
+        "if get():  # HERE\n    pass"), Origin.AGREED),
     "received": (
         "import torch.distributed as dist\ndist.recv(x, 0)\nif x:  # HERE\n    pass",
         Origin.RECEIVED),

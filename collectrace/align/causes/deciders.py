@@ -187,9 +187,9 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             if len(inside) != 1 or len(situation.called) < 2:
                 return f"{said} can have called other functions on some ranks."
             side, call = inside[0]
-            others = words.ranks(r for s, _ in situation.called if s != side for r in s.ranks)
+            others = [r for s, _ in situation.called if s != side for r in s.ranks]
             made = words.upper(phrases.made(side.ranks, call))
-            return f"{made} in {said}; {others} did not."
+            return f"{made} in {said}; {phrases.not_made(others, call)}."
         case "value":
             return f"The result of {said} can differ between the ranks."
 
@@ -226,8 +226,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
     if found.inside:
         side, call = found.inside[0]
         inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
-        others = words.ranks(rank for one, _ in found.outside for rank in one.ranks)
-        did_not = f"; {others} did not" if found.outside else ""
+        others = [rank for one, _ in found.outside for rank in one.ranks]
+        did_not = f"; {phrases.not_made(others, call)}" if found.outside else ""
         return f"{words.upper(phrases.made(side.ranks, call))} {inside}{did_not}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
     if found.jump is not None and {did for _, did in known} == {"not_taken"}:

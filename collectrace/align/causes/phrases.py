@@ -49,6 +49,12 @@ def made(members: Sequence[int], one: Call) -> str:
     return f"{words.ranks(members)} {verb} {call(one)}"
 
 
+def not_made(members: Sequence[int], one: Call) -> str:
+    """Return that ranks did not make a call: ``rank 1 did not``, ``ranks 0,2 were not``."""
+    verb = "did" if is_user(one) else words.verb(members, "was", "were")
+    return f"{words.ranks(members)} {verb} not"
+
+
 def on_each(told: Sequence[str], sides: Sequence[Sequence[int]]) -> str:
     """Return ``barrier on rank 0, all_reduce on ranks 1-2``; sides with equal text join."""
     joined: dict[str, list[int]] = {}
@@ -85,8 +91,8 @@ _PLACE: Final = re.compile(r" \((?:[^()]*\.py:|line )\d+\)")
 def fitted(headline: str) -> str:
     """Return a headline within the limit.
 
-    First, files that were named before are reduced to their lines. Then places are removed, last
-    ones first, as the excerpt shows the lines.
+    First, files that were named before are reduced to their lines, then the file of several lines.
+    Then places are removed, last ones first, as the excerpt shows the lines.
     """
     return words.brief(_without_places(headline), HEADLINE)
 
@@ -95,7 +101,10 @@ def _without_places(headline: str) -> str:
     if len(headline) > HEADLINE and (first := _PLACE.search(headline)):
         file = first[0].strip(" (").rpartition(":")[0]
         rest = headline[first.end() :].replace(f" ({file}:", " (line ")
+        is_one_file = ".py:" not in rest and _PLACE.search(rest)
         headline = headline[: first.end()] + rest
+        if is_one_file and len(headline) > HEADLINE:
+            headline = headline.replace(f" ({file}:", " (line ")
     while len(headline) > HEADLINE and (found := list(_PLACE.finditer(headline))):
         headline = headline[: found[-1].start()] + headline[found[-1].end() :]
     return headline

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from tests.support import flight_rings
 from tests.support.synthetic import Run
@@ -107,9 +107,12 @@ class Job:
         for rank in run:
             call = None
             for step in self.calls(rank.rank):
+                rooted: dict[str, Any] = {}
+                if step.op in _ROOTED:
+                    rooted["root"] = self.groups[step.group][0]
                 call = rank.call(
                     step.op, step.group, shape=[step.size], dtype=step.dtype,
-                    site=f"train.py:{step.line}", **_ARGUMENTS.get(step.op, {}),
+                    site=f"train.py:{step.line}", **rooted,
                 )  # fmt: skip
             if call is not None and rank.rank in self.stuck:
                 rank.stuck_in(call)
@@ -135,7 +138,7 @@ class Job:
         return job
 
 
-_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {"broadcast": {"root": 0}, "reduce": {"root": 0}}
+_ROOTED: Final = ("broadcast", "reduce")
 
 
 def _numbers(program: Program) -> list[int]:

@@ -126,7 +126,7 @@ def _of_rank(found: Harm, rank: int, old: Mapping[str, bytes], new: Mapping[str,
         found.unnumbered.add(rank)
     if _ends_before(old, new):
         found.killed.add(rank)
-    found.is_open |= not any(new.values()) or any(
+    found.is_open |= (bool(old) and not any(new.values())) or any(
         isinstance(record, Call) and record.digest is None for record in lost
     )
 
@@ -189,11 +189,13 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
     if found.status == "aligned" and (over := _over(base, done, answer)) is not None:
         return f"aligned: over {over}"
     known = {rank for finding in base.errors for rank in finding.suspects} | guilty
+    if len(done.forged) > 1:  # those that make one call may outvote the rank that was left alone
+        known |= {rank.rank for rank in found.ranks}
     blamed = {rank for finding in answer.errors for rank in finding.suspects}
     wrong = blamed - known - done.told - done.killed - done.forged
     if wrong:
         return f"blame: rank {sorted(wrong)} by {answer.errors[0].kind} {answer.errors[0].code}"
-    if not base.errors and answer.errors and not (done.told or done.forged):
+    if not base.errors and answer.errors and not (done.told or done.forged or done.killed):
         return f"error: {answer.errors[0].kind} {answer.errors[0].code} in a healthy run"
     if kind(base, done, answer, guilty) == "failure":
         return f"changed: {base.verdict} to {answer.verdict}, without a word"
@@ -225,7 +227,8 @@ def kind(base: Answer, done: Harm, answer: Answer, guilty: frozenset[int] = froz
         return "same"
     if answer.verdict[0] == "unknown":
         return "unknown"
-    if done.told or done.forged or done.killed:
+    is_unseen = done.unnumbered and base.errors and _rests_on_time(base)
+    if done.told or done.forged or done.killed or is_unseen:
         return "as told"
     if base.errors and answer.verdict == (base.verdict[0], (base.errors[0].kind, ())):
         return "gap"  # nobody is blamed any more

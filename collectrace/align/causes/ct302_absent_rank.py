@@ -86,7 +86,8 @@ def words(situation: Situation, found: Absent) -> Words:
     why = (*said.why, waited_for.waiting(situation), last)
     return Words(
         phrases.fitting(
-            f"{who} {said.did} and {waited_for.missed(situation)}", f"{who} {said.did}"
+            f"{who} {said.did} and {waited_for.missed(situation)}",
+            f"{who} {said.did}".rstrip(","),
         ),
         tuple(one for one in why if one)[:3],
         said.fixes,
@@ -211,7 +212,7 @@ def _thread(_s: Situation, found: Standings, _who: str) -> StateWords:
     one, last = found[0], _ended(found[0])[-1]
     at, place = phrases.line(last.site), waited_for.place(one)
     return StateWords(
-        f"waits for its thread {last.thread}, which {last.error} ended,",
+        f"waits for its thread {last.thread}, ended by {last.error},",
         (
             f"Thread {last.thread} of rank {one.rank} had ended before, by the exception "
             f"{text.exception(last.error, last.message)}{at}.",
@@ -232,7 +233,7 @@ def _rejoined(situation: Situation, found: Standings, who: str) -> StateWords:
     decided = deciders.ranked(situation)[:1]
     here = text.ranks(situation.candidate.present)
     return StateWords(
-        f"alone {detail.rejoins(found[0])}",
+        detail.rejoins(found[0]),
         (
             f"{text.upper(who)} {detail.rejoins(found[0])}, which "
             f"returns when every rank has called it; {here} had not left the job.",

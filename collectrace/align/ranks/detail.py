@@ -61,10 +61,7 @@ def rejoins(standing: Standing) -> str:
     last = log.groups[-1] if log.groups else None
     if last is None or last.phase != "destroyed":
         return ""
-    return (
-        f"destroyed its process groups{words.at_site(last.site)} and went on to "
-        "init_process_group()"
-    )
+    return f"destroyed its process groups{words.at_site(last.site)} and called init_process_group()"
 
 
 def left_by_exit(standing: Standing) -> str:

@@ -217,7 +217,7 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     Every log must have its end, and every call its line, or digests that replace it.
     """
     conflicts = (c for c in case.comparison.conflicts if not c.harmless)
-    disputed = bool(case.evidence.disputed) or any(conflicts)
+    disputed = bool(case.evidence.disputed or case.evidence.without_members) or any(conflicts)
     is_judged = all(KINDS[kind].family == "information" for kind in case.left_out)
     if disputed or not is_judged or reaches(case) or any(c.severity == "info" for c in candidates):
         return False

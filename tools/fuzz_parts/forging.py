@@ -12,7 +12,10 @@ from tools.fuzz_parts.log import Log, lines_of, rank_of
 
 
 def forge_call(log: Log, random_: random.Random) -> str | None:
-    """Change a collective together with all digests behind it, as if the rank had made another."""
+    """Change a collective together with all digests behind it, as if the rank had made another.
+
+    The other ranks show that call, too: only then a log tells that they differ.
+    """
     ranks = {r for p in log.logs() if p.endswith(".jsonl") and (r := rank_of(p)) is not None}
     if not ranks:
         return None
@@ -27,7 +30,13 @@ def forge_call(log: Log, random_: random.Random) -> str | None:
                 groups[record.group] = record
             elif isinstance(record, Call) and record.digest is not None:
                 at.append(record)
-    at = [c for c in at if _is_shared(groups.get(c.group)) and not c.void and not c.splits]
+    shown = {other: _places(log, other) for other in ranks}
+    at = [
+        c
+        for c in at
+        if _is_shared(group := groups.get(c.group)) and not c.void and not c.splits
+        if group and all(_place(c) in shown.get(r, ()) for r in group.ranks if shown.get(r, True))
+    ]
     if not at:
         return None
     call = random_.choice(at)
@@ -49,6 +58,20 @@ def forge_call(log: Log, random_: random.Random) -> str | None:
 
 def _is_shared(group: Group | None) -> bool:
     return group is not None and group.member and len(group.ranks) > 1
+
+
+def _place(call: Call) -> tuple[str, str, int]:
+    return call.group, call.device, call.seq
+
+
+def _places(log: Log, rank: int) -> set[tuple[str, str, int]]:
+    """Return the calls that a rank's files show."""
+    found = set()
+    for path in log.logs():
+        if rank_of(path) == rank and path.endswith(".jsonl"):
+            calls = (_decoded(line) for line in lines_of(log.files[path]))
+            found |= {_place(call) for call in calls if isinstance(call, Call)}
+    return found
 
 
 def _decoded(line: bytes) -> Record | bytes:

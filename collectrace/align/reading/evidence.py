@@ -302,6 +302,8 @@ class RunEvidence:
     """Ranks with a file that ends within a line and is no longer written to."""
     disputed: frozenset[int] = frozenset()
     """Ranks that left two files that contradict each other; one of them was read."""
+    without_members: frozenset[int] = frozenset()
+    """Ranks that used a group whose members no record tells."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

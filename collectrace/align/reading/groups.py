@@ -46,6 +46,8 @@ class RunGroups:
     conflicts: list[GroupConflict] = field(default_factory=list)
     undecided: set[int] = field(default_factory=set)
     """Ranks that may have requested a group in an unread part of their log."""
+    without_members: set[int] = field(default_factory=set)
+    """Ranks that used a group whose members no record tells."""
     notes: list[str] = field(default_factory=list)
 
     def of(self, rank: int) -> GroupNames:
@@ -282,6 +284,7 @@ def _unrecorded(
                 found.names.setdefault(rank, {})[name] = fitting[0]
         lost = [rank for rank in ranks if name not in found.names.get(rank, {})]
         if lost:
+            found.without_members.update(lost)
             unique = name if name not in found.groups else f"{name} [{ranges(lost)}]"
             found.groups[unique] = GroupInfo(
                 name=unique, description="", backend="", ranks=tuple(sorted(lost))

@@ -295,6 +295,7 @@ def _evidence(
         missing=tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING)),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
+        without_members=frozenset(found.without_members),
         source_files=texts,
         code=CodeFiles(texts, ChainMap(*(dict(one.sources) for one in recorded.values()))),
         damaged_lines=sum(log.damaged for log in logs.values()),

@@ -28,7 +28,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from collectrace import words as said
-from collectrace.align.causes import arguments, caught, collectives, deciders, phrases, remedies
+from collectrace.align.causes import (
+    arguments,
+    caught,
+    collectives,
+    deciders,
+    phrases,
+    remedies,
+    structure,
+)
 from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -67,8 +75,10 @@ def words(situation: Situation, found: Found) -> Words:
     if handler is not None:
         flag = said.lower(remedies.fix(situation, handler))
     flag = f"If a rank may fail alone, {flag}"
+    again = _again(situation, handler)
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
+        why = (*why[:1], *again, *why[1:])
         look = f"Look for what only some ranks raised, and {place} handled. "
         return Words(collectives.headline(situation), why, (look + flag,))
     who, first = said.ranks(raised), raised[min(raised)]
@@ -81,10 +91,25 @@ def words(situation: Situation, found: Found) -> Words:
         at = ". The other ranks do not make this call"
     return Words(
         headline,
-        (caught.sentence(dict(raised)), f"{then}{at}.", *collectives.silent(situation)),
+        (
+            caught.sentence(dict(raised)),
+            f"{then}{at}.",
+            *again,
+            *collectives.silent(situation),
+        )[:3],
         (
             *(hint.fix for hint in ct302.hints(one.message for one in raised.values())),
             f"Fix what raised {first.error} on {who}{phrases.line(first.site)}.",
             flag,
         )[:3],
     )
+
+
+def _again(situation: Situation, handler: Decision | None) -> tuple[str, ...]:
+    """Return a sentence if a loop led a rank back to the ``try`` block of a handler."""
+    found = structure.tried_again(situation, handler) if handler is not None else None
+    if found is None:
+        return ()
+    side, call, loop = found
+    text = phrases.statement(phrases.text(situation.case, loop), loop)
+    return (f"{text} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",)

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from collectrace.align.causes.situation import Situation
 from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import called_name
+from collectrace.align.judging.own_round import are_same_line
 from collectrace.align.reading import chains
 from collectrace.findings import Decision, Side
 from collectrace.records import Call
@@ -123,10 +124,9 @@ def has_left_loop(situation: Situation) -> bool:
             continue
         lines = [frame.line, _line_of(function, gone.last), *(_line_if(function, d) for d in found)]
         behind = _line_of(function, gone.stack)  # 0: it has left the function too
-        loops = (one for one in ast.walk(function.tree) if isinstance(one, _LOOPS))
         if any(
             all(one.lineno <= line <= _end(one) for line in lines) and not 0 < behind <= _end(one)
-            for one in loops
+            for one in _loops(function)
         ):
             return True
     return False
@@ -164,6 +164,51 @@ def is_waited_in(situation: Situation, handler: Decision) -> bool:
         for side in situation.candidate.sides
         if (line := _line_of(found[0], [Frame.parse(one) for one in side.stack or ()]))
     )  # fmt: skip
+
+
+def tried_again(situation: Situation, handler: Decision) -> tuple[Side, Call, str] | None:
+    """Return the only side that a loop led back to the ``try`` block of a handler.
+
+    Returns its call also, and the loop's line, as ``path:line``. The side made that call before,
+    and no other loop explains that.
+    """
+    found = _statement(situation, handler)
+    if found is None or not isinstance(found[1], ast.Try):
+        return None
+    function, block = found[0], found[1]
+    loops = [one for one in _loops(function) if one.lineno < block.lineno <= _end(one)]
+    again = [
+        (side, call)
+        for side, call in around(situation, handler).inside
+        if _is_again(situation, side, call, block, function)
+    ]
+    if not loops or len(again) != 1:
+        return None
+    return *again[0], f"{function.file.path}:{max(one.lineno for one in loops)}"
+
+
+def _is_again(
+    situation: Situation, side: Side, call: Call, block: ast.Try, function: Function
+) -> bool:
+    """Whether a side made its call in a ``try`` block before, and no loop in it explains that."""
+    stack = [Frame.parse(one) for one in side.stack or ()]
+    for frame in stack:
+        where = situation.case.program.files.function(side.ranks[0], frame)
+        if isinstance(where, Gap):
+            return False
+        is_outermost = where is function
+        loops = (one for one in _loops(where) if not is_outermost or one.lineno > block.lineno)
+        if any(one.lineno <= frame.line <= _end(one) for one in loops):
+            return False
+        if is_outermost:
+            earlier = situation.case.before(side.ranks[0], situation.candidate.stream, call.seq)
+            is_known = any(one is not None and are_same_line(one, call) for one in earlier)
+            return is_known and _holds(block.body, frame.line)
+    return False
+
+
+def _loops(function: Function) -> list[ast.For | ast.AsyncFor | ast.While]:
+    return [one for one in ast.walk(function.tree) if isinstance(one, _LOOPS)]
 
 
 def _callers(here: Frame, stack: Sequence[Frame]) -> Sequence[Frame]:

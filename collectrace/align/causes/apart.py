@@ -135,7 +135,13 @@ def left_loops(situation: Situation) -> list[Left]:
 
 
 def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
-    """Whether a side was in a loop before its next call, or is in the function around it."""
+    """Whether a side was in a loop before its next call, or is in the function around it.
+
+    A rank without a next call has left the loop if it finished: it may be stuck in it, or have
+    raised or died there.
+    """
+    if gone.call is None and situation.case.standings[gone.rank].state != "finished":
+        return False
     file, pair = chains.split(loop.site)[0], situation.pair
     function = loop.function.rpartition(".")[2]
     if any(chains.file(f) == file and _name(f) == function for f in gone.stack):

@@ -231,6 +231,12 @@ def _summary(alignment: Alignment) -> str:
         if alive and not alignment.evidence.missing_ranks:
             calls = words.compared(alignment.evidence) or words.counted(0, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
+        died = [rank.rank for rank in alignment.ranks if rank.state == "died"]
+        if died:
+            return (
+                f"{words.ranks(died)} died, and no call shows why. Look at the exit code in the "
+                "launcher's output, and for the out-of-memory killer in the kernel's log (dmesg)."
+            )
         crashed = any(finding.kind == "raised" for finding in alignment.findings)
         found = "the job crashed, and" if crashed else "nothing wrong found, but"
         return (

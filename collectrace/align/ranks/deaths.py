@@ -30,6 +30,7 @@ def find_dead(
         is_behind = behind > patience(log)
         # If no other rank is left to compare with, only the present shows how old the last line is.
         is_old = alone and now - standing.end > patience(log)
+        left_nothing = _left_nothing(found, standing)
         if rank in cut and not log.stack_dumps.fatal:
             if standing.ended != "alive" or is_behind or is_old:
                 found[rank] = _cut(found, standing)
@@ -39,18 +40,44 @@ def find_dead(
             found[rank] = replace(
                 standing, state="silent", behind=behind, doing="", may_be_copy=may_be_copy
             )
-        elif log.stack_dumps.fatal or (
-            (is_behind or (exists is False and survivors)) and not _was_terminated(found, standing)
+        elif (
+            log.stack_dumps.fatal
+            or left_nothing
+            or (
+                (is_behind or (exists is False and survivors))
+                and not _was_terminated(found, standing)
+            )
         ):
             if log.stack_dumps.is_gil_held:
                 # It stopped before it was ended, perhaps together with the others.
                 found[rank] = replace(standing, state="silent", behind=behind, doing="")
                 continue
             is_proven = log.stack_dumps.end is not None or (exists is False and survivors)
-            may_be_copy = not is_proven and not log.is_original
-            found[rank] = _dead(found, replace(standing, behind=behind, may_be_copy=may_be_copy))
+            may_be_copy = not is_proven and not left_nothing and not log.is_original
+            found[rank] = _dead(
+                found,
+                replace(
+                    standing, behind=behind, may_be_copy=may_be_copy, left_nothing=left_nothing
+                ),
+            )
     for standing in _lost_by_peers(found, evidence.missing):
         found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True, may_be_copy=False))
+
+
+def _left_nothing(found: Mapping[int, Standing], standing: Standing) -> bool:
+    """Return whether a rank ended without a trace, and SIGTERM ended all others.
+
+    A launcher sends SIGTERM to all ranks that are left after one has ended. Each of them writes its
+    stacks then.
+    """
+    others = [s.log for s in found.values() if s is not standing and s.log is not None]
+    return (
+        _is_gone(standing)
+        and standing.log is not None
+        and standing.log.stack_dumps.end is None
+        and bool(others)
+        and all(log.stack_dumps.end is not None and not log.stack_dumps.fatal for log in others)
+    )
 
 
 def _was_terminated(found: Mapping[int, Standing], standing: Standing) -> bool:

@@ -89,6 +89,8 @@ class Standing:
     may_be_copy: bool = False
     """Only the end of its file shows that it stopped. The file may be an older copy, or
     incomplete."""
+    left_nothing: bool = False
+    """It left neither a last line nor a stack, and SIGTERM ended all others."""
     early: bool = False
     """It ended without a last line, and before the others."""
     disabled: bool = False

@@ -9,6 +9,7 @@ from typing import Final
 from collectrace import dumps, ops, roles
 from collectrace.align.ranks.clocks import Clock
 from collectrace.align.ranks.standing import Waiting
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.dumps import MAIN
 from collectrace.records import Activity, Call, Done, Group
@@ -201,7 +202,14 @@ class Waits:
             return None
         # On a device a call returns at once: that it is the last line says nothing.
         waits = last.device == "cpu" and (not last.async_ or roles.of(last.role).in_backward)
-        return self._of_call(last) if waits else None
+        return self._of_call(last) if waits and not self._was_elsewhere(last) else None
+
+    def _was_elsewhere(self, call: Call) -> bool:
+        """Return whether the main thread's stack at SIGTERM does not pass a call's line."""
+        end = self.log.stack_dumps.end
+        frames = end.stacks.get(MAIN, []) if end is not None and end.fatal is None else []
+        sites = {chains.site(frame) for frame in frames}
+        return bool(sites) and call.site is not None and call.site not in sites
 
     def _of_creation(self, asked: Group) -> Waiting:
         """Return the wait for a requested group that no sign of life shows a thread in."""

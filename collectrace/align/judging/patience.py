@@ -255,7 +255,7 @@ def late_after_timeout(case: Case, stream: StreamKey) -> tuple[int, Mapping[int,
         for rank, t in came.items()
         if t is not None and t > min(gave_up) + case.clocks.uncertainty
     }
-    return (seq, after) if after else None
+    return (seq, after) if 0 < len(after) < len(came) else None
 
 
 def _raised_at(case: Case, standing: Standing, stream: StreamKey, seq: int) -> int:

@@ -52,12 +52,12 @@ from collectrace.signature import pair_step
 Key = StreamKey | ChannelKey
 T = TypeVar("T", bound=Record)
 
-_HEAD: Final = re.compile(rb'\{"kind":"call","t":(\d{1,18}),"seq":(\d{1,18}),')
+_HEAD: Final = re.compile(rb'\{"kind":"call","t":([1-9]\d{0,17}),"seq":([1-9]\d{0,17}),')
 _TAIL: Final = re.compile(
-    rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
+    rb'(?:,"iteration":([1-9]\d{0,17}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
     rb'(?:,"pairs":\d{1,19})?\}'
 )
-_BEAT: Final = re.compile(rb'\{"kind":"alive","t":(\d{1,18}),')
+_BEAT: Final = re.compile(rb'\{"kind":"alive","t":([1-9]\d{0,17}),')
 _TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
 _NUMBERED: Final = b'"seq":'
 """An unknown kind of line that holds this may be a call."""

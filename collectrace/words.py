@@ -62,6 +62,14 @@ _SERIES: Final = 5
 """Numbers at equal distances that are told as a series."""
 
 
+DOING: Final = {
+    "batch": "fetching a batch",
+    "backward": "in backward()",
+    "sync": "synchronising its device",
+}
+"""What a busy rank is doing, by ``Activity.what``."""
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """``0-2,5``: sorted, neighbours joined; ``0,8,..,504``; ``0,3,5-7,9,12,.. (40 in all)``."""
     chosen = sorted(set(numbers))

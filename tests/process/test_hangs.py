@@ -62,7 +62,7 @@ def _creates_alone() -> None:
 
 def test_a_stall_in_the_creation_of_a_group_names_it_and_its_line(ranks: Ranks) -> None:
     ran = ranks.run(_creates_alone)
-    (told,) = (s for s in ran.output(0).splitlines() if s.startswith("collectrace:"))
+    told, *_ = (s for s in ran.output(0).splitlines() if s.startswith("collectrace:"))
     assert "rank 0 has been in new_group (group 1) at " in told
     assert "test_hangs.py:" in told
     (doing,) = ran.log(0).of(Stall)[0].in_
@@ -83,9 +83,9 @@ def test_a_stall_is_told_again_at_growing_intervals(ranks: Ranks) -> None:
     }  # whoever is told asks no more
     ran = ranks.run(_hangs_on, env=env)
     stalls = ran.log(0).of(Stall)
-    # After 1 s, and again each time it has lasted twice as long: 2, 4, perhaps 8 of 8 seconds.
+    # After 1 s, and again after 2, 4, perhaps 8 of 8 seconds; if the first came late, not at once.
     assert 3 <= len(stalls) <= 4
-    assert all(later.pending >= 2 * earlier.pending for earlier, later in pairwise(stalls))
+    assert all(later.pending >= 1.5 * earlier.pending for earlier, later in pairwise(stalls))
     assert stalls[0].pending >= 1e9
     told = [line for line in ran.output(0).splitlines() if line.startswith("collectrace:")]
     assert len(told) == len(stalls)

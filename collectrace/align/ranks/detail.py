@@ -13,13 +13,6 @@ from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, failure
 from collectrace.dumps import MAIN, Dump
 
-DOING: Final = {
-    "batch": "fetching a batch",
-    "backward": "in backward()",
-    "sync": "synchronising its device",
-}
-"""What a busy rank is doing, by ``Activity.what``."""
-
 _SHORTEST: Final = 1_000_000
 """ns: shorter waits are described without a duration."""
 
@@ -124,7 +117,7 @@ def _wait(standing: Standing) -> str:
 
 
 def _work(standing: Standing) -> str:
-    doing = DOING.get(standing.doing, "")
+    doing = words.DOING.get(standing.doing, "")
     if standing.host_wait is not None:
         doing = f"waits for {words.brief(standing.host_wait.what)}"
     if standing.last_issued is None:

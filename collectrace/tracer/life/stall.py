@@ -50,7 +50,7 @@ class Stalls:
         self.count = 0
         """How many stalls were recorded."""
         self.due = 0
-        """When the current activity will have lasted ``stall_after``, ns; 0: unknown or past."""
+        """When the next record is due if the rank makes no progress, ns; 0: it does nothing."""
         self._kernel = KernelWaits()
         self._joined = 0
         """When the rank was first known to belong to the job, ns."""
@@ -73,15 +73,16 @@ class Stalls:
         if idle_since and not is_calling:
             begun.append(idle_since)
         pending = t - min(begun) if begun else 0
-        self.due = 0
         if pending < self._stall_after:
             self._next = self._stall_after
-            self.due = t - pending + self._stall_after if begun else 0
-            return False
+        self.due = t - pending + self._next if begun else 0
         if pending < self._next:
             return False
         first = self._next == self._stall_after
-        self._next = pending * 2
+        # Twice, four times, eight times the limit: a look that waits for eight is not late.
+        while 2 * self._next < 3 * pending:
+            self._next *= 2
+        self.due = t - pending + self._next
         threads = stacks()
         waits, children = self._kernel.look()
         self._recorder.write(
@@ -111,15 +112,15 @@ class Stalls:
 
     def _tell_user(self, activity: Activity, pending: int) -> None:
         where = f" at {activity.site}" if activity.site else ""
-        what = activity.what
+        what = words.DOING.get(activity.what, f"in {activity.what}")
         if activity.op is not None:
             group = words.named_group(activity.group or "")
             numbered = "message" if activity.op in POINT_TO_POINT else "call"
             seq = "" if activity.seq is None else f"{numbered} {activity.seq} of "
-            what = f"{activity.op} ({seq}{group})"
+            what = f"in {activity.op} ({seq}{group})"
         tell(
             self._recorder.global_rank,
-            f"has been in {what}{where} for {pending / 1e9:.0f} s",
+            f"has been {what}{where} for {pending / 1e9:.0f} s",
             self._recorder.writer.folder,
         )
 

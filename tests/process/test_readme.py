@@ -28,7 +28,7 @@ NOT_RUN: Final = {
     "pip install '.[html]'": "needs the network; tools/_env installs the package",
 }
 
-STATUS: Final = {"align": 1, "explain": 0, "docs": 0}
+STATUS: Final = {"align": 1, "doctor": 0, "explain": 0, "docs": 0}
 """Exit status of each command of collectrace: the job of the README has diverged."""
 
 _CHANGES: Final = (

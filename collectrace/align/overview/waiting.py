@@ -8,7 +8,7 @@ from typing import Final
 
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.standing import Waiting
-from collectrace.align.ranks.waitgraph import Edge, Node, WaitGraph, cycles, stuck
+from collectrace.align.ranks.waitgraph import Edge, Node, WaitGraph, alike, cycles, stuck
 from collectrace.dumps import MAIN
 from collectrace.overview import Freeing, WaitEdge, WaitNode, Waits
 
@@ -25,15 +25,22 @@ def waits(case: Case) -> Waits:
     waiting = {node: edges for node, edges in graph.edges.items() if edges}
     if not waiting:
         return Waits()
-    circular = {(e.waiting.rank, e.waiting.thread, e.target) for c in cycles(graph) for e in c}
-    inside = {(rank, thread) for rank, thread, _ in circular}
+    found = cycles(graph)
+    circular = {(e.waiting.rank, e.waiting.thread, e.target) for c in found for e in c}
+    inside = {
+        (rank, edge.waiting.thread): (edge.waiting.rank, edge.waiting.thread)
+        for cycle in found
+        for n, edge in enumerate(cycle)
+        for rank in alike(graph, cycle, n)
+    }
+    """By thread that could stand in a cycle: the one that does."""
     members: dict[_Key, list[Node]] = {}
     place: dict[Node, _Key] = {}
     heads: dict[Node, Waiting] = {node: edges[0].waiting for node, edges in waiting.items()}
     targets = {edge.target for edges in waiting.values() for edge in edges}
     # Threads in a cycle, and those that they wait for, are drawn first if there is no room for all.
     for node in sorted({*waiting, *targets}, key=lambda n: (n not in inside, n in waiting, n)):
-        key = _key(case, node, heads, alone=node in inside)
+        key = inside.get(node) or _key(case, node, heads)
         members.setdefault(key, []).append(node)
         place[node] = key
     shown = {key: n for n, key in enumerate(list(members)[:_MOST_NODES])}
@@ -56,13 +63,11 @@ def waits(case: Case) -> Waits:
     )
 
 
-def _key(case: Case, node: Node, heads: Mapping[Node, Waiting], *, alone: bool) -> _Key:
-    """Return the common key of the threads of one node; one in a cycle is drawn by itself."""
+def _key(case: Case, node: Node, heads: Mapping[Node, Waiting]) -> _Key:
+    """Return the common key of the threads of one node."""
     rank, thread = node
     standing = case.standings.get(rank)
     state = standing.state if standing is not None else "missing"
-    if alone:
-        return node
     w = heads.get(node)
     if w is None:
         last = standing.last_call if standing is not None else None

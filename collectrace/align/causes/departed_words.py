@@ -19,7 +19,7 @@ def describe(situation: Situation, found: Departed) -> Words:
     cycle = situation.candidate.cycle
     headline = _did(situation, found)
     if situation.is_tie:
-        who = words.ranges({*(edge.waiting.rank for edge in cycle), *found.ranks})
+        who = words.ranges({*situation.candidate.ranks, *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = deciding_statement(situation)
     why = [_autograd(situation, found), _usually(found)]

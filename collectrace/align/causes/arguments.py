@@ -12,6 +12,7 @@ from collectrace.align.causes import deciders, phrases, remedies, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import chains
 from collectrace.findings import Decision, Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
@@ -222,7 +223,16 @@ def deciding(situation: Situation) -> list[Decision]:
     stack = situation.called[0][0].stack or ()
     found = [one for one in deciders.ranked(situation) if not structure.is_behind(one, stack)]
     certain = [one for one in found if one.strength in ("only", "confirmed")]
-    return certain[:1] or [one for one in found if deciders.origin(one) != "agreed"][:_MOST]
+    if certain:
+        return certain[:1]
+    found = [one for one in found if deciders.origin(one) != "agreed"]
+    if found and deciders.form(found[0]) == "value":
+        # A value that is computed from another one is behind it.
+        name = found[0].function
+        those = [one for one in found if (deciders.form(one), one.function) == ("value", name)]
+        first = min(those, key=lambda one: chains.split(one.site)[1])
+        found = [first, *(one for one in found if one is not first)]
+    return found[:_MOST]
 
 
 def sure(situation: Situation) -> Decision | None:

@@ -305,7 +305,7 @@ class _Arguments:
         computed = Outcome(Way.VALUE)
         for operand in operands:
             place = Place(context.function, node, context)
-            for at, sources in self._tracer.assignments(operand, place):
+            for at, sources in self._tracer.assignments(operand, place, of_size=not same_data):
                 line = line_of(at.node) if at.node is not None else at.line
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 found = origins.sorted_by_weight(one.origin for one in sources)

@@ -46,26 +46,28 @@ class Tracer:
         self._program = program
         self._agreements = agreements
 
-    def origins(self, tree: ast.AST | None, place: Place) -> tuple[Origin, ...]:
-        """Return what an expression depends on, the most informative first."""
-        return origins.sorted_by_weight(source.origin for source in self.sources(tree, place))
+    def sources(self, tree: ast.AST | None, place: Place, *, of_size: bool = False) -> list[Source]:
+        """Return what an expression depends on, with the places where it comes in.
 
-    def sources(self, tree: ast.AST | None, place: Place) -> list[Source]:
-        """Return what an expression depends on, with the places where it comes in."""
-        return list(_Trace(self._agreements, self._program).follow(tree, place, 0))
+        ``of_size``: what the size of a tensor depends on, not its values.
+        """
+        return list(_Trace(self._agreements, self._program, of_size).follow(tree, place, 0))
 
-    def assignments(self, tree: ast.AST | None, place: Place) -> list[tuple[Place, list[Source]]]:
+    def assignments(
+        self, tree: ast.AST | None, place: Place, *, of_size: bool = False
+    ) -> list[tuple[Place, list[Source]]]:
         """Return the assignments that gave a local name its value, with what each depends on.
 
         If a value comes from the caller, or an expression is no name, return the places of its
         sources instead. What selects an assignment is a source, too.
         """
-        sources, definitions = self.sources(tree, place), self._program.definitions(place.function)
+        sources = self.sources(tree, place, of_size=of_size)
+        definitions = self._program.definitions(place.function)
         is_local = all(one.place.function is place.function for one in sources)
         if not isinstance(tree, ast.Name) or definitions is None or not is_local or not place.node:
             return [(one.place, [one]) for one in sources]
         given = [
-            (at, self.sources(binding.value, at))
+            (at, self.sources(binding.value, at, of_size=of_size))
             for binding in definitions.reaching(place.node, tree.id)
             if binding.how in (How.VALUE, How.CHANGE)
             and (at := Place(place.function, binding.node, place.context))
@@ -77,9 +79,10 @@ class Tracer:
 class _Trace:
     """The trace of one expression."""
 
-    def __init__(self, agreements: Agreements, program: Program) -> None:
+    def __init__(self, agreements: Agreements, program: Program, of_size: bool) -> None:
         self._agreements = agreements
         self._program = program
+        self._of_size = of_size
         self._seen: set[tuple[int, int, int]] = set()
 
     def follow(self, tree: ast.AST | None, place: Place, depth: int) -> Iterator[Source]:
@@ -374,6 +377,10 @@ class _Trace:
     def _by_row(
         self, row: origins.Row, operands: Sequence[ast.AST], place: Place, depth: int
     ) -> Iterator[Source]:
+        if self._of_size and row.origin is Origin.RANDOM and operands:
+            for operand in operands:  # the numbers that are drawn do not decide how many there are
+                yield from self.follow(operand, place, depth)
+            return
         if row.rule is Rule.ALONE:
             yield Source(place, row.origin)
             return

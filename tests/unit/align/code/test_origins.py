@@ -23,7 +23,9 @@ class All:
         return True
 
 
-def origins_of(text: str, agreements: Agreements | None = None) -> tuple[Origin, ...]:
+def origins_of(
+    text: str, agreements: Agreements | None = None, *, of_size: bool = False
+) -> tuple[Origin, ...]:
     """What the condition in the line depends on that ends in ``# HERE``."""
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
     program = Program(Files(Texts(**{PATH: text})))
@@ -38,7 +40,8 @@ def origins_of(text: str, agreements: Agreements | None = None) -> tuple[Origin,
     found: set[Origin] = set()
     for node in graph.at(line):
         if (condition := condition_of(node)) is not None:
-            found.update(tracer.origins(condition, Place(function, node)))
+            sources = tracer.sources(condition, Place(function, node), of_size=of_size)
+            found.update(one.origin for one in sources)
     return origins.sorted_by_weight(found)
 
 
@@ -151,6 +154,13 @@ class A:
 def test_a_condition_is_followed_to_its_origin(case: str) -> None:
     text, origin = CASES[case]
     assert origins_of(text)[:1] == (origin,)
+
+
+def test_the_numbers_that_are_drawn_do_not_decide_a_size() -> None:
+    text = "import torch, time\nx = torch.randn(%s)\nif x:  # HERE\n    pass"
+    assert origins_of(text % "time.time()")[:1] == (Origin.RANDOM,)
+    assert origins_of(text % "time.time()", of_size=True) == (Origin.CLOCK,)
+    assert Origin.RANDOM not in origins_of(text % "4", of_size=True)
 
 
 REDUCED = """

@@ -85,7 +85,9 @@ def agreed(alignment: Alignment, finding: Finding) -> str:
         is_one = evidence.agreed + evidence.messages == 1
         return f"{told} {'agrees' if is_one else 'agree'}" if told else ""
     calls, agree = ("call 1", "agrees") if first == 2 else (f"calls 1-{first - 1}", "agree")
-    return f"{calls} of {text.whole_group(group)} {agree}"
+    absent = {*group.ranks} & {*alignment.evidence.missing_ranks}
+    compared = f" on {words.ranks({*group.ranks} - absent)}" if absent else ""
+    return f"{calls} of {text.whole_group(group)} {agree}{compared}"
 
 
 def _is_row(alignment: Alignment, finding: Finding) -> bool:

@@ -10,7 +10,7 @@ for example:
 
 exit status:
   0  aligned: every rank issued the same collectives
-  1  diverged or hung: the report says where, who and why; with --strict also for a warning
+  1  diverged, hung or crashed: the report says where, who and why; with --strict also for a warning
   2  the logs cannot be used, a report cannot be written, or the command line is wrong
   3  unknown: no error found, but the logs are too incomplete to say that there is none
   4  an error inside collectrace: standard error has one line, please report it

@@ -134,13 +134,19 @@ def left_loops(situation: Situation) -> list[Left]:
     return found
 
 
-def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
-    """Whether a side was in a loop before its next call, or is in the function around it.
+def has_gone_on(situation: Situation, step: NextCall) -> bool:
+    """Whether a side made a further call, or its program ran to its end.
 
-    A rank without a next call has left the loop if it finished: it may be stuck in it, or have
-    raised or died there.
+    Otherwise it may be stuck before what the others wait in, or have raised, exited or died there.
     """
-    if gone.call is None and situation.case.standings[gone.rank].state != "finished":
+    standing = situation.case.standings[step.rank]
+    is_over = standing.state == "finished" and (standing.exit is None or standing.exit.site is None)
+    return step.call is not None or is_over
+
+
+def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
+    """Whether a side was in a loop before its next call, or is in the function around it."""
+    if not has_gone_on(situation, gone):
         return False
     file, pair = chains.split(loop.site)[0], situation.pair
     function = loop.function.rpartition(".")[2]

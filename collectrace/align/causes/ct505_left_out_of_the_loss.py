@@ -104,11 +104,11 @@ def find(situation: Situation) -> Left | None:
         if gone.call is not None and roles.of(gone.call.role).in_backward:
             continue
         says_so = gone.call is None and _reports_unused(situation, gone.rank)
-        if gone.call is None and situation.case.standings[gone.rank].state != "finished":
-            is_past = False  # it may have stopped before the backward() as well
-        else:
-            is_past = not is_decided and backwards.has_skipped_backward(situation, maker, gone)
-        if says_so or is_past:
+        if says_so or (
+            not is_decided
+            and apart.has_gone_on(situation, gone)
+            and backwards.has_skipped_backward(situation, maker, gone)
+        ):
             return Left("module" if is_module else "bucket", maker, gone, call)
     return _of_exchange(situation) or _of_module(situation)
 

@@ -15,6 +15,7 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog
 from collectrace.records import Activity
+from collectrace.report import ending
 from tests.support.judging import LATER, case_of
 from tests.support.synthetic import Rank, Run
 
@@ -325,6 +326,41 @@ def test_several_are_gone_and_one_was_sent_away(tmp_path: Path) -> None:
     )
     found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
     assert [s.state for s in found.values()] == ["raised", "busy", "died"]
+
+
+def test_a_rank_that_left_nothing_where_sigterm_ended_all_others_died(tmp_path: Path) -> None:
+    run = Run(world=3)
+    run.all("all_reduce", site="/job/t.py:9", device="cpu")
+    folder = run.write(tmp_path)
+    for rank in range(2):
+        (folder / f"rank0000{rank}.ends.txt").write_text(
+            "Current thread 0x00007f (most recent call first):\n"
+            '  File "/job/t.py", line 3 in main\n'
+        )
+    found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
+    assert [s.state for s in found.values()] == ["busy", "busy", "died"]
+    assert found[2].left_nothing
+    answer = align(tmp_path)
+    assert answer.status == "unknown"
+    assert "rank 2 died, and no call shows why" in str(ending.verdict(answer))
+
+
+@pytest.mark.parametrize(("line", "state"), [(9, "blocked"), (12, "running")])
+def test_a_stack_at_sigterm_tells_whether_the_last_call_is_over(
+    tmp_path: Path, line: int, state: str
+) -> None:
+    run = Run()
+    run.all("all_reduce", site="/job/t.py:9", device="cpu")
+    folder = run.write(tmp_path)
+    for rank in range(2):
+        (folder / f"rank0000{rank}.ends.txt").write_text(
+            "Current thread 0x00007f (most recent call first):\n"
+            '  File "/job/model.py", line 3 in forward\n'
+            '  File "/lib/collectrace/tracer/patches/ddp.py", line 36 in wrapper\n'
+            f'  File "/job/t.py", line {line} in main\n'
+        )
+    found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
+    assert [s.state for s in found.values()] == [state, state]
 
 
 def test_a_wait_that_sigterm_ended_is_that_of_the_log(tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ def _move(record: Record | bytes, call: Call, delta: tuple[int, int]) -> None:
             record.program = moved(record.program, delta[1], record.seq)
     elif isinstance(record, Checkpoint):
         for row in record.streams:
-            if row[:2] == [call.group, call.device] and row[2] >= call.seq and row[3] is not None:
+            # Another edit may have put anything there.
+            is_whole = len(row) > 4 and all(isinstance(one, int) for one in row[2:5])
+            if is_whole and row[:2] == [call.group, call.device] and row[2] >= call.seq:
                 row[3] = moved(row[3], delta[0], row[2])
                 row[4] = moved(row[4], delta[1], row[2])

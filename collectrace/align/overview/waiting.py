@@ -33,7 +33,7 @@ def waits(case: Case) -> Waits:
         for n, edge in enumerate(cycle)
         for rank in alike(graph, cycle, n)
     }
-    """By thread that could stand in a cycle: the one that does."""
+    """By each thread that waits alike, the one that is in the cycle."""
     members: dict[_Key, list[Node]] = {}
     place: dict[Node, _Key] = {}
     heads: dict[Node, Waiting] = {node: edges[0].waiting for node, edges in waiting.items()}

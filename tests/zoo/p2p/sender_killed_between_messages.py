@@ -4,7 +4,7 @@ ranks: 3
 expect: p2p_unmatched missing_call
 suspects: 1
 status: hung
-cause: rank 1; died | killed; AWAITED
+cause: rank 1; died | killed; BUG
 fix: exit code
 """
 
@@ -27,4 +27,4 @@ for step in range(6):
             os.kill(os.getpid(), signal.SIGKILL)
         dist.send(value, 2)
     else:
-        dist.recv(torch.empty(4), 1)  # AWAITED
+        dist.recv(torch.empty(4), 1)  # BUG

@@ -5,6 +5,7 @@ On a terminal the chapter is laid out for reading. A pipe or a file gets its Mar
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from importlib.resources import files
 from typing import Final, TextIO
@@ -110,4 +111,19 @@ def show(text: str, out: TextIO) -> None:
     from collectrace.report import layout
 
     console = layout.seen(Console(file=out))
-    console.print(Markdown(text), width=min(console.width, _WIDEST))
+    console.print(Markdown(_named(text)), width=min(console.width, _WIDEST))
+
+
+_LINK: Final = re.compile(r"\[([^\]]+)\]\((?:(\w+)\.md)?(?:#[^)]*)?\)")
+
+
+def _named(text: str) -> str:
+    """Replace links to chapters, which no terminal opens, by the commands that show them."""
+
+    def command(link: re.Match[str]) -> str:
+        said, chapter = link[1], link[2]
+        if chapter not in CHAPTERS:
+            return said
+        return f"`docs {chapter}`" if said == chapter else f"{said} (`docs {chapter}`)"
+
+    return _LINK.sub(command, text)

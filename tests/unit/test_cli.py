@@ -177,6 +177,7 @@ def test_ctrl_c_at_once(module: str) -> None:
             ("align", "--html", "nodir/x/r.html"),
             "--html nodir/x/r.html: the folder nodir/x does not exist. Create it, or",
         ),
+        (("explain", "uneven"), "no cause 'uneven'. Did you mean CT204 (uneven-inputs)?"),
         (("docs", "hang"), "no chapter 'hang'. Did you mean hangs? collectrace docs lists"),
         (("import", "nowhere"), "nowhere: no such file or folder. Give a folder of Flight"),
         (("import", __file__), "test_cli.py is not a dump. Give a folder of Flight Recorder dumps"),

@@ -46,6 +46,10 @@ specific one wins.
 """
 
 
+_LEAST: Final = 3
+"""Letters of a part of a name by which it is suggested."""
+
+
 def find(name: str) -> Cause:
     """Return the cause with a code or a name: ``CT102``, ``ct102``, ``decided-by-data``.
 
@@ -59,6 +63,8 @@ def find(name: str) -> Cause:
         return found
     used = [key for key, one in known.items() if one.status != "retired"]
     like = difflib.get_close_matches(name.lower(), used, _SUGGESTIONS, cutoff=_ALIKE)
+    if not like and len(name) >= _LEAST:
+        like = [key for key in used if name.lower() in key][:_SUGGESTIONS]
     codes = list(dict.fromkeys(f"{known[key].code} ({known[key].name})" for key in like))
     hint = "collectrace explain lists the codes."
     if codes:

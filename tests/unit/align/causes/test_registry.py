@@ -203,6 +203,19 @@ def test_on_a_terminal_it_is_laid_out() -> None:
     assert "## What" not in out.getvalue()
 
 
+def test_on_a_terminal_a_link_is_the_command_that_shows_the_chapter() -> None:
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    assert cli.main(["docs", "crashes"], out, io.StringIO()) == 0
+    assert "docs hangs" in out.getvalue()
+    assert ".md" not in out.getvalue()
+
+
 def test_the_chapter_lists_all_causes() -> None:
     assert (DOCS / "causes.md").read_text() == catalogue.chapter(), "run: tools/causes --docs"
 

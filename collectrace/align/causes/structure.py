@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from collectrace.align.causes.situation import Situation
+from collectrace.align.code.between import Side as Compared
 from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import called_name
 from collectrace.align.judging.own_round import are_same_line
@@ -111,13 +112,23 @@ def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.
 
 
 def has_left_loop(situation: Situation) -> bool:
-    """Whether a statement made the suspects leave a loop that the others are still in."""
+    """Whether a statement made the suspects leave a loop that the others are still in.
+
+    A rank that is compared with itself is still in it in its earlier iteration.
+    """
     pair, found = situation.pair, [one for one in situation.decisions if _may_lead(one)]
-    if pair is None or pair.is_of_one_rank or not found:
+    if pair is None or not found:
         return False
     gone, inside = pair.one, pair.two
     if gone.rank not in situation.suspects:
         gone, inside = inside, gone
+    orders = [(gone, inside), *([(inside, gone)] if pair.is_of_one_rank else ())]
+    return any(_has_left(situation, one, two, found) for one, two in orders)
+
+
+def _has_left(
+    situation: Situation, gone: Compared, inside: Compared, found: Sequence[Decision]
+) -> bool:
     for frame in inside.stack:
         function = situation.case.program.files.function(inside.rank, frame)
         if isinstance(function, Gap):

@@ -22,9 +22,10 @@ def describe(situation: Situation, found: Departed) -> Words:
         who = words.ranges({*situation.candidate.ranks, *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = deciding_statement(situation)
-    why = [_autograd(situation, found), _usually(found)]
+    why = [_autograd(situation, found)]
     if first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
+    why.append(_usually(found))
     if situation.is_tie:
         why.append("The logs do not show which rank is wrong.")
     channels = (edge.waiting.channel for edge in cycle)
@@ -128,7 +129,7 @@ def _usually(found: Departed) -> str:
         return ""
     return (
         f"In every iteration before ({words.counted(found.rounds, 'iteration')}), {who} called "
-        f"{phrases.call(found.usual)} there."
+        f"{phrases.call(found.usual)} at this point."
     )
 
 

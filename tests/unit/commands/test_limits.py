@@ -248,15 +248,15 @@ def test_heartbeats_that_say_the_same_are_not_decoded(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(rank_records, "decode", counted)
     busy = [Activity(thread="MainThread", what="call", since=7, op="all_reduce")]
-    beats = [Alive(t=t, in_=busy if 4000 <= t < 9000 else []) for t in range(10_000)]
+    beats = [Alive(t=t, in_=busy if 4001 <= t < 9001 else []) for t in range(1, 10_001)]
     records = rank_records.RankRecords(0, Vocabulary())
     lines = [encode(beat).rstrip(b"\n") for beat in beats]
     records.feed(0, lines, -1, calls_only=False)
     assert len(decoded) == 3
     assert records.alive == beats[-1]
     before = records.alive
-    records.feed(10**6, [lines[4000], lines[-1].replace(b"9999", b"12345")], -1, calls_only=False)
-    assert (before.t, records.alive and records.alive.t) == (9999, 12345)
+    records.feed(10**6, [lines[4000], lines[-1].replace(b"10000", b"12345")], -1, calls_only=False)
+    assert (before.t, records.alive and records.alive.t) == (10_000, 12345)
     assert records.lines == 10_002
 
 

@@ -169,7 +169,10 @@ def test_a_rank_that_agrees_with_the_others_changes_nothing(one: Departed) -> No
     before, after = told(answer(one.job())), told(answer(one.with_rank().job()))
     assert after[:4] == before[:4]
     if before[4:]:
-        assert set(before[4]) <= set(after[4]) <= {one.rank}
+        assert set(after[4]) <= {one.rank}
+        # A rank that waits elsewhere has no vote, and the others may be too few without it.
+        if any(one.world in ranks and op is not None for ranks, op in after[5]):
+            assert set(before[4]) <= set(after[4])
 
 
 @given(departed(), st.integers(1, 4))

@@ -72,7 +72,7 @@ def test_a_stall_in_the_creation_of_a_group_names_it_and_its_line(ranks: Ranks) 
 def _hangs_on() -> None:
     dist.barrier()
     if dist.get_rank() == 1:
-        time.sleep(2 * LONG)
+        time.sleep(1.5 * LONG)
     dist.all_reduce(torch.ones(1))
 
 
@@ -83,8 +83,8 @@ def test_a_stall_is_told_again_at_growing_intervals(ranks: Ranks) -> None:
     }  # whoever is told asks no more
     ran = ranks.run(_hangs_on, env=env)
     stalls = ran.log(0).of(Stall)
-    # After 1 s, and again after 2, 4, perhaps 8 of 8 seconds; if the first came late, not at once.
-    assert 3 <= len(stalls) <= 4
+    # After 1, 2 and 4 of 6 seconds; if the first came late, the next one does not come at once.
+    assert 2 <= len(stalls) <= 3
     assert all(later.pending >= 1.5 * earlier.pending for earlier, later in pairwise(stalls))
     assert stalls[0].pending >= 1e9
     told = [line for line in ran.output(0).splitlines() if line.startswith("collectrace:")]

@@ -65,19 +65,24 @@ def find_dead(
 
 
 def _left_nothing(found: Mapping[int, Standing], standing: Standing) -> bool:
-    """Return whether a rank ended without a trace, and SIGTERM ended all others.
+    """Return whether a rank ended without a trace, and SIGTERM ended all others at work.
 
     A launcher sends SIGTERM to all ranks that are left after one has ended. Each of them writes its
-    stacks then.
+    stacks then. If others waited, that says more of why somebody ended the job.
     """
-    others = [s.log for s in found.values() if s is not standing and s.log is not None]
+    others = [s for s in found.values() if s is not standing]
     return (
         _is_gone(standing)
         and standing.log is not None
         and standing.log.stack_dumps.end is None
         and bool(others)
-        and all(log.stack_dumps.end is not None and not log.stack_dumps.fatal for log in others)
+        and all(s.state in ("busy", "running") and _was_sent_away(s) for s in others)
     )
+
+
+def _was_sent_away(standing: Standing) -> bool:
+    log = standing.log
+    return log is not None and log.stack_dumps.end is not None and not log.stack_dumps.fatal
 
 
 def _was_terminated(found: Mapping[int, Standing], standing: Standing) -> bool:

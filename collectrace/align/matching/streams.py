@@ -198,10 +198,17 @@ class _StreamComparison:
         for a, b, ranks in self._stretches:
             if b < start:
                 continue
-            found = self._matcher.first(ranks, max(a, start), b, fatal=fatal)
-            if found is not None:
-                return found
+            low = max(a, start)
+            while (found := self._matcher.first(ranks, low, b, fatal=fatal)) is not None:
+                if not self._is_disproved(ranks, found):
+                    return found
+                low = found + 1
         return None
+
+    def _is_disproved(self, ranks: Sequence[int], row: int) -> bool:
+        """Return whether digests are equal at a row: then a line that differs is damaged."""
+        found = {self._logs[rank].digests(self._stream, row) for rank in ranks}
+        return len(found) == 1 and all(one is not None and one.program for one in found)
 
     def _exchange(self, start: int, stop: int) -> int | None:
         """Return the first all_to_all of whole groups with pairs that do not fit."""

@@ -62,6 +62,12 @@ _SERIES: Final = 5
 """Numbers at equal distances that are told as a series."""
 
 
+AT_ITS_END: Final = (
+    "at the exit code in the launcher's output, and for the out-of-memory killer in the kernel's "
+    "log (dmesg)"
+)
+"""Where to look if a rank died."""
+
 DOING: Final = {
     "batch": "fetching a batch",
     "backward": "in backward()",

@@ -36,10 +36,8 @@ def say(stderr: TextIO, line: str) -> None:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean align?``; empty if nothing is like the word, or contains it."""
-    known = list(known)
-    found = difflib.get_close_matches(word, known, n=1)
-    found += [one for one in known if len(word) > 2 and word in one]
+    """Return `` Did you mean align?``; empty if nothing is like the word."""
+    found = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {found[0]}?" if found else ""
 
 

@@ -235,10 +235,7 @@ def _summary(alignment: Alignment) -> str:
             return f"{alive} of {world} run; so far all agree ({calls})."
         died = [rank.rank for rank in alignment.ranks if rank.state == "died"]
         if died:
-            return (
-                f"{words.ranks(died)} died, and no call shows why. Look at the exit code in the "
-                "launcher's output, and for the out-of-memory killer in the kernel's log (dmesg)."
-            )
+            return f"{words.ranks(died)} died, and no call shows why. Look {words.AT_ITS_END}."
         crashed = any(finding.kind == "raised" for finding in alignment.findings)
         found = "the job crashed, and" if crashed else "nothing wrong found, but"
         return (

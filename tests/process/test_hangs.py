@@ -87,6 +87,7 @@ def test_a_stall_is_told_again_at_growing_intervals(ranks: Ranks) -> None:
     assert 2 <= len(stalls) <= 3
     assert all(later.pending >= 1.5 * earlier.pending for earlier, later in pairwise(stalls))
     assert stalls[0].pending >= 1e9
+    assert all(one.pending >= 2e9 * n for n, one in enumerate(stalls))
     told = [line for line in ran.output(0).splitlines() if line.startswith("collectrace:")]
     assert len(told) == len(stalls)
     for line, stall in zip(told, stalls, strict=True):

@@ -189,8 +189,8 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
     if found.status == "aligned" and (over := _over(base, done, answer)) is not None:
         return f"aligned: over {over}"
     known = {rank for finding in base.errors for rank in finding.suspects} | guilty
-    if 2 * len(done.forged | done.told) >= len(found.ranks):
-        # Half of the ranks or more say something else: the one that was left may be outvoted.
+    if 2 * len(done.forged | done.told) > len(found.ranks):
+        # Most ranks say something else now, and may outvote those that were left.
         known |= {rank.rank for rank in found.ranks}
     blamed = {rank for finding in answer.errors for rank in finding.suspects}
     wrong = blamed - known - done.told - done.killed - done.forged

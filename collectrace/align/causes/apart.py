@@ -129,7 +129,7 @@ def left_loops(situation: Situation) -> list[Left]:
         inside = [is_inside(situation.case, one, step.stack) for step in both]
         if inside.count(True) == 1:
             within, gone = both if inside[0] else both[::-1]
-            if _was_near(situation, one, gone):
+            if has_gone_on(situation, gone) and _was_near(situation, one, gone):
                 found.append(Left(one, gone, within))
     return found
 
@@ -146,8 +146,6 @@ def has_gone_on(situation: Situation, step: NextCall) -> bool:
 
 def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
     """Whether a side was in a loop before its next call, or is in the function around it."""
-    if not has_gone_on(situation, gone):
-        return False
     file, pair = chains.split(loop.site)[0], situation.pair
     function = loop.function.rpartition(".")[2]
     if any(chains.file(f) == file and _name(f) == function for f in gone.stack):

@@ -113,10 +113,7 @@ def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
     died = [rank for rank, state in states.items() if state == "died"]
     fixes = []
     if died:
-        fixes.append(
-            f"Find out why {words_.ranks(died)} died: look at its exit code in the launcher's "
-            "output, and for the out-of-memory killer in the kernel's log (dmesg)."
-        )
+        fixes.append(f"Find out why {words_.ranks(died)} died: look {words_.AT_ITS_END}.")
     if raised:
         fixes.append(
             f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the "

@@ -31,10 +31,7 @@ def stopped(_: Situation, found: Standings, who: str) -> StateWords:
         exists = all(one.ended == "alive" for one in found)
         is_stopped = "is stopped (SIGSTOP, a debugger)"
         killed = f"was killed (out of memory?), aborted in C++, left by os._exit, or {is_stopped}"
-        gone = (
-            f"If {who} still ends early, look at what it printed last, at its exit code in the "
-            "launcher's output, and for the out-of-memory killer in the kernel's log (dmesg)."
-        )
+        gone = f"If {who} still ends early, look at what it printed last, {text.AT_ITS_END}."
         return StateWords(
             f"left no sign of life for {behind}",
             (copied, f"Or its process {is_stopped if exists else killed}."),

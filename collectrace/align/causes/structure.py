@@ -122,8 +122,9 @@ def has_left_loop(situation: Situation) -> bool:
     gone, inside = pair.one, pair.two
     if gone.rank not in situation.suspects:
         gone, inside = inside, gone
-    orders = [(gone, inside), *([(inside, gone)] if pair.is_of_one_rank else ())]
-    return any(_has_left(situation, one, two, found) for one, two in orders)
+    return _has_left(situation, gone, inside, found) or (
+        pair.is_of_one_rank and _has_left(situation, inside, gone, found)
+    )
 
 
 def _has_left(

@@ -145,14 +145,15 @@ class Graph:
 
 def _reached(begin: Sequence[Node], without: Sequence[Node]) -> set[int]:
     """Return the numbers of the nodes behind ``begin``, without those behind ``without`` alone."""
-    barred, found, todo = {node.number for node in without}, set[int](), list(begin)
+    barred, todo = {node.number for node in without}, list(begin)
+    found = set(barred)
     while todo:
         node = todo.pop()
         for one in (*(target for _, target in node.edges), node.raises):
-            if one is not None and one.number not in found | barred:
+            if one is not None and one.number not in found:
                 found.add(one.number)
                 todo.append(one)
-    return found
+    return found - barred
 
 
 def called_name(tree: ast.AST | None) -> str:

@@ -405,7 +405,8 @@ class _Trace:
             if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
                 value = node.tree.value
             inner = Place(callee, node, None)
-            for handler in graph.returning_handlers(node):
+            handlers = graph.returning_handlers(node) if node.kind is Kind.DISPATCH else ()
+            for handler in handlers:
                 yield Source(place, Origin.EXCEPTION, Place(callee, handler, None))
             for one in self.follow(value, inner, depth + 3) if value else ():
                 # For ``return found``, the line that sets ``found`` is more informative.

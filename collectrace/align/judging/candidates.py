@@ -12,9 +12,8 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import closes_cycle
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
-from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import HOST, Standing, Waiting
-from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
+from collectrace.align.ranks.waitgraph import Cycle, Edge, alike, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.align.reading.groups import is_local
 from collectrace.findings import BY_ATTRIBUTE, Kind, Side
@@ -241,7 +240,7 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
         group=case.comparison.groups.get(first.group),
         t=max(edge.waiting.since for edge in cycle), stream=first.stream, seq=first.seq,
         sides=tuple(
-            _side(case, edge.waiting, waitgraph.alike(case.graph, cycle, n))
+            _side(case, edge.waiting, alike(case.graph, cycle, n))
             for n, edge in enumerate(cycle)
         ),
     )  # fmt: skip

@@ -207,8 +207,10 @@ class _StreamComparison:
 
     def _is_disproved(self, ranks: Sequence[int], row: int) -> bool:
         """Return whether digests are equal at a row: then a line that differs is damaged."""
-        found = {self._logs[rank].digests(self._stream, row) for rank in ranks}
-        return len(found) == 1 and all(one is not None and one.program for one in found)
+        first = self._logs[ranks[0]].digests(self._stream, row)
+        if first is None or first.program is None:
+            return False
+        return all(self._logs[rank].digests(self._stream, row) == first for rank in ranks[1:])
 
     def _exchange(self, start: int, stop: int) -> int | None:
         """Return the first all_to_all of whole groups with pairs that do not fit."""

@@ -21,6 +21,7 @@ def find_dead(
     latest = max((s.end for s in found.values()), default=0)
     survivors = any(s.ended == "alive" for s in found.values())
     alone = sum(s.log is not None for s in found.values()) == 1
+    traceless = _traceless(found)
     for rank, standing in found.items():
         log = standing.log
         if log is None or log.exit is not None:
@@ -30,7 +31,6 @@ def find_dead(
         is_behind = behind > patience(log)
         # If no other rank is left to compare with, only the present shows how old the last line is.
         is_old = alone and now - standing.end > patience(log)
-        left_nothing = _left_nothing(found, standing)
         if rank in cut and not log.stack_dumps.fatal:
             if standing.ended != "alive" or is_behind or is_old:
                 found[rank] = _cut(found, standing)
@@ -40,49 +40,36 @@ def find_dead(
             found[rank] = replace(
                 standing, state="silent", behind=behind, doing="", may_be_copy=may_be_copy
             )
-        elif (
-            log.stack_dumps.fatal
-            or left_nothing
-            or (
-                (is_behind or (exists is False and survivors))
-                and not _was_terminated(found, standing)
-            )
+        elif (log.stack_dumps.fatal or rank in traceless) or (
+            (is_behind or (exists is False and survivors)) and not _was_terminated(found, standing)
         ):
             if log.stack_dumps.is_gil_held:
                 # It stopped before it was ended, perhaps together with the others.
                 found[rank] = replace(standing, state="silent", behind=behind, doing="")
                 continue
             is_proven = log.stack_dumps.end is not None or (exists is False and survivors)
-            may_be_copy = not is_proven and not left_nothing and not log.is_original
-            found[rank] = _dead(
-                found,
-                replace(
-                    standing, behind=behind, may_be_copy=may_be_copy, left_nothing=left_nothing
-                ),
-            )
+            found[rank] = _dead(found, replace(
+                standing, behind=behind, left_nothing=rank in traceless,
+                may_be_copy=not (is_proven or rank in traceless or log.is_original),
+            ))  # fmt: skip
     for standing in _lost_by_peers(found, evidence.missing):
         found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True, may_be_copy=False))
 
 
-def _left_nothing(found: Mapping[int, Standing], standing: Standing) -> bool:
-    """Return whether a rank ended without a trace, and SIGTERM ended all others at work.
+def _traceless(found: Mapping[int, Standing]) -> set[int]:
+    """Return the ranks that ended without a trace, if SIGTERM ended all others at work.
 
     A launcher sends SIGTERM to all ranks that are left after one has ended. Each of them writes its
     stacks then. If others waited, that says more of why somebody ended the job.
     """
-    others = [s for s in found.values() if s is not standing]
-    return (
-        _is_gone(standing)
-        and standing.log is not None
-        and standing.log.stack_dumps.end is None
-        and bool(others)
-        and all(s.state in ("busy", "running") and _was_sent_away(s) for s in others)
+    ends = {rank: s.log.stack_dumps.end if s.log is not None else None for rank, s in found.items()}
+    gone = {rank for rank, s in found.items() if _is_gone(s) and ends[rank] is None}
+    left = [s for rank, s in found.items() if rank not in gone]
+    are_at_work = all(
+        s.state in ("busy", "running") and (end := ends[s.rank]) is not None and end.fatal is None
+        for s in left
     )
-
-
-def _was_sent_away(standing: Standing) -> bool:
-    log = standing.log
-    return log is not None and log.stack_dumps.end is not None and not log.stack_dumps.fatal
+    return gone if left and are_at_work else set()
 
 
 def _was_terminated(found: Mapping[int, Standing], standing: Standing) -> bool:

@@ -202,10 +202,10 @@ class Waits:
             return None
         # On a device a call returns at once: that it is the last line says nothing.
         waits = last.device == "cpu" and (not last.async_ or roles.of(last.role).in_backward)
-        return self._of_call(last) if waits and not self._was_elsewhere(last) else None
+        return self._of_call(last) if waits and not self._is_over(last) else None
 
-    def _was_elsewhere(self, call: Call) -> bool:
-        """Return whether the main thread's stack at SIGTERM does not pass a call's line."""
+    def _is_over(self, call: Call) -> bool:
+        """Return whether the main thread was not at a call's line any more when SIGTERM came."""
         end = self.log.stack_dumps.end
         frames = end.stacks.get(MAIN, []) if end is not None and end.fatal is None else []
         sites = {chains.site(frame) for frame in frames}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import graphlib
 import inspect
+import io
 import re
 from collections import Counter
 from pathlib import Path
@@ -190,30 +191,26 @@ def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "CT998" in chapter.partition("## Retired codes\n")[2]
 
 
-def test_on_a_terminal_it_is_laid_out() -> None:
-    import io
-
+def _on_terminal(*command: str) -> str:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     out = Terminal()
-    assert cli.main(["explain", "CT302"], out, io.StringIO()) == 0
-    assert "What it means" in out.getvalue()
-    assert "## What" not in out.getvalue()
+    assert cli.main(command, out, io.StringIO()) == 0
+    return out.getvalue()
+
+
+def test_on_a_terminal_it_is_laid_out() -> None:
+    seen = _on_terminal("explain", "CT302")
+    assert "What it means" in seen
+    assert "## What" not in seen
 
 
 def test_on_a_terminal_a_link_is_the_command_that_shows_the_chapter() -> None:
-    import io
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    out = Terminal()
-    assert cli.main(["docs", "crashes"], out, io.StringIO()) == 0
-    assert "docs hangs" in out.getvalue()
-    assert ".md" not in out.getvalue()
+    seen = _on_terminal("docs", "crashes")
+    assert "docs hangs" in seen
+    assert ".md" not in seen
 
 
 def test_the_chapter_lists_all_causes() -> None:

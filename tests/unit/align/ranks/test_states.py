@@ -22,6 +22,12 @@ from tests.support.synthetic import Rank, Run
 LOST = "Connection closed by peer [127.0.0.1]:1185"
 
 
+def _ended_by_sigterm(folder: Path, rank: int, *frames: str) -> None:
+    """Write the stack of a rank's main thread, innermost frame first, as faulthandler does."""
+    lines = ["Current thread 0x00007f (most recent call first):", *(f"  File {f}" for f in frames)]
+    (folder / f"rank{rank:05}.ends.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
 def states(run: Run, folder: Path) -> list[str]:
     return [s.state for s in case_of(run, folder).standings.values()]
 
@@ -321,9 +327,7 @@ def test_several_are_gone_and_one_was_sent_away(tmp_path: Path) -> None:
     zero.wait(1)
     zero.exit("exception", error="RuntimeError", message=LOST)
     folder = run.write(tmp_path)
-    (folder / "rank00001.ends.txt").write_text(
-        'Current thread 0x00007f (most recent call first):\n  File "/job/t.py", line 3 in main\n'
-    )
+    _ended_by_sigterm(folder, 1, '"/job/t.py", line 3 in main')
     found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
     assert [s.state for s in found.values()] == ["raised", "busy", "died"]
 
@@ -333,10 +337,7 @@ def test_a_rank_that_left_nothing_where_sigterm_ended_all_others_died(tmp_path: 
     run.all("all_reduce", site="/job/t.py:9", device="cpu")
     folder = run.write(tmp_path)
     for rank in range(2):
-        (folder / f"rank0000{rank}.ends.txt").write_text(
-            "Current thread 0x00007f (most recent call first):\n"
-            '  File "/job/t.py", line 3 in main\n'
-        )
+        _ended_by_sigterm(folder, rank, '"/job/t.py", line 3 in main')
     found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
     assert [s.state for s in found.values()] == ["busy", "busy", "died"]
     assert found[2].left_nothing
@@ -353,12 +354,12 @@ def test_a_stack_at_sigterm_tells_whether_the_last_call_is_over(
     run.all("all_reduce", site="/job/t.py:9", device="cpu")
     folder = run.write(tmp_path)
     for rank in range(2):
-        (folder / f"rank0000{rank}.ends.txt").write_text(
-            "Current thread 0x00007f (most recent call first):\n"
-            '  File "/job/model.py", line 3 in forward\n'
-            '  File "/lib/collectrace/tracer/patches/ddp.py", line 36 in wrapper\n'
-            f'  File "/job/t.py", line {line} in main\n'
-        )
+        _ended_by_sigterm(
+            folder, rank,
+            '"/job/model.py", line 3 in forward',
+            '"/lib/collectrace/tracer/patches/ddp.py", line 36 in wrapper',
+            f'"/job/t.py", line {line} in main',
+        )  # fmt: skip
     found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
     assert [s.state for s in found.values()] == [state, state]
 
@@ -372,11 +373,11 @@ def test_a_wait_that_sigterm_ended_is_that_of_the_log(tmp_path: Path) -> None:
     one.call("barrier")
     one.beat(60, one.inside(one.items[-1]))  # type: ignore[arg-type]
     folder = run.write(tmp_path)
-    (folder / "rank00000.ends.txt").write_text(
-        "Current thread 0x00007f (most recent call first):\n"
-        '  File "/lib/collectrace/tracer/patches/waits.py", line 34 in wrapper\n'
-        '  File "/job/t.py", line 12 in <module>\n'
-    )
+    _ended_by_sigterm(
+        folder, 0,
+        '"/lib/collectrace/tracer/patches/waits.py", line 34 in wrapper',
+        '"/job/t.py", line 12 in <module>',
+    )  # fmt: skip
     [finding, *_] = align(tmp_path).findings
     assert finding.kind == "deadlock"
     assert "child process" not in finding.headline
@@ -386,11 +387,11 @@ def test_relative_paths_of_a_dump_are_those_of_the_rank_file(tmp_path: Path) -> 
     run = Run(cwd="/job")
     run.all("all_reduce")
     folder = run.write(tmp_path)
-    (folder / "rank00001.ends.txt").write_text(
-        "Current thread 0x00007f (most recent call first):\n"
-        '  File "lib/t.py", line 3 in step\n  File "/job/main.py", line 7 in main\n'
-        '  File "<string>", line 1 in <module>\n'
-    )
+    _ended_by_sigterm(
+        folder, 1,
+        '"lib/t.py", line 3 in step', '"/job/main.py", line 7 in main',
+        '"<string>", line 1 in <module>',
+    )  # fmt: skip
     dump = run_reader.read(tmp_path).logs[1].stack_dumps.end
     assert dump is not None
     assert dumps.of_main(dump.stacks) == [

@@ -29,7 +29,6 @@ VERDICTS: Final = {
 
 WORDS: Final = {
     "ddp/one_meter_more": _PART,
-    "ddp/should_stop_on_one_rank": _PART,
     "groups/cache_of_one_host": _PART,
     "groups/local_names_run_apart": _PART,
     "groups/tied_weight_sent_twice": _PART,

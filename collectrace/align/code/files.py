@@ -166,6 +166,36 @@ class SourceFile:
                 found.setdefault(node.func.id, []).append((inner, node))
         return found
 
+    @cached_property
+    def flags_by_name(self) -> dict[str, list[tuple[Function, ast.Assign]]]:
+        """The statements that set an attribute to a constant, by its name, with their methods.
+
+        What a constructor or a class body sets is the value that everything begins with.
+        """
+        found: dict[str, list[tuple[Function, ast.Assign]]] = {}
+        for function in self.functions:
+            if isinstance(function.tree, ast.ClassDef) or function.name == "__init__":
+                continue
+            for one in statements(getattr(function.tree, "body", ())):
+                if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant):
+                    for target in one.targets:
+                        if isinstance(target, ast.Attribute):
+                            found.setdefault(target.attr, []).append((function, one))
+        return found
+
+    @cached_property
+    def owners_by_name(self) -> dict[str, list[Function]]:
+        """The classes that set an attribute of ``self``, by its name."""
+        found: dict[str, list[Function]] = {}
+        for one in ast.walk(self.tree):
+            match one:
+                case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
+                    around = (f for f in self.functions if f.first <= one.lineno <= f.last)
+                    owner = max(around, key=lambda f: f.first).owner
+                    if owner is not None and owner not in found.setdefault(one.attr, []):
+                        found[one.attr].append(owner)
+        return found
+
     def find(self, frame: Frame) -> Function | None:
         """Return the function of a frame, or None if the file has none at that line.
 

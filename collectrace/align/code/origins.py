@@ -82,9 +82,9 @@ _TABLE: Final = (
         "Accelerate: by the number of batches of the rank"),
     Row("torch.utils.data.*", Origin.DATA, "torch: a loader gives each rank batches of its own"),
     Row("datasets.*", Origin.DATA, "Hugging Face datasets"),
-    Row("next .item .tolist .numpy .requires_grad .grad .is_sparse .dtype .isnan .isinf .isfinite "
-        ".any .all .nonzero .norm .max .min .mean .sum .argmax .argmin .abs .unique .backward",
-        Origin.DATA, "built-in, torch.Tensor", Rule.THROUGH),
+    Row("next .item .tolist .numpy .requires_grad .data .grad .is_sparse .dtype .isnan .isinf "
+        ".isfinite .any .all .nonzero .norm .max .min .mean .sum .argmax .argmin .abs .unique "
+        ".backward", Origin.DATA, "built-in, torch.Tensor", Rule.THROUGH),
     Row("torch.isnan torch.isinf torch.isfinite torch.any torch.all torch.allclose torch.equal "
         "torch.nonzero torch.unique torch.nn.utils.clip_grad_norm_ torch.where torch.bincount "
         "math.isnan math.isinf math.isfinite", Origin.DATA, "torch, standard library",

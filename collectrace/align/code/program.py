@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectrace.align.code import names
@@ -49,6 +49,22 @@ class Program:
         return [
             one for file in self.files.known() for one in file.calls_by_name.get(owner.name, ())
         ]
+
+    def only_class_with(self, name: str) -> Function | None:
+        """Return the class whose methods set an attribute, if it is the only one that is known."""
+        found = [one for file in self.files.known() for one in file.owners_by_name.get(name, ())]
+        return found[0] if len(found) == 1 else None
+
+    def flags(self, name: str) -> Iterator[tuple[Function, ast.Assign, Graph]]:
+        """Return the statements that set an attribute with a name to a constant.
+
+        Each comes with the function that contains it, and that function's graph.
+        """
+        for file in self.files.known():
+            for function, statement in file.flags_by_name.get(name, ()):
+                graph = self.graph(function)
+                if graph is not None:
+                    yield function, statement, graph
 
     def graph(self, function: Function) -> Graph | None:
         """Return the graph of a function, or None if it is too large."""

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from collectrace.align.code import calls, names, origins
+from collectrace.align.code import calls, controls, names, origins
 from collectrace.align.code.conditions import (
     choosing_steps,
     condition_of,
@@ -300,12 +300,13 @@ class _Trace:
         owner = calls.class_of(place.function)
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
-            found = list(self._of_object(tree.attr, owner, depth))
             computed = calls.property_of(tree.attr, owner)
-            if not found and computed is not None:
-                called = ast.Call(tree, [], [])
-                found = list(self._inside(computed, called, place, depth))
+            if computed is not None:
+                found = list(self._inside(computed, ast.Call(tree, [], []), place, depth))
+            else:
+                found = list(self._of_object(tree.attr, owner, depth))
         if found:
+            yield from self._set_under(tree.attr, depth)
             if origins.is_rank(tree.attr) and {one.origin for one in found} <= {Origin.UNKNOWN}:
                 yield Source(place, Origin.RANK)
             else:
@@ -317,6 +318,10 @@ class _Trace:
         else:
             yield Source(place, Origin.UNKNOWN)
             if not self._is_imported(tree.value, place):
+                yield from self._set_under(tree.attr, depth)
+                owner = self._program.only_class_with(tree.attr)
+                if owner is not None:
+                    yield from of_processed(self._of_object(tree.attr, owner, depth))
                 base = self.follow(tree.value, place, depth + 1)
                 yield from (one for one in base if one.origin is not Origin.AGREED)
 
@@ -334,6 +339,20 @@ class _Trace:
         bases = getattr(owner.tree, "bases", ())
         if found and (len(found) > 1 or bases):
             yield Source(Place(owner, None, None), Origin.UNKNOWN)
+
+    def _set_under(self, name: str, depth: int) -> Iterator[Source]:
+        """Return what decides whether a flag is set, as by ``trainer.should_stop = True``."""
+        for function, statement, graph in self._program.flags(name):
+            steps = [node for node in graph.nodes if node.tree is statement]
+            for one in controls.controls(function, graph, steps):
+                at = Place(function, next(iter(steps), None), None)
+                if one.is_handler:
+                    yield Source(at, Origin.EXCEPTION)
+                elif one.node is not None:
+                    inside = Place(function, one.node, None)
+                    for source in self.follow(one.test, inside, depth + 1):
+                        if source.origin is not Origin.AGREED:
+                            yield Source(at, source.origin)
 
     # Calls
 

@@ -136,6 +136,62 @@ CASES = {
         Origin.CLOCK),
     "list that someone else may change": (
         "x = [1]\nfill(x)\nfor y in x:  # HERE\n    pass", Origin.UNKNOWN),
+    "property": (
+        """import time
+class Job:
+    @property
+    def done(self):
+        return time.time() > 5
+    def run(self):
+        while not self.done:  # HERE
+            pass""", Origin.CLOCK),
+    "flag that a method sets under a condition": (
+        """import time
+class Job:
+    def __init__(self):
+        self.stop = False
+    def look(self):
+        if time.time() > 5:
+            self.stop = True
+    def run(self):
+        while not self.stop:  # HERE
+            self.look()""", Origin.CLOCK),
+    "flag that every rank sets": (
+        """class Job:
+    def __init__(self):
+        self.stop = False
+    def look(self):
+        self.stop = True
+    def run(self):
+        while not self.stop:  # HERE
+            self.look()""", Origin.UNKNOWN),
+    "flag that another object sets": (
+        """class Stopper:
+    def look(self, job):
+        if job.loss.isnan():
+            job.stop = True
+def run(job, stopper):
+    while not job.stop:  # HERE
+        stopper.look(job)""", Origin.DATA),
+    "attribute of an object of the only class that has it": (
+        """import time
+class Clock:
+    def __init__(self):
+        self.begun = time.time()
+def run(clock):
+    if clock.begun > 5:  # HERE
+        pass""", Origin.CLOCK),
+    "attribute that two classes have": (
+        """import time
+class Clock:
+    def __init__(self):
+        self.begun = time.time()
+class Watch:
+    def __init__(self):
+        self.begun = 0
+def run(clock):
+    if clock.begun > 5:  # HERE
+        pass""", Origin.UNKNOWN),
     "attribute of the object": (
         """import time
 class A:

@@ -156,7 +156,11 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     if isinstance(candidate.source, GroupConflict):
         asked = [End(ranks[0], group) for ranks, group in candidate.source.variants if ranks]
         return (asked[0], asked[-1]) if len(asked) > 1 else None
-    sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
+    def is_innocent(side: findings.Side) -> bool:
+        return not {*candidate.suspects}.intersection(side.ranks)
+
+    found = (side for side in candidate.sides if side.ranks)
+    sides = sorted(found, key=lambda side: (is_innocent(side), len(side.ranks)))
     if len(sides) < 2:
         return None
     rank = sides[0].ranks[0]
@@ -168,27 +172,30 @@ class _Sides:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._known: dict[tuple[int, int | None, bool], Sequence[Entry]] = {}
+        self._known: dict[tuple[int, int | None, bool | None], Sequence[Entry]] = {}
 
     def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
         """Yield the sides of two ranks, from their last common call on."""
         if ends is None:
             return
-        # A rank that lacks the call would have made it in the same kind of thread.
-        calls = [self._before(end, beside=any(map(_is_of_other_thread, ends))) for end in ends]
-        at = _last_common(*calls)
-        following = [
-            self._made(end.rank, end.call)
-            if end.call is not None
-            else self._next(end.rank, made, n)
-            for end, made, n in zip(ends, calls, at, strict=True)
-        ]
-        # There may be calls of other groups between the last common call and the end's call.
-        direct = all(
-            end.call is None or n == len(made) - 1
-            for end, made, n in zip(ends, calls, at, strict=True)
-        )
-        yield from _pair((ends[0].rank, ends[1].rank), calls, at, following, is_direct=direct)
+        # A rank that lacks the call would have made it in the same kind of thread, or would have
+        # handed it to such a thread between the calls of its other threads.
+        in_thread = any(map(_is_of_other_thread, ends))
+        for beside in (True, None) if in_thread else (False,):
+            calls = [self._before(end, beside=beside) for end in ends]
+            at = _last_common(*calls)
+            following = [
+                self._made(end.rank, end.call)
+                if end.call is not None
+                else self._next(end.rank, made, n)
+                for end, made, n in zip(ends, calls, at, strict=True)
+            ]
+            # There may be calls of other groups between the last common call and the end's call.
+            direct = all(
+                end.call is None or n == len(made) - 1
+                for end, made, n in zip(ends, calls, at, strict=True)
+            )
+            yield from _pair((ends[0].rank, ends[1].rank), calls, at, following, is_direct=direct)
 
     def first_different_line(
         self, ends: tuple[End, End] | None, stream: StreamKey | None
@@ -311,17 +318,18 @@ class _Sides:
                 yield from _pair((rank, peer), (made, theirs), at, following)
                 return
 
-    def _before(self, end: End, *, beside: bool = False) -> Sequence[Entry]:
+    def _before(self, end: End, *, beside: bool | None = False) -> Sequence[Entry]:
         """Return the calls of a rank before the end's call, in the thread that made it.
 
-        ``beside``: use threads other than the main one if the rank made no such call.
+        ``beside``: use threads other than the main one if the rank made no such call; None: use
+        the calls of all threads.
         """
         log = self._case.log(end.rank)
-        beside = beside if end.call is None else _is_of_other_thread(end)
+        beside = beside if end.call is None or beside is None else _is_of_other_thread(end)
         key = end.rank, end.call.t if end.call is not None else None, beside
         if key not in self._known and log is not None:
             made = timeline.calls_before(log, key[1])
-            self._known[key] = [one for one in made if one.beside == beside]
+            self._known[key] = [one for one in made if beside is None or one.beside == beside]
         return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Next | None:

@@ -105,14 +105,15 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
     known = {mark.site for mark in called}
     open_ = _OPEN.values()
     decided = [m for m in _decided(case, finding) if m.note not in open_ or m.site not in known]
-    came = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
+    came = {rank for mark in called for rank in mark.ranks}
     ranks = {rank for side in finding.sides for rank in side.ranks} | {*finding.suspects}
     now = [
         mark
         for rank in sorted(ranks & case.standings.keys())[:_MOST_RANKS]
         for mark in _current_places(case, case.standings[rank])
-        # The note of a call already says what its ranks do there.
-        if rank not in came or (mark.what == "place" and mark.site not in known)
+        # The note of a call already says what its ranks do there. If others ended a rank, what it
+        # came to after that call is a consequence.
+        if rank not in came or not (case.standings[rank].by_peers or mark.site in known)
     ]
     found = [*decided, *_merged([*called, *now])]
     return [*found, *_cited(finding, found)]
@@ -304,14 +305,16 @@ def _is_of(waiting: Waiting, call: Call) -> bool:
 def _current_places(case: Case, standing: Standing) -> Iterator[Mark]:
     """Yield where a rank is or ended, if that is a line of the program."""
     rank, state = (standing.rank,), standing.state
-    if state == "blocked":
+    if state == "blocked" or standing.by_peers:
         for waiting in standing.waiting[:2]:
             call = _awaited(case, waiting)
             stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
             told = describe_call(case, call) if isinstance(call, Call) else waiting.op
-            note = f"{WHO}{_wait_note(waiting)}: {told}"
+            held = seconds_in(standing, waiting.since)
+            does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
+            does = _wait_note(waiting) if state == "blocked" else does
             if stack:
-                yield Mark(stack, "place", note, rank, seconds_in(standing, waiting.since))
+                yield Mark(stack, "place", f"{WHO}{does}: {told}", rank, held)
         return
     last = find_ending(standing) if state in ("raised", "busy", "died", "silent") else None
     call = standing.last_call

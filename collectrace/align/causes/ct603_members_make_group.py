@@ -31,8 +31,11 @@ from collectrace.records import Group
 
 _LOCAL: Final = (
     "With use_local_synchronization=True the members make a group among themselves: each waits in "
-    "new_group until all have asked for the same group. torch names it by its members and by how "
-    "many groups the rank is in so far: two names never meet."
+    "new_group until all have asked for the same group."
+)
+_NAMED: Final = (
+    "torch names such a group by its members and by how many groups the rank is in: so the names "
+    "differ, and each rank waits for a group that the other does not know."
 )
 _EVERY: Final = (
     "Leave use_local_synchronization out, and let every rank call new_group for every group in the "
@@ -56,14 +59,15 @@ def find(situation: Situation) -> Found | None:
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for members that do not meet."""
     if isinstance(found, Requests):
-        headline = group_requests.headline(situation, found)
+        headline, why = group_requests.headline(situation, found), [_LOCAL]
         if len({tuple(group.ranks) for _, group in found.asked}) == 1 < len(found.asked):
             who = words_.ranks(rank for ranks, _ in found.asked for rank in ranks)
             group = wait_cycle.creation(found.asked[0][1])
-            headline = f"{who} disagree: each calls {group} by another name"
+            headline = f"{who} do not meet in {group}: it has another name on each"
+            why = [_made_before(situation, found), _LOCAL, _NAMED]
         return Words(
             headline,
-            (_LOCAL,),
+            tuple(why),
             (
                 f"{_EVERY}.",
                 "Or call new_group with the same ranks on every member, and create groups that "
@@ -82,3 +86,18 @@ def words(situation: Situation, found: Found) -> Words:
             "rank.",
         ),
     )
+
+
+def _made_before(situation: Situation, found: Requests) -> str:
+    """Return a sentence on the groups that the ranks had asked for before."""
+    told = []
+    for ranks, group in found.asked:
+        log = situation.case.log(ranks[0])
+        earlier = [
+            wait_cycle.creation(one)
+            for one in (log.groups if log is not None else ())
+            if one.phase == "asked" and 0 < one.ordinal < group.ordinal
+        ]
+        some = words_.listed(earlier[: wait_cycle.MOST]) if earlier else "no group"
+        told.append(f"{words_.ranks(ranks)} had made {some}")
+    return words_.upper(f"before it, {words_.listed(told)}.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from collectrace import words
 from collectrace.align.causes import channel_counts, deciders, phrases, remedies, wait_cycle
 from collectrace.align.causes.departed import Departed
@@ -70,9 +73,10 @@ def agree_first(situation: Situation, first: Decision) -> tuple[str, ...]:
 def call(situation: Situation, found: Departed) -> str:
     """Return ``send to rank 1 (a.py:3)``, at the outermost line that is not the usual one."""
     case, rank = situation.case, found.ranks[0]
+    if found.what is What.SKIPPED:
+        return wait_cycle.with_group(case, found.call)
     stack = case.stack(rank, found.call) if found.call.site is not None else ()
-    own = found.usual if found.what is not What.SKIPPED else None
-    made = case.stack(rank, own) if own is not None else next(
+    made = case.stack(rank, found.usual) if found.usual is not None else next(
         (one.stack for one in reversed(calls_of(case, rank)) if one.stack != stack), ()
     )  # fmt: skip
     frame = chains.outermost_apart(stack, made)[0] if stack and made else ""
@@ -183,7 +187,10 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
                 "Let the input of that forward need a gradient in every iteration "
                 "(requires_grad_()), or make the exchange outside of autograd."
             ),
-            f"Or if it is meant, let the {op} of rank {found.call.peer} do so, too.",
+            (
+                f"Or, if {words.ranks(found.ranks)} is meant to leave it out, let rank "
+                f"{found.call.peer} leave out its {op}, too."
+            ),
         )
     is_message = found.call.peer is not None
     best = remedies.fixes(situation, first)[:2]
@@ -197,7 +204,7 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
         # It had the same outcome in earlier iterations, so it is not the rank alone.
         best = agree_first(situation, first)
-    elif form == "loop" and is_message:
+    elif form == "loop" and is_message and not _P2P.search(first.text):
         best = (
             (
                 f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
@@ -205,6 +212,10 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
             ),
         )
     return (*best, f"Or {words.lower(own)}")[:3]
+
+
+_P2P: Final = re.compile(r"\bbatch_isend_irecv\(")
+"""A loop over messages that are begun together, and not over parts of a batch."""
 
 
 def _hub(found: Departed) -> int | None:

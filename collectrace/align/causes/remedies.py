@@ -10,6 +10,7 @@ from collectrace.align.causes import collectives, deciders, phrases, structure
 from collectrace.align.causes.deciders import Form, form, origin, quoted
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.code.graph import called_name
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DependsOn
 
@@ -100,7 +101,7 @@ _FIXES: Final[dict[Form, str]] = {
     "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
     "rank make the same calls.",
     "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
-    "value": "Compute {result} in {} in the same way on every rank, or broadcast it.",
+    "value": "Compute {result} in {} in the same way on every rank.",
     "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
 }
 
@@ -146,13 +147,29 @@ def _named(decision: Decision) -> dict[str, str]:
             iter=ast.Call(func=ast.Name("range"), args=[end] | [ast.Constant(), end, *_])
         ) if code := _code(head, end):
             length = f"Agree on the length first: all_reduce {code} {_SHORTEST}"
-        case ast.For(iter=items) if code := _code(head, items):
+        case ast.For(
+            iter=ast.Call(func=ast.Attribute(attr="batch_isend_irecv"), args=[ops])
+        ) if code := _code(head, ops):
+            length = f"Put every message into {code} that another rank expects"
+        case ast.For(iter=items) if code := _code(head, _unwrapped(items)):
             length = f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code
         case _:
             pass
     return {"test": test, "length": length, "result": result}
+
+
+def _unwrapped(items: ast.expr) -> ast.expr:
+    """Return what a loop goes through without ``enumerate`` or the like around it."""
+    while (
+        isinstance(items, ast.Call) and items.args and called_name(items) in _SAME_LENGTH
+    ):
+        items = items.args[0]
+    return items
+
+
+_SAME_LENGTH: Final = frozenset({"enumerate", "reversed", "sorted", "list", "tuple", "iter", "tqdm"})
 
 
 def _code(text: str, tree: ast.expr) -> str:

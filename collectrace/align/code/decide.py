@@ -243,6 +243,9 @@ class _Naming:
             condition
         ):  # the loop that provides the item is the most informative place
             sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
+        if node.kind is Kind.LOOP and found:  # what decides how many items it has tells more
+            counted = self._tracer.lengths(condition, place)
+            sources = [*(one for one in counted if one.origin is found[0]), *sources]
         comes_from = origin_site(sources, found, line_of(node))
         if node.kind is Kind.CALL:
             found = tuple(one for one in found if one is not Origin.AGREED)

@@ -53,6 +53,11 @@ class Tracer:
         """
         return list(_Trace(self._agreements, self._program, of_size).follow(tree, place, 0))
 
+    def lengths(self, tree: ast.AST | None, place: Place) -> list[Source]:
+        """Return what the number of items depends on that a loop goes through."""
+        trace = _Trace(self._agreements, self._program, of_size=True, of_lists=True)
+        return list(trace.follow(tree, place, 0))
+
     def assignments(
         self, tree: ast.AST | None, place: Place, *, of_size: bool = False
     ) -> list[tuple[Place, list[Source]]]:
@@ -79,10 +84,14 @@ class Tracer:
 class _Trace:
     """The trace of one expression."""
 
-    def __init__(self, agreements: Agreements, program: Program, of_size: bool) -> None:
+    def __init__(
+        self, agreements: Agreements, program: Program, of_size: bool, *, of_lists: bool = False
+    ) -> None:
         self._agreements = agreements
         self._program = program
         self._of_size = of_size
+        self._of_lists = of_lists
+        """Whether the lengths of lists are asked for, and not their items."""
         self._seen: set[tuple[int, int, int]] = set()
 
     def follow(self, tree: ast.AST | None, place: Place, depth: int) -> Iterator[Source]:
@@ -103,6 +112,8 @@ class _Trace:
                 yield from self._attribute(tree, place, depth)
             case ast.Call():
                 yield from self._call(tree, place, depth)
+            case ast.List() if self._of_lists and not _is_unpacked(tree):
+                yield Source(place, Origin.AGREED)  # as many as are written there
             case ast.Lambda() | ast.Await() | ast.Yield() | ast.YieldFrom():
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
@@ -497,6 +508,11 @@ def _picks(tree: ast.AST) -> bool:
             return not isinstance(tree.op, ast.Mod | ast.FloorDiv)
         case _:
             return isinstance(tree, ast.Subscript | ast.JoinedStr | ast.List | ast.Dict)
+
+
+def _is_unpacked(tree: ast.List) -> bool:
+    """Whether a list has a part of unknown length: ``[*batches, last]``."""
+    return any(isinstance(one, ast.Starred) for one in tree.elts)
 
 
 def _is_flag(*values: ast.expr | None) -> bool:

@@ -156,6 +156,7 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     if isinstance(candidate.source, GroupConflict):
         asked = [End(ranks[0], group) for ranks, group in candidate.source.variants if ranks]
         return (asked[0], asked[-1]) if len(asked) > 1 else None
+
     def is_innocent(side: findings.Side) -> bool:
         return not {*candidate.suspects}.intersection(side.ranks)
 

@@ -209,6 +209,8 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
     """Return the ranks of the same side with the same calls and waits as a rank."""
 
     def did(one: int, side: Side) -> object:
+        if side.call is None and side.site is not None:
+            return side.site
         if side.call is None:
             standing = case.standings[one]
             sites = (w.site for w in standing.waiting)
@@ -309,7 +311,11 @@ def _current_places(case: Case, standing: Standing) -> Iterator[Mark]:
         for waiting in standing.waiting[:2]:
             call = _awaited(case, waiting)
             stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
-            told = describe_call(case, call) if isinstance(call, Call) else waiting.op
+            told = waiting.op
+            if isinstance(call, Call):
+                told = describe_call(case, call)
+            elif call is not None and waiting.op == "new_group":
+                told = f"new_group([{_members(call.ranks)}])"
             held = seconds_in(standing, waiting.since)
             does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
             does = _wait_note(waiting) if state == "blocked" else does

@@ -7,7 +7,7 @@ expect: deadlock
 suspects: none
 status: hung
 cause: rank 0; BUG; autograd; needs a gradient; FEATURES
-fix: requires_grad_; outside of autograd; let the send of rank 1 do so
+fix: requires_grad_; outside of autograd; let rank 1 leave out its send
 never: batch_isend_irecv; drop_last; another tag; died
 """
 

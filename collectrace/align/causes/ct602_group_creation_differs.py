@@ -29,7 +29,14 @@ import re
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, group_requests, phrases, remedies, wait_cycle
+from collectrace.align.causes import (
+    deciders,
+    group_requests,
+    phrases,
+    remedies,
+    structure,
+    wait_cycle,
+)
 from collectrace.align.causes.group_requests import Requests
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -106,13 +113,23 @@ def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
         return (every, *own)
     if _is_skip(found):
         group, move = found.skipped[0][1], ""
-        if decision is not None and deciders.form(decision) in ("condition", "loop"):
+        rank = next((ranks[0] for ranks, one in found.asked if one is group), None)
+        stack = situation.case.stack(rank, group) if rank is not None else ()
+        is_control = decision is not None and deciders.form(decision) in ("condition", "loop")
+        if (
+            decision is not None
+            and is_control
+            and structure.is_in_function(situation, decision, stack or (group.site or "",))
+        ):
             call = f"new_group{phrases.line(group.site)}"
-            move = f": move {call} out of the reach of {deciders.quoted(decision)}"
+            through = structure.calling_line(situation, decision, stack)
+            moved = f"{through}, which calls {call}," if through else call
+            move = f": move {moved} out of the reach of {deciders.quoted(decision)}"
         local = "Or pass use_local_synchronization=True, and call new_group on the members only."
         none_is_member = not {*found.skipped[0][0]} & {*group.ranks}
         return (
             f"{_ON_EVERY}{move}.",
+            *(own if is_control and not move else ()),
             *((f"Or {words_.lower(_ONE_PLACE)}",) if apart else ()),
             *((local,) if none_is_member else ()),
         )

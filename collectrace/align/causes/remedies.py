@@ -147,9 +147,9 @@ def _named(decision: Decision) -> dict[str, str]:
             iter=ast.Call(func=ast.Name("range"), args=[end] | [ast.Constant(), end, *_])
         ) if code := _code(head, end):
             length = f"Agree on the length first: all_reduce {code} {_SHORTEST}"
-        case ast.For(
-            iter=ast.Call(func=ast.Attribute(attr="batch_isend_irecv"), args=[ops])
-        ) if code := _code(head, ops):
+        case ast.For(iter=ast.Call(func=ast.Attribute(attr="batch_isend_irecv"), args=[ops])) if (
+            code := _code(head, ops)
+        ):
             length = f"Put every message into {code} that another rank expects"
         case ast.For(iter=items) if code := _code(head, _unwrapped(items)):
             length = f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
@@ -162,14 +162,14 @@ def _named(decision: Decision) -> dict[str, str]:
 
 def _unwrapped(items: ast.expr) -> ast.expr:
     """Return what a loop goes through without ``enumerate`` or the like around it."""
-    while (
-        isinstance(items, ast.Call) and items.args and called_name(items) in _SAME_LENGTH
-    ):
+    while isinstance(items, ast.Call) and items.args and called_name(items) in _SAME_LENGTH:
         items = items.args[0]
     return items
 
 
-_SAME_LENGTH: Final = frozenset({"enumerate", "reversed", "sorted", "list", "tuple", "iter", "tqdm"})
+_SAME_LENGTH: Final = frozenset(
+    {"enumerate", "reversed", "sorted", "list", "tuple", "iter", "tqdm"}
+)
 
 
 def _code(text: str, tree: ast.expr) -> str:
@@ -189,8 +189,10 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
     if found.branches > 1:
         return f"Make the same calls in the same order in all branches of {said}, on every rank."
     if found.inside:
-        call = phrases.call(found.inside[0][1])
-        return f"Move {call} out of {said}: make the call on every rank, or on none."
+        side, call = found.inside[0]
+        through = structure.calling_line(situation, decision, side.stack or ())
+        moved = f"{through}, which makes {phrases.call(call)}," if through else phrases.call(call)
+        return f"Move {moved} out of {said}: make the call on every rank, or on none."
     if found.jump is not None and found.outside:
         more = ""
         tests_more = " and " in decision.text or not RANK.search(decision.text)

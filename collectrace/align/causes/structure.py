@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.code.between import Side as Compared
 from collectrace.align.code.files import Frame, Function, Gap, statements
@@ -74,6 +75,27 @@ def called_through(situation: Situation, decision: Decision) -> list[tuple[Side,
         for side, call in situation.called
         if any(chains.site(frame) == decision.site for frame in side.stack or ())
     ]
+
+
+def calling_line(situation: Situation, decision: Decision, stack: Sequence[str]) -> str:
+    """Return the line of a decision's function from which a call was made, as code.
+
+    Empty if the call itself is there, or if the function is not on the stack.
+    """
+    found = _statement(situation, decision)
+    if found is None:
+        return ""
+    line = _line_of(found[0], [Frame.parse(one) for one in stack[1:]])
+    frame = next((one for one in stack[1:] if chains.split(chains.site(one))[1] == line), "")
+    return (
+        phrases.statement(phrases.text(situation.case, frame), chains.site(frame)) if frame else ""
+    )
+
+
+def is_in_function(situation: Situation, decision: Decision, stack: Sequence[str]) -> bool:
+    """Whether a call was made in the function of a statement, or from there."""
+    found = _statement(situation, decision)
+    return found is not None and _line_of(found[0], [Frame.parse(one) for one in stack]) > 0
 
 
 def is_nested(situation: Situation, decision: Decision) -> bool:

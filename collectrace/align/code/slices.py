@@ -112,8 +112,6 @@ class _Trace:
                 yield from self._attribute(tree, place, depth)
             case ast.Call():
                 yield from self._call(tree, place, depth)
-            case ast.List() if self._of_lists and not _is_unpacked(tree):
-                yield Source(place, Origin.AGREED)  # as many as are written there
             case ast.Lambda() | ast.Await() | ast.Yield() | ast.YieldFrom():
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
@@ -130,6 +128,8 @@ class _Trace:
     def _parts(self, tree: ast.AST, place: Place, depth: int) -> Iterator[Source]:
         if isinstance(tree, ast.Tuple | ast.List | ast.Dict):  # an empty one has no parts
             yield Source(place, Origin.AGREED)
+        if self._of_lists and isinstance(tree, ast.List) and not _is_unpacked(tree):
+            return  # it has as many items as are written there
         for child in ast.iter_child_nodes(tree):
             if isinstance(child, ast.expr | ast.comprehension | ast.keyword):
                 yield from self.follow(child, place, depth)

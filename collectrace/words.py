@@ -30,7 +30,7 @@ _OUTCOMES: Final[Mapping[Way, tuple[str, str]]] = {
     "taken": ("true", ""), "not_taken": ("false", ""), "iterates": ("next iteration", ""),
     "ended": ("ends", ""), "case": ("matches a case", "matches line {}"),
     "no_case": ("no case matches", ""), "handler": ("caught", "caught at line {}"),
-    "no_handler": ("not caught", ""), "raised": ("raises", ""),
+    "no_handler": ("not entered", ""), "raised": ("raises", ""),
     "calls": ("calls a function", "calls {}()"), "calls_other": ("calls another function", ""),
     "next": ("goes on to the next statement", ""), "value": ("computes a value", ""),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -60,11 +61,20 @@ def values(finding: Finding) -> Grid | None:
                 continue
             for told in (_short, value):
                 if told(mine) != told(theirs):
-                    rows.setdefault(text.clean(name), (told(mine), told(theirs)))
+                    rows.setdefault(text.clean(name), _pair(told(mine), told(theirs)))
     if not rows:
         return None
     cells = tuple((name, *rows[name]) for name in sorted(rows)[:_MOST_NAMES])
     return Grid("values", ("", *(f"rank {rank}" for rank in ranks)), cells)
+
+
+def _pair(mine: str, theirs: str) -> tuple[str, str]:
+    """Return two different values in words, without the hashes of strings."""
+    one, two = (_HASH.sub("", told) for told in (mine, theirs))
+    return (one, two) if one != two else (one, f"{two}, another text")
+
+
+_HASH: Final = re.compile(r", hash \d+$")
 
 
 def value(one: Any) -> str:
@@ -80,7 +90,11 @@ def value(one: Any) -> str:
         return text.clean(str(one["value"]))
     # A string's text may not be recorded; its hash shows whether two strings are equal.
     hashed = f", hash {one['hash']}" if "hash" in one else ""
-    return f"a {kind} of {one['len']}{hashed}" if "len" in one else f"a {kind}"
+    if "len" not in one:
+        return f"a {kind}"
+    is_text = kind == "str" and isinstance(one["len"], int)
+    size = words.counted(one["len"], "character") if is_text else one["len"]
+    return f"a {kind} of {size}{hashed}"
 
 
 _UNTIL: Final[Mapping[Left, str]] = {

@@ -24,8 +24,9 @@ How to fix it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace import words as said
 from collectrace.align.causes import (
@@ -84,6 +85,10 @@ def words(situation: Situation, found: Found) -> Words:
     who, first = said.ranks(raised), raised[min(raised)]
     headline, then = collectives.headline(situation), f"{said.upper(who)} handled it"
     at = f" at {place}" if place else ""
+    cleanup = [call for side, call in situation.called if {*side.ranks} & {*raised}]
+    if handler is not None and cleanup and _WITH.match(handler.text):
+        then = f"When that led {who} out of {place}, the cleanup called {phrases.call(cleanup[0])}"
+        at = ""
     for rank, (_, call) in caught.in_cycle(situation).items():
         headline = f"{who} called {phrases.call(call)} while it handled {first.error}"
         stack = phrases.within(situation.case.stack(rank, call)) or said.site(call.site or "")
@@ -103,6 +108,9 @@ def words(situation: Situation, found: Found) -> Words:
             flag,
         )[:3],
     )
+
+
+_WITH: Final = re.compile(r"(async )?with ")
 
 
 def _again(situation: Situation, handler: Decision | None) -> tuple[str, ...]:

@@ -67,11 +67,11 @@ _ADVICE: Final[dict[Why, tuple[str, str]]] = {
         "same size and type, in the same order.",
     ),
     "optimizer": (
-        "This join() was not given the ZeroRedundancyOptimizer, so it does not answer it.",
+        "This join() was not given the ZeroRedundancyOptimizer, so nobody answers its calls.",
         f"Give join() the optimizer, too: `with Join([model, optimizer]):` {_GIVE}",
     ),
     "model": (
-        "This join() was not given model {model}, so it does not answer its calls.",
+        "This join() was not given model {model}, so nobody answers its calls.",
         f"Give Join every model that is trained inside it: `with Join([model, other]):` {_GIVE}",
     ),
     "second forward": (

@@ -262,19 +262,25 @@ def _exited(_s: Situation, found: Standings, _who: str) -> StateWords:
     )
 
 
+_KILLER: Final = "If it was killed, look for the out-of-memory killer in the kernel's log (dmesg)."
+_UNSEEN: Final = (
+    "Its process left no last line: it was killed (out of memory?), aborted in C++, or left by "
+    "os._exit."
+)
+
+
 def _died(_: Situation, found: Standings, who: str) -> StateWords:
     deaths = [f"rank {one.rank}: {detail.death(one)}" for one in found[: waited_for.MOST]]
     return StateWords(
         "died",
         (
             f"{text.upper('; '.join(deaths))}.",
-            "Its process left no last line: it was killed (out of memory?), aborted in C++, or "
-            "left by os._exit.",
+            *(() if all(map(detail.is_fatal, found)) else (_UNSEEN,)),
         ),
         (
             f"Look at what {who} printed last, and at its exit "
             "code in the launcher's output (-9: killed, -6: aborted).",
-            "If it was killed, look for the out-of-memory killer in the kernel's log (dmesg).",
+            *(() if all(map(detail.is_fatal, found)) else (_KILLER,)),
         ),
     )
 

@@ -175,8 +175,9 @@ def _batch(call: Call) -> str:
 
 
 def _objects(call: Call) -> str:
-    """Return ``a list of 3 objects`` for a call that sends the sizes of a list."""
-    return f"a list of {call.shape[0] if call.shape else 0} objects"
+    """Return ``3 objects`` for a call that sends the sizes of a list."""
+    number = call.shape[0] if call.shape else 0
+    return text.counted(number, "object") if isinstance(number, int) else "several objects"
 
 
 _ROWS: Final[Mapping[Argument, _Row]] = {

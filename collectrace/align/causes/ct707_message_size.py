@@ -211,7 +211,7 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
                 (
                     f"{words_.upper(who)} made an extra "
                     f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
-                    "other rank reached: each message after it meets the receive before its own."
+                    "other rank reached: each message after it meets the receive of the next one."
                 ),
                 [
                     (

@@ -23,7 +23,8 @@ def find_ending(standing: Standing) -> Finished | Raised | Stack | None:
         return None
     leaving = log.exit
     if leaving is not None and leaving.reason == "finished":
-        # sys.exit() raises an exception too, and its line is known.
+        if detail.left_by_exit(standing):  # it raises SystemExit
+            return Raised(frames.parse_sites([leaving.site or "", *leaving.through]))
         return Finished()
     if leaving is not None and leaving.reason == "exception" and not leaving.is_interrupt:
         read = {one.reason: values for one, values in log.values.items() if one.thread == MAIN}

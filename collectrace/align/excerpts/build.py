@@ -68,7 +68,9 @@ class _Part:
     def is_telling(self) -> bool:
         """Whether a line has a note or a decision, or ranks are at different lines of it."""
         own = [one for one in self.lines.values() if one.what != "loop"]
-        return len(own) > 1 or any(one.notes or one.what == "decision" for one in own)
+        return (len(own) > 1 and self.function is not None) or any(
+            one.notes or one.what == "decision" for one in own
+        )
 
 
 def add_excerpts(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
@@ -185,7 +187,7 @@ def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
     """Return the functions to show: those with notes or decisions, then as many others as fit."""
     shown = {scope for scope, part in parts.items() if part.is_telling}
     left = _MOST_LINES - sum(len(parts[scope].lines) for scope in shown)
-    others = [s for s, p in parts.items() if s not in shown and len(p.lines) > 1]
+    others = [s for s, p in parts.items() if s not in shown and len(p.lines) > 1 and p.function]
     for scope in sorted(others, key=lambda one: -parts[one].depth):
         left -= len(parts[scope].lines)
         if left >= 0:

@@ -192,12 +192,16 @@ def _outcomes(
 ) -> Iterator[tuple[tuple[int, ...], str]]:
     """Yield ranks and a note such as ``true on ranks 0,2`` for each side with a known outcome."""
     for n, side in enumerate(decision.sides):
-        did = _words(side)
+        did = "" if side.did == "no_handler" and _WITH.match(decision.text) else _words(side)
         if did and n and side.rank == decision.sides[0].rank:
             if decision.sides[0].did is not None:
                 yield (side.rank,), f"usually {did}"
         elif did:
             yield _peers(case, finding, side.rank), f"{did} on {WHO}"
+
+
+_WITH: Final = re.compile(r"(async )?with ")
+"""Every rank enters it, with or without an exception."""
 
 
 def _words(side: DecisionSide) -> str:
@@ -306,22 +310,35 @@ def _is_of(waiting: Waiting, call: Call) -> bool:
 
 def _current_places(case: Case, standing: Standing) -> Iterator[Mark]:
     """Yield where a rank is or ended, if that is a line of the program."""
+    if standing.state == "blocked" or standing.by_peers:
+        yield from _waits(case, standing)
+    else:
+        yield from _last_places(case, standing)
+
+
+def _waits(case: Case, standing: Standing) -> Iterator[Mark]:
+    """Yield the calls in which a rank waits, or waited when the others ended it."""
+    for waiting in standing.waiting[:2]:
+        call = _awaited(case, waiting)
+        stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
+        told = waiting.op
+        if isinstance(call, Call):
+            told = describe_call(case, call)
+        elif call is not None and waiting.op == "new_group":
+            told = f"new_group([{_members(call.ranks)}])"
+        held = seconds_in(standing, waiting.since)
+        does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
+        does = _wait_note(waiting) if standing.state == "blocked" else does
+        if stack:
+            yield Mark(stack, "place", f"{WHO}{does}: {told}", (standing.rank,), held)
+
+
+def _last_places(case: Case, standing: Standing) -> Iterator[Mark]:
+    """Yield where a rank is that waits in no call, or where it ended."""
     rank, state = (standing.rank,), standing.state
-    if state == "blocked" or standing.by_peers:
-        for waiting in standing.waiting[:2]:
-            call = _awaited(case, waiting)
-            stack = _stack(case.stack(standing.rank, call) if call else (), waiting.site)
-            told = waiting.op
-            if isinstance(call, Call):
-                told = describe_call(case, call)
-            elif call is not None and waiting.op == "new_group":
-                told = f"new_group([{_members(call.ranks)}])"
-            held = seconds_in(standing, waiting.since)
-            does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
-            does = _wait_note(waiting) if state == "blocked" else does
-            if stack:
-                yield Mark(stack, "place", f"{WHO}{does}: {told}", rank, held)
-        return
+    if detail.left_by_exit(standing) and standing.exit is not None:
+        stack = frames.parse_sites([standing.exit.site or "", *standing.exit.through])
+        yield Mark(stack, "place", f"{WHO} left here, by sys.exit()", rank)
     last = find_ending(standing) if state in ("raised", "busy", "died", "silent") else None
     call = standing.last_call
     if isinstance(last, Raised):

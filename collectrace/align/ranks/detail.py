@@ -95,6 +95,12 @@ def death(standing: Standing) -> str:
     return _file_ends(standing)
 
 
+def is_fatal(standing: Standing) -> bool:
+    """Whether a fatal error ended a rank, whose line is known."""
+    end = standing.log.stack_dumps.end if standing.log is not None else None
+    return end is not None and end.fatal is not None
+
+
 def _last_stack(end: Dump) -> str:
     """Return why a process ended, and the line of its main thread, from its signal handler."""
     how = "ended by SIGTERM" if end.fatal is None else f"fatal error: {end.fatal}"

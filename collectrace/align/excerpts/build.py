@@ -90,6 +90,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
     parts = _parts(program, found)
     for part in parts.values():
         _note_callers(part)
+        _add_bodies(part)
         _add_loops(case, program, part, found)
     shown = _shown(parts)
     owners = libraries.library_names(case.evidence.source_files, {mark.ranks[0] for mark in found})
@@ -148,6 +149,17 @@ def _note_callers(part: _Part) -> None:
     for one in calls:
         if one.callers != everyone and not one.notes:
             one.notes[f"{WHO}: in this call"] = one.callers, 0.0
+
+
+def _add_bodies(part: _Part) -> None:
+    """Add the only statement under each condition, if no line of it is shown yet."""
+    tree = part.function.tree if part.function is not None else None
+    decided = {number for number, line in part.lines.items() if line.what == "decision"}
+    for one in ast.walk(tree) if tree is not None and decided else ():
+        if isinstance(one, ast.If) and one.lineno in decided and len(one.body) == 1:
+            within = range(one.body[0].lineno, (one.body[0].end_lineno or 0) + 1)
+            if one.lineno not in within and not part.lines.keys() & {*within}:
+                part.at(within[0], "decision")
 
 
 def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:

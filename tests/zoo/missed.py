@@ -20,9 +20,7 @@ _TIE = "who is to blame, where two sides are of one size"
 
 VERDICTS: Final = {
     "ddp/wrapped_anew_by_one": _TIE,
-    "groups/mask_only_where_padded": _TIE,
     "loops/request_failed_on_one_of_two": _TIE,
-    "matching/saved_once_more_by_the_first": _PART,
     "p2p/receive_of_one_rank_alone": _TIE,
 }
 """Kind, rank or line differ from the header."""
@@ -30,7 +28,6 @@ VERDICTS: Final = {
 WORDS: Final = {
     "ddp/one_meter_more": _PART,
     "groups/cache_of_one_host": _PART,
-    "groups/local_names_run_apart": _PART,
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,
     "loops/class_without_a_sample": _COUNT,

@@ -212,7 +212,7 @@ def _thread(_s: Situation, found: Standings, _who: str) -> StateWords:
     one, last = found[0], _ended(found[0])[-1]
     at, place = phrases.line(last.site), waited_for.place(one)
     return StateWords(
-        f"waits for thread {last.thread} that {last.error} ended",
+        f"waits for its thread {last.thread}, which ended by {last.error},",
         (
             f"Thread {last.thread} of rank {one.rank} had ended before, by the exception "
             f"{text.exception(last.error, last.message)}{at}.",

@@ -103,6 +103,12 @@ def _size(call: Call) -> tuple[object, ...]:
     return call.dtype, *numel(call.shape)
 
 
+_RING: Final = (
+    " If a rank is the neighbour of another on both sides, as in a ring of two, what goes one way "
+    "must not meet what goes the other way."
+)
+
+
 def words(_: Situation, found: Crossed) -> Words:
     """Return the words for messages that match in another order."""
     issue, tag = found.issue, found.issue.channel.tag
@@ -143,9 +149,7 @@ def words(_: Situation, found: Crossed) -> Words:
         (
             (
                 "Make the messages of the same list in the same order at both ends, or give each "
-                "kind of message a tag of its own. If a rank is the neighbour of another on both "
-                "sides, as in a ring of two, what goes one way must not meet what goes the other "
-                "way."
+                f"kind of message a tag of its own.{_RING if found.mutual else ''}"
             ),
             "Or if they are meant for each other, give the receive buffer the size sent.",
         ),

@@ -238,18 +238,9 @@ def _condition(situation: Situation, decision: Decision) -> str:
 
 
 def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]:
-    """Return the known outcomes of a condition.
-
-    If nothing else can have decided, one outcome implies the other.
-    """
-    both = _named(situation, decision)
-    known = [(who, side.did) for who, side in both if side.did in _OPPOSITE]
-    found = [(who, did) for who, did in known if did is not None]
-    if len(found) == 1 and decision.strength == "only":
-        other = next(who for who, _ in both if who != found[0][0])
-        found.append((other, _OPPOSITE[found[0][1]]))
-        found.sort(key=lambda one: one[0] != both[0][0])
-    return found
+    """Return the known outcomes of a condition."""
+    found = ((who, side.did) for who, side in _named(situation, decision))
+    return [(who, did) for who, did in found if did is not None and did in _TRUE]
 
 
 def _loop(situation: Situation, decision: Decision) -> str:
@@ -276,10 +267,6 @@ _ENDS: Final = ("ended", "not_taken")
 
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
-}  # fmt: skip
-
-_OPPOSITE: Final[dict[Way | None, Way]] = {
-    "taken": "not_taken", "not_taken": "taken", "case": "no_case", "no_case": "case",
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def describe(situation: Situation, found: Departed) -> Words:
         headline = f"ranks {who} disagree: {headline}"
     first = deciding_statement(situation)
     why = [_autograd(situation, found)]
-    if first is not None:
+    if first is not None and not (why[0] and deciders.form(first) == "dispatch"):
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     why.append(_usually(found))
     if situation.is_tie:

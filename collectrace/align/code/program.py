@@ -51,7 +51,7 @@ class Program:
         ]
 
     def only_class_with(self, name: str) -> Function | None:
-        """Return the class whose methods set an attribute, if it is the only one that is known."""
+        """Return the only known class with methods that set an attribute; None: there are more."""
         found = [one for file in self.files.known() for one in file.owners_by_name.get(name, ())]
         return found[0] if len(found) == 1 else None
 

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide, decisions
+from collectrace.align.code.conditions import OPPOSITE
 from collectrace.align.code.decisions import Answer, Strength
-from collectrace.align.code.graph import Outcome, Way
+from collectrace.align.code.graph import ENDED, ITERATES, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
@@ -150,12 +151,26 @@ def _to_finding(
         site=f"{decision.site.path}:{decision.site.line}",
         text=decision.text,
         function=decision.function,
-        sides=tuple(map(_side, pair.ranks, decision.outcomes, known.values)),
+        sides=tuple(map(_side, pair.ranks, _both(decision), known.values)),
         depends_on=tuple(origin.value for origin in decision.origins),
         strength=strength,
         read_later=known.later or None,
         comes_from=_line_of(program, pair.ranks[0], decision.comes_from),
     )
+
+
+def _both(decision: decisions.Decision) -> decisions.Outcomes:
+    """Return both outcomes: if nothing else can have decided, one implies the other."""
+    one, two = decision.outcomes
+    if decision.strength is Strength.ONLY:
+        return (
+            one or (_OPPOSITE.get(two) if two else None),
+            two or (_OPPOSITE.get(one) if one else None),
+        )
+    return one, two
+
+
+_OPPOSITE: Final = {**OPPOSITE, ITERATES: ENDED, ENDED: ITERATES}
 
 
 def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:

@@ -86,7 +86,7 @@ def test_a_finding_without_decisions_has_no_heading() -> None:
         (3, "3"),
         ({"type": "float", "value": "nan"}, "nan"),
         ({"type": "list", "len": 4}, "a list of 4"),
-        ({"type": "str", "len": 5, "hash": 17}, "a str of 5, hash 17"),
+        ({"type": "str", "len": 5, "hash": 17}, "a str of 5 characters, hash 17"),
         ({"type": "Tensor", "dtype": "int64", "shape": [2, 3]}, "Tensor int64[2, 3]"),
         ({"type": "Mode", "value": "TRAIN"}, "TRAIN"),
         ({"type": "Trainer"}, "a Trainer"),

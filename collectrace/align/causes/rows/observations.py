@@ -75,7 +75,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT951", "unexplained",
         "The cause was not found: the finding says what is known, and where to look.",
         ERRORS - kinds("lost_mismatch"), ("root",), yields_to=FOUND,
-        example="threads/future_of_a_waiting_thread",
+        # No example: with the text of the program, every script of the collection has a cause.
     ),
     *(
         retired(f"CT{number}", f"unexplained-{kind.replace('_', '-')}", "CT951")

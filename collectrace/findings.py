@@ -365,9 +365,10 @@ class ExcerptLine:
     text: str
     """The line, with its indentation below the function's."""
 
-    what: Literal["decision", "loop", "call", "place"]
-    """``decision``: it can have sent the ranks different ways. ``loop``: a loop around the other
-    lines. ``call``: a call that ranks made or wait in. ``place``: where a rank is or ended."""
+    what: Literal["decision", "loop", "call", "place", "between"]
+    """``decision``: it can have sent the ranks different ways. ``loop``: a loop or a condition
+    around the other lines. ``call``: a call that ranks made or wait in. ``place``: where a rank is
+    or ended. ``between``: a line between two others."""
 
     notes: tuple[str, ...] = ()
     """What ranks did there, a phrase each: ``true on ranks 0,2``."""

@@ -158,7 +158,7 @@ def remarks(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
 def _column(page: Page, rows: Sequence[Row]) -> int:
     """Return the column in which the notes of listings begin, to use the fewest lines."""
     columns = {_NUMBER + (len(row.text) + _GAP if row.text else 0) for row in rows if row.notes}
-    fitting = [c for c in sorted(columns) if c <= page.width * 2 // 3] or [page.width // 3]
+    fitting = [c for c in sorted(columns) if c <= page.width * 3 // 5] or [page.width // 3]
     return min(fitting, key=lambda c: (sum(len(_lines(page, row, c)) for row in rows), -c))
 
 

@@ -149,11 +149,15 @@ class Verdict:
 
 
 def _told(finding: Finding) -> str:
-    """Everything that a finding says but for its advice, and the lines that its excerpt shows."""
+    """Everything that a finding says but for its advice, and the lines that its excerpt shows.
+
+    A line that stands there because others do says nothing.
+    """
     shown = (
         f"{excerpt.path}:{line.line} {line.text} {' '.join(line.notes)}"
         for excerpt in finding.excerpt or ()
         for line in excerpt.lines
+        if line.notes or line.what not in ("between", "loop")
     )
     callers = (one for excerpt in finding.excerpt or () for one in excerpt.callers or ())
     decided = (f"{one.site} {one.text}" for one in finding.decisions or ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from collectrace import words
-from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
@@ -30,7 +30,7 @@ _LONGEST: Final = 200
 
 _LOOPS: Final = (Kind.LOOP, Kind.WHILE)
 
-What = Literal["loop", "decision", "place", "call"]
+What = Literal["between", "loop", "decision", "place", "call"]
 """As ``ExcerptLine.what``, in ascending order of importance."""
 
 _IMPORTANCE: Final[tuple[What, ...]] = get_args(What)
@@ -67,7 +67,7 @@ class _Part:
     @property
     def is_telling(self) -> bool:
         """Whether a line has a note or a decision, or ranks are at different lines of it."""
-        own = [one for one in self.lines.values() if one.what != "loop"]
+        own = [one for one in self.lines.values() if one.what not in ("between", "loop")]
         return (len(own) > 1 and self.function is not None) or any(
             one.notes or one.what == "decision" for one in own
         )
@@ -90,9 +90,11 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
     parts = _parts(program, found)
     for part in parts.values():
         _note_callers(part)
-        _add_bodies(part)
+        _add_conditions(part)
         _add_loops(case, program, part, found)
     shown = _shown(parts)
+    for scope in shown:
+        _fill_gaps(parts[scope])
     owners = libraries.library_names(case.evidence.source_files, {mark.ranks[0] for mark in found})
     made: list[Excerpt] = []
     for scope in sorted((one for one in parts if one in shown), key=lambda one: parts[one].depth):
@@ -151,15 +153,36 @@ def _note_callers(part: _Part) -> None:
             one.notes[f"{WHO}: in this call"] = one.callers, 0.0
 
 
-def _add_bodies(part: _Part) -> None:
-    """Add the only statement under each condition, if no line of it is shown yet."""
+def _add_conditions(part: _Part) -> None:
+    """Add the conditions around calls and places, and the only statement under each condition."""
     tree = part.function.tree if part.function is not None else None
+    own = [one for one in _statements_of(tree) if isinstance(one, ast.If)]
+    marked = [number for number, one in part.lines.items() if one.notes and one.what != "decision"]
+    for one in own:
+        if any(one.body[0].lineno <= number <= (one.end_lineno or 0) for number in marked):
+            part.at(one.lineno, "loop")
     decided = {number for number, line in part.lines.items() if line.what == "decision"}
-    for one in ast.walk(tree) if tree is not None and decided else ():
-        if isinstance(one, ast.If) and one.lineno in decided and len(one.body) == 1:
+    for one in own:
+        if one.lineno in decided and len(one.body) == 1:
             within = range(one.body[0].lineno, (one.body[0].end_lineno or 0) + 1)
             if one.lineno not in within and not part.lines.keys() & {*within}:
                 part.at(within[0], "decision")
+
+
+def _statements_of(tree: ast.AST | None) -> Sequence[ast.stmt]:
+    body = getattr(tree, "body", ())
+    return list(statements(body)) if isinstance(body, list) else ()
+
+
+def _fill_gaps(part: _Part) -> None:
+    """Add single lines between two that are shown: a gap would cost as much."""
+    if part.function is None:
+        return
+    lines = part.function.file.lines
+    for number in sorted(part.lines)[1:]:
+        before = number - 1
+        if before not in part.lines and before - 1 in part.lines and lines[before - 1].strip():
+            part.at(before, "between")
 
 
 def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from collectrace import words
 from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.departures import What
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, SourceLine, Way
 
@@ -175,7 +176,9 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             entered = _entered(situation, decision)
             if entered:
                 return f"{words.upper(entered)} handled an exception at {said}."
-            return f"Some ranks can have handled an exception at {said}."
+            skipping = _skipping(situation)
+            who = words.ranks(skipping) if skipping else "some ranks"
+            return f"{words.upper(who)} may have handled an exception at {said}."
         case "dispatch":
             named = [f"{s.name}() {_on(who)}" for who, s in _named(situation, decision) if s.name]
             which = f": {' and '.join(named)}" if named else ""
@@ -192,6 +195,15 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             return f"{made} in {said}; {phrases.not_made(others, call)}."
         case "value":
             return f"The result of {said} can differ between the ranks."
+
+
+def _skipping(situation: Situation) -> tuple[int, ...]:
+    """Return the suspects if it is they who skipped calls of the others; empty otherwise."""
+    found, suspects = situation.departure, situation.suspects
+    if situation.is_absence and {*suspects} <= {*situation.candidate.absent}:
+        return suspects
+    is_skip = found is not None and found.what in (What.SKIPPED, What.FEWER_ITERATIONS)
+    return suspects if is_skip else ()
 
 
 def calls(decision: Decision) -> bool:
@@ -230,6 +242,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
         did_not = f"; {phrases.not_made(others, call)}" if found.outside else ""
         return f"{words.upper(phrases.made(side.ranks, call))} {inside}{did_not}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
+    if found.jump is not None and not outcomes and (skipping := _skipping(situation)):
+        was = f"may have been {'false' if found.is_else else 'true'} on {words.ranks(skipping)}"
     if found.jump is not None and {did for _, did in known} == {"not_taken"}:
         return f"{said} {was}; where it is true, its `{found.jump}` skips what comes behind it."
     if found.jump is not None:

@@ -40,6 +40,7 @@ from collectrace.align.causes import (
 from collectrace.align.causes.group_requests import Requests
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.reading.rank_names import RANK
 
 _COUNTS: Final = (
     "torch counts groups: every rank must create the same groups in the same order, also on ranks "
@@ -52,7 +53,7 @@ _ON_EVERY: Final = (
 _ONE_PLACE: Final = (
     "Create all groups in one place that every rank reaches, before their first use."
 )
-_SAME: Final = "the number of visible devices or an environment variable may differ."
+_SAME: Final = ": the number of visible devices or an environment variable may differ"
 _MESHES: Final = re.compile(r"\b(init_device_mesh|DeviceMesh|init_mesh)\(")
 
 
@@ -133,12 +134,14 @@ def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
             *((f"Or {words_.lower(_ONE_PLACE)}",) if apart else ()),
             *((local,) if none_is_member else ()),
         )
+    text = phrases.text(situation.case, found.site or "")
+    hint = "" if decision is not None or RANK.search(text) else _SAME
     if mesh:
-        return (f"Give {mesh}() the same shape and names on every rank: {_SAME}",)
+        return (f"Give {mesh}() the same shape and names on every rank{hint}.", *own)
     if apart:
         return (f"{_ON_EVERY}. {_ONE_PLACE}", *own)
     line = phrases.line(found.site)
-    same = f"Pass new_group{line} the same ranks on every rank, in the same order: {_SAME}"
+    same = f"Pass new_group{line} the same ranks on every rank, in the same order{hint}."
     return (same, *own)
 
 

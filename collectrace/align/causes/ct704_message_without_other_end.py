@@ -43,10 +43,8 @@ from collectrace.align.ranks.standing import failure
 from collectrace.ops import ANY_SOURCE
 from collectrace.signature import is_user
 
-COUNT: Final = (
-    "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
-    "every rank must go through the same number of iterations."
-)
+ONE_EACH: Final = "Give every send one recv on the other rank, with the same group, peer and tag."
+COUNT: Final = f"{ONE_EACH} Count both: every rank must go through the same number of iterations."
 _ENDS: Final = {
     "finished": "has finished", "died": "died", "missing": "left no file",
     "raised": "ended with an exception",
@@ -90,7 +88,10 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     fixes += _before_it_ended(situation, guilty)
     decision = departed_words.deciding_statement(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
-        why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
+        # Both ends of a message stand under conditions on the rank.
+        of_two = decision.sides[0].rank != decision.sides[-1].rank
+        if not (of_two and deciders.is_rank_test(decision)):
+            why += deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])
         if deciders.form(decision) == "loop":
             fixes += remedies.fixes(situation, decision)[:1]
     if call is not None and not is_user(call):
@@ -101,7 +102,12 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
         who = words_.ranks({here, peer} - {ANY_SOURCE})
         headline = f"{who} disagree: rank {here}'s {made} has no {lacks} on {other}"
     said = [one for one in why if one]
-    return Words(headline, tuple(said[:3]), (*fixes, COUNT)[:3], tuple(said[3:]))
+    return Words(
+        headline,
+        tuple(said[:3]),
+        (*fixes, COUNT if found.seq > 1 else ONE_EACH)[:3],
+        tuple(said[3:]),
+    )
 
 
 def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:

@@ -13,7 +13,7 @@ from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations, stacks
-from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, name_ranks
+from collectrace.align.excerpts.marks import EVERY, HELD, ITERATES, WHO, Mark, S, marks, name_ranks
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -187,7 +187,9 @@ def _fill_gaps(part: _Part) -> None:
 
 def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:
     told = []
-    for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
+    # What is said of all ranks, such as the iteration, comes first.
+    first = sorted(list(line.notes.items())[:_MOST_NOTES], key=lambda one: bool(one[1][0]))
+    for note, (ranks, held) in first:
         lasted = f" ({words.seconds(held * 1e9)})" if held else ""
         ending = "s" if len(ranks) == 1 or name_ranks(case, ranks) == EVERY else ""
         told.append(
@@ -214,8 +216,13 @@ def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark])
             if loop.kind in _LOOPS:
                 line = part.at(loop.line, "loop")
                 tree = loop.head if isinstance(loop.head, ast.AST) else loop.tree
-                if tree is not None and (told := iterations.note(case, function, tree, found)):
+                if tree is None:
+                    continue
+                told, ranks = iterations.note(case, function, tree, found)
+                if told:
                     line.notes[told] = set(), 0.0
+                if ITERATES in line.notes and line.notes[ITERATES][0] <= ranks:
+                    del line.notes[ITERATES]  # the number says so
 
 
 def _shown(parts: dict[Scope, _Part]) -> set[Scope]:
@@ -250,7 +257,11 @@ def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
 def _callers(
     case: Case, program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
 ) -> tuple[str, ...]:
-    """Return the callers of a function up to one that is shown, outermost first."""
+    """Return the callers of a function up to one that is shown, outermost first.
+
+    Empty if ranks came to it in different ways.
+    """
+    ways: list[tuple[str, ...]] = []
     for mark in found:
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
         if scope not in scopes or mark.what == "decision":
@@ -265,8 +276,8 @@ def _callers(
             if n == len(scopes) or scopes[n] in shown:
                 break
             hidden.append(own[n])
-        return tuple(reversed(hidden))
-    return ()
+        ways.append(tuple(reversed(hidden)))
+    return ways[0] if len({*ways}) == 1 else ()
 
 
 def _library_frames(lines: Sequence[str], inside: int) -> list[str]:

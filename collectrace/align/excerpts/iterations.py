@@ -15,10 +15,12 @@ _MOST: Final = 2
 """Distinct values that are shown."""
 
 
-def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -> str:
-    """Return ``iteration 4 on every rank (`step` = 3)``; empty if it is not known."""
+def note(
+    case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]
+) -> tuple[str, set[int]]:
+    """Return ``iteration 4 on every rank (`step` = 3)``, and which ranks it is known of."""
     if not isinstance(loop, ast.For | ast.AsyncFor):
-        return ""
+        return "", set()
     name = names.loop_variable(loop)
     inner = (
         names.loop_variable(one)
@@ -26,7 +28,7 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
         if isinstance(one, ast.stmt) and one is not loop
     )
     if not name or name in inner:
-        return ""
+        return "", set()
     by_value: dict[int, set[int]] = {}
     for mark in marks:
         for rank in mark.ranks if mark.what != "decision" else ():
@@ -38,7 +40,9 @@ def note(case: Case, function: Function, loop: ast.AST, marks: Sequence[Mark]) -
         number, held = _number(loop, value), f"`{name}` = {value}"
         on = name_ranks(case, ranks)
         told.append(f"{held} on {on}" if number is None else f"iteration {number} on {on} ({held})")
-    return " · ".join(told) if len(told) <= _MOST else ""
+    if len(told) > _MOST:
+        return "", set()
+    return " · ".join(told), set().union(*by_value.values())
 
 
 def _value(

@@ -20,6 +20,7 @@ from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.groups import DEFAULT
 from collectrace.findings import (
     Decision,
     DecisionSide,
@@ -40,6 +41,9 @@ S: Final = "\1"
 """Placeholder for the ending of a verb, which depends on the number of ranks."""
 HELD: Final = "\2"
 """Placeholder for the longest time that one of them has been there."""
+
+ITERATES: Final = f"next iteration on {WHO}"
+"""The note for a loop that goes on."""
 
 EVERY: Final = "every rank"
 
@@ -324,7 +328,7 @@ def _waits(case: Case, standing: Standing) -> Iterator[Mark]:
         told = waiting.op
         if isinstance(call, Call):
             told = describe_call(case, call)
-        elif call is not None and waiting.op == "new_group":
+        elif call is not None and call.description != DEFAULT:
             told = f"new_group([{_members(call.ranks)}])"
         held = seconds_in(standing, waiting.since)
         does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""

@@ -394,6 +394,9 @@ class Excerpt:
     """``path:line function`` of its callers that have no excerpt of their own, outermost first;
     left out where there are none."""
 
+    callers_of: tuple[int, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """The ranks that came from these callers; left out where all did that came here."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStack:

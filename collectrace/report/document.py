@@ -139,7 +139,9 @@ def _listing(excerpt: Excerpt, file: str) -> Listing:
         heading = f"in {text.clean(excerpt.library)}: {heading}"
     if excerpt.callers:
         callers = [_caller(one, excerpt.path) for one in reversed(excerpt.callers[-_MOST_SIDES:])]
-        heading += f", called from {', '.join(callers)}"
+        of = excerpt.callers_of
+        whose = f" by {words.ranks(of)}" if of else ""
+        heading += f", called{whose} from {', '.join(callers)}"
     rows = (
         Row(
             str(line.line), text.clean(line.text), line.what,

@@ -321,7 +321,10 @@ class Session(native.HasRecorder):
             self._member.end()
         if self._watchdog is not None:
             self._watchdog.stop()
-            self._watchdog.write_sources(at_last=True)
+        if recorder.sources is not None:
+            recorder.sources.ask([one for one in (last.site, *last.through) if one])
+        recorder.write_sources(at_last=True)
+        if self._watchdog is not None:
             self._watchdog.write_blind_spots()
         recorder.active = False
         last.in_ = activities(recorder)

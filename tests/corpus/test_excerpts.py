@@ -46,7 +46,7 @@ EXCERPTS: Final = {
         "<module>:26 decision: line 20 depends on this",
         "<module>:27 call: ranks 0-1: in this call",
         "<module>:28 call: rank 2: in this call",
-        "count:20 decision: next iteration on ranks 0-1 | ends on rank 2 | `page` = 7 on ranks 0-1",
+        "count:20 decision: `page` = 7 on ranks 0-1 | ends on rank 2",
         "count:21 call: ",
         "meet:23 call: rank 2 waited (6.2 s): call 8, barrier",
         "total:13 call: ranks 0-1 waited (6.2 s): call 8, all_reduce float32[1] SUM",
@@ -65,6 +65,7 @@ EXCERPTS: Final = {
     "loops/while_not_converged": [
         "<module>:18 decision: line 19 depends on this",
         "<module>:19 decision: false on ranks 0,2 | true on rank 1",
+        "<module>:20 between: ",
         "<module>:21 call: rank 1: call 5, all_reduce float32[4] SUM",
         "<module>:22 call: ranks 0,2: call 5, broadcast float32[4] root 0",
     ],
@@ -119,7 +120,7 @@ def test_the_screen_shows_them_in_thirty_lines(tmp_path: Path) -> None:
     terminal.render(alignment, Console(file=out, width=100, color_system=None))
     below = out.getvalue().partition("\n\n")[2]  # the path of the script may be long
     assert len(below.splitlines()) <= 28
-    assert "   20   for page in pages:       next iteration on ranks 0-1" in out.getvalue()
+    assert "   20   for page in pages:       `page` = 7 on ranks 0-1" in out.getvalue()
 
 
 def test_the_line_of_a_busy_rank_has_its_text(tmp_path: Path) -> None:

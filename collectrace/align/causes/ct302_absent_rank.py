@@ -46,6 +46,7 @@ from collectrace.align.causes.waited_for import Standings, StateWords
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing, failure
+from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import State
 from collectrace.records import Raised
 
@@ -143,18 +144,28 @@ def _is_own(situation: Situation, one: Standing) -> bool:
     return not one.by_peers and one.rank not in situation.candidate.present
 
 
-def _raised(_: Situation, found: Standings, who: str) -> StateWords:
+def _raised(situation: Situation, found: Standings, who: str) -> StateWords:
     known, at = hints(one.message for one in found), line(found[0])
+    source = situation.candidate.source
+    is_first = isinstance(source, GroupConflict) and waited_for.is_default(source)
     return StateWords(
         f"raised {_error(found[0])}{at}",
         (f"{each(found)}{through(found[0])}.", *(hint.why for hint in known)),
         (
             *(hint.fix for hint in known),
             f"Fix what raised on {who}{at}.",
-            "If a rank may fail alone, share an error flag with all ranks before the next "
-            "collective (all_reduce with MAX), or let the launcher end the job.",
+            _LET_IT_END if is_first else _SHARE,
         ),
     )
+
+
+_SHARE: Final = (
+    "If a rank may fail alone, share an error flag with all ranks before the next collective "
+    "(all_reduce with MAX), or let the launcher end the job."
+)
+_LET_IT_END: Final = (
+    "Let the launcher end the job: before init_process_group() a rank cannot tell the others."
+)
 
 
 def hints(messages: Iterable[str]) -> list[Hint]:

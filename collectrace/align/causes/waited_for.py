@@ -14,6 +14,7 @@ from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
+from collectrace.align.reading.groups import DEFAULT
 from collectrace.findings import State
 
 _SHORTEST: Final = 1_000_000_000
@@ -59,9 +60,13 @@ def call(situation: Situation) -> str:
 def creation(source: GroupConflict) -> str:
     """Return the creation of a group that only some ranks requested: ``new_group (train.py:9)``."""
     asked = [group for _, group in source.variants if group is not None]
-    is_default = any(group.description == "default_pg" for group in asked)
     site = next((group.site for group in asked if group.site), None)
-    return ("init_process_group" if is_default else "new_group") + phrases.line(site)
+    return ("init_process_group" if is_default(source) else "new_group") + phrases.line(site)
+
+
+def is_default(source: GroupConflict) -> bool:
+    """Whether ranks disagree about the group of ``init_process_group``."""
+    return any(group and group.description == DEFAULT for _, group in source.variants)
 
 
 def missed(situation: Situation) -> str:

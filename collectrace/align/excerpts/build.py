@@ -108,11 +108,12 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
             )
             for number, one in sorted(part.lines.items())
         )
-        callers = _callers(case, program, found, scope, shown)
+        callers, of = _callers(case, program, found, scope, shown)
         made.append(
             Excerpt(
                 path=scope[0], function=scope[1], lines=_dedented(lines),
                 library=owners.get(scope[0]), callers=callers or None,
+                callers_of=of if callers else None,
             )
         )  # fmt: skip
     return tuple(made)
@@ -256,12 +257,12 @@ def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
 
 def _callers(
     case: Case, program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
     """Return the callers of a function up to one that is shown, outermost first.
 
-    Empty if ranks came to it in different ways.
+    Returns also whose they are; None: all ranks came to it in the same way.
     """
-    ways: list[tuple[str, ...]] = []
+    ways: dict[tuple[str, ...], set[int]] = {}
     for mark in found:
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
         if scope not in scopes or mark.what == "decision":
@@ -276,8 +277,9 @@ def _callers(
             if n == len(scopes) or scopes[n] in shown:
                 break
             hidden.append(own[n])
-        ways.append(tuple(reversed(hidden)))
-    return ways[0] if len({*ways}) == 1 else ()
+        ways.setdefault(tuple(reversed(hidden)), set()).update(mark.ranks)
+    way: tuple[str, ...] = next(iter(ways), ())
+    return way, tuple(sorted(ways[way])) if len(ways) > 1 else None
 
 
 def _library_frames(lines: Sequence[str], inside: int) -> list[str]:

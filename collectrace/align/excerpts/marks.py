@@ -328,8 +328,9 @@ def _waits(case: Case, standing: Standing) -> Iterator[Mark]:
         told = waiting.op
         if isinstance(call, Call):
             told = describe_call(case, call)
-        elif call is not None and call.description != DEFAULT:
-            told = f"new_group([{_members(call.ranks)}])"
+        elif call is not None:
+            made = f"new_group([{_members(call.ranks)}])"
+            told = "init_process_group()" if call.description == DEFAULT else made
         held = seconds_in(standing, waiting.since)
         does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
         does = _wait_note(waiting) if standing.state == "blocked" else does

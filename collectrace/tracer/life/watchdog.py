@@ -36,11 +36,6 @@ _WORK_AGE: Final = 2
 _CALL_AGE: Final = 4
 """Heartbeats after which a call counts as complete if a later one of its stream is."""
 
-_AT_ONCE: Final = 1.0
-"""Seconds for reading sources between two heartbeats."""
-_AT_LAST: Final = 5.0
-"""Seconds for reading sources at the end of the record."""
-
 _SLOW_WRITE: Final = 0.1
 """Seconds that a write to the rank file may take."""
 
@@ -214,19 +209,7 @@ class Watchdog:
 
         ``at_last``: the process ends, and nothing can be left for later.
         """
-        recorder = self._recorder
-        if recorder.sources is None or not recorder.active:
-            return
-        try:
-            for record in recorder.sources.take(_AT_LAST if at_last else _AT_ONCE):
-                recorder.write_repeated(record)
-            folder = recorder.folder
-            if folder is not None:
-                at_once = at_last or recorder.writes_texts
-                recorder.sources.texts.write(folder, now(), at_once=at_once)
-        except Exception as problem:
-            recorder.sources = None  # calls are still recorded, and it must not fail repeatedly
-            recorder.count_beside(problem, "reading source lines")
+        self._recorder.write_sources(at_last=at_last)
 
     def write_blind_spots(self) -> None:
         """Record the blind spots that this process uses by now."""

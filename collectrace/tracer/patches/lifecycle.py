@@ -125,6 +125,8 @@ class _GroupCreation:
         if self._session.is_other_rank() or recorder.book.states or recorder.book.asked:
             return  # torch will refuse a second default group
         site, via = sites.here(3)
+        if recorder.sources is not None and site is not None:
+            recorder.sources.ask([site])
         recorder.book.asked = 1
         recorder.book.asking = record = Group(
             phase="asked",

@@ -25,6 +25,11 @@ from collectrace.tracer.user_text import safe_text
 
 log = logging.getLogger("collectrace")
 
+_AT_ONCE: Final = 1.0
+"""Seconds for reading sources between two heartbeats."""
+_AT_LAST: Final = 5.0
+"""Seconds for reading sources at the end of the record."""
+
 MAX_TEXT: Final = 500
 """Characters of an exception's text that are recorded."""
 
@@ -107,6 +112,23 @@ class RunRecord:
         record = groups.ready_record(pg, self.book.name_of(name), ranks, ordinal=self.book.asked)
         self.write(record)
         return self.book.adopt(pg, record)
+
+    def write_sources(self, *, at_last: bool) -> None:
+        """Record the sources of the lines that calls have come from since the last time.
+
+        ``at_last``: the process ends, and nothing can be left for later.
+        """
+        if self.sources is None or not self.active:
+            return
+        try:
+            for record in self.sources.take(_AT_LAST if at_last else _AT_ONCE):
+                self.write_repeated(record)
+            if self.folder is not None:
+                at_once = at_last or self.writes_texts
+                self.sources.texts.write(self.folder, now(), at_once=at_once)
+        except Exception as problem:
+            self.sources = None  # calls are still recorded, and it must not fail repeatedly
+            self.count_beside(problem, "reading source lines")
 
     def checkpoint(self) -> None:
         """Write the position of every stream and channel."""

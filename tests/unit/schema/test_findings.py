@@ -101,6 +101,7 @@ def test_every_field_must_be_there_and_have_its_type() -> None:
         "sites",
         "says",
         "callers",
+        "callers_of",
         "library",
         "stacks",
     }
@@ -150,6 +151,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("evidence_row", "says"),
         ("excerpt", "library"),
         ("excerpt", "callers"),
+        ("excerpt", "callers_of"),
         ("source", "enclosing"),
         ("evidence", "other_lines"),
         ("evidence", "blind_spots"),

@@ -51,6 +51,10 @@ def test_one_rank_crashes_before_it_joins(ranks: Ranks) -> None:
     assert "rank 1 raised FileNotFoundError (script.py:13)" in finding.headline
     assert alignment.exit_status == 1
     assert not alignment.evidence.missing_ranks
+    [excerpt] = finding.excerpt or ()
+    texts = {line.line: line.text.strip() for line in excerpt.lines}
+    assert texts[13] == 'open("/nowhere/data.bin")'
+    assert texts[14] == 'dist.init_process_group("gloo")'
 
 
 def test_all_ranks_crash_before_they_join(ranks: Ranks) -> None:

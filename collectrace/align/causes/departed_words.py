@@ -197,8 +197,8 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if form == "condition" and is_message:
         best = (
             (
-                f"Let both ends of the message decide alike at {said}: decide together (all_reduce "
-                "of the flag), or send the decision first."
+                f"Let both ends of the message decide alike at {said}: send the decision first, or "
+                "decide together where no rank waits yet."
             ),
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":

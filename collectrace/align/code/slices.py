@@ -130,7 +130,10 @@ class _Trace:
             yield Source(place, Origin.AGREED)
         if self._of_lists and isinstance(tree, ast.List) and not _is_unpacked(tree):
             return  # it has as many items as are written there
-        for child in ast.iter_child_nodes(tree):
+        children = ast.iter_child_nodes(tree)
+        if self._of_lists and isinstance(tree, ast.ListComp | ast.GeneratorExp):
+            children = iter(tree.generators)
+        for child in children:
             if isinstance(child, ast.expr | ast.comprehension | ast.keyword):
                 yield from self.follow(child, place, depth)
 

@@ -198,6 +198,8 @@ class _Trace:
         depth: int,
     ) -> Iterator[Source]:
         """Return what some bindings of a name depend on, and what chose between them."""
+        if self._of_lists:
+            bound = [one for one in bound if not _keeps_length(one)]
         for binding in bound:
             at = Place(definitions.function, binding.node, place.context)
             match binding.how:
@@ -511,6 +513,12 @@ def _picks(tree: ast.AST) -> bool:
             return not isinstance(tree.op, ast.Mod | ast.FloorDiv)
         case _:
             return isinstance(tree, ast.Subscript | ast.JoinedStr | ast.List | ast.Dict)
+
+
+def _keeps_length(binding: Binding) -> bool:
+    """Whether a statement changes an item and not their number: ``meters["loss"] += loss``."""
+    tree = binding.node.tree
+    return isinstance(tree, ast.AugAssign) and isinstance(tree.target, ast.Subscript)
 
 
 def _is_unpacked(tree: ast.List) -> bool:

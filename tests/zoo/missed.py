@@ -15,7 +15,6 @@ _HABIT = "what this rank did before, at the same place"
 _CLEANUP = "which calls a `finally` or a decorator adds"
 _OTHER_PASS = "that one rank began the work again, and what it repeated"
 _PART = "a part of the cause: a line, or what stands beside it"
-_PLACE = "which of the calls of its iteration a call is"
 _TIE = "who is to blame, where two sides are of one size"
 
 VERDICTS: Final = {
@@ -34,8 +33,6 @@ WORDS: Final = {
     "loops/record_that_does_not_parse": _HANDLER,
     "loops/resumed_or_begun_anew": _OTHER_PASS,
     "loops/shard_without_labels": _HANDLER,
-    "loops/step_of_pipeline": _PLACE,
-    "loops/step_of_zero": _PLACE,
     "matching/arms_in_another_order": _ORDER,
     "matching/counts_of_two_meanings": _PART,
     "matching/meter_formatted_on_one_rank": _PART,

@@ -8,7 +8,8 @@ from collectrace import words
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging import departures
 from collectrace.align.matching.comparison import Divergence
-from collectrace.records import DDP_FORWARD
+from collectrace.align.reading.evidence import RankLog
+from collectrace.records import DDP_FORWARD, Call
 
 _MOST: Final = 4
 """Different iterations that a note lists."""
@@ -32,9 +33,37 @@ def _numbers(situation: Situation) -> str:
         if call.iteration is not None:
             by_number.setdefault(call.iteration, []).extend(side.ranks)
     if len(by_number) < 2:
-        return "".join(f"{name} {number}." for number in by_number)
+        return "".join(f"{name} {number}{_place(situation, number)}." for number in by_number)
     listed = [f"{n} on {words.ranks(ranks)}" for n, ranks in sorted(by_number.items())[:_MOST]]
     return f"{name} {', '.join(listed)}."
+
+
+def _place(situation: Situation, number: int) -> str:
+    """Return ``: the 2nd of 4 calls``, by the iteration before; empty unless all sides agree."""
+    found = {
+        _place_of(log, call, number)
+        for side, call in situation.called
+        if (log := situation.case.log(side.ranks[0])) is not None
+    }
+    if len(found) != 1:
+        return ""
+    place, usual = found.pop()
+    is_told = 0 < place <= usual and usual > 1
+    return f": the {words.ordinal(place)} of {usual} calls" if is_told else ""
+
+
+def _place_of(log: RankLog, call: Call, number: int) -> tuple[int, int]:
+    """Return the place of a call among those of its iteration, and how many the one before had."""
+    all_rows = [log.rows(stream)[0] for stream in log.last_seq]
+    all_rows += [log.channel_rows(channel) for channel in log.last_channel_seq]
+    place = usual = 0
+    for rows in all_rows:
+        for n in range(len(rows) - 1, -1, -1):
+            if 0 <= rows.iteration[n] < number - 1:
+                break
+            usual += rows.iteration[n] == number - 1
+            place += rows.iteration[n] == number and rows.t[n] <= call.t
+    return place, usual
 
 
 def _alike(situation: Situation) -> str:

@@ -31,7 +31,7 @@ class Places:
     def brief(self, text: str) -> str:
         """Return the text with ``line 12`` for each place in the excerpt's file.
 
-        A statement that was quoted before is replaced by its line.
+        A statement that was quoted before is replaced by its line: ``the `if` in line 12``.
         """
         if self._shown is not None:
             text = self._shown.sub("line ", text)
@@ -42,4 +42,12 @@ class Places:
         if quoted + place not in self._quoted_before:
             self._quoted_before.add(quoted + place)
             return found.group()
-        return f"{loop}at {place}" if loop else place
+        at = "in" if place.startswith("line ") else "at"
+        head = _HEAD.match(quoted)
+        if loop:
+            return f"{loop}{at} {place}"
+        return f"the `{head[1]}` {at} {place}" if head else place
+
+
+_HEAD: Final = re.compile(r"`(if|elif|while|for|with|try|except)\b")
+"""The keyword of a statement that other lines are under."""

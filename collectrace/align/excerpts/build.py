@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, Literal, get_args
 
 from collectrace import words
@@ -24,6 +25,9 @@ _MOST_LINES: Final = 16
 """Lines that are shown for one finding."""
 
 _MOST_NOTES: Final = 4
+
+_MOST_BETWEEN: Final = 2
+"""Lines between two others that are shown as well."""
 
 _LONGEST: Final = 200
 """Characters of a line that are shown."""
@@ -176,14 +180,15 @@ def _statements_of(tree: ast.AST | None) -> Sequence[ast.stmt]:
 
 
 def _fill_gaps(part: _Part) -> None:
-    """Add single lines between two that are shown: a gap would cost as much."""
+    """Add what lies between two lines that are shown if it is short: readers look for it."""
     if part.function is None:
         return
-    lines = part.function.file.lines
-    for number in sorted(part.lines)[1:]:
-        before = number - 1
-        if before not in part.lines and before - 1 in part.lines and lines[before - 1].strip():
-            part.at(before, "between")
+    text = part.function.file.lines
+    shown = sorted(part.lines)
+    for one, two in pairwise(shown):
+        for number in range(one + 1, two) if two - one - 1 <= _MOST_BETWEEN else ():
+            if text[number - 1].strip():
+                part.at(number, "between")
 
 
 def _note_texts(case: Case, line: _Line) -> tuple[str, ...]:

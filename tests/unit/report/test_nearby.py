@@ -41,12 +41,13 @@ def test_a_statement_is_quoted_once() -> None:
     loop = "`for x in y:` (train.py:9)"
     both = f"{IF} (line 12) or `for x in y:` (line 9)"
     assert places.brief(f"{IF} (train.py:12) or {loop}") == both
-    assert places.brief(f"Decide before {IF} (train.py:12).") == "Decide before line 12."
-    assert places.brief(f"Give the loop {loop} a length.") == "Give the loop at line 9 a length."
+    decide = "Decide before the `if` in line 12."
+    assert places.brief(f"Decide before {IF} (train.py:12).") == decide
+    assert places.brief(f"Give the loop {loop} a length.") == "Give the loop in line 9 a length."
 
 
 def test_a_statement_of_another_place_is_quoted_again() -> None:
     places = Places(shown("train.py", "model.py"))
     assert places.brief(f"{IF} (train.py:12)") == f"{IF} (train.py:12)"
     assert places.brief(f"{IF} (model.py:12)") == f"{IF} (model.py:12)"
-    assert places.brief(f"before {IF} (train.py:12)") == "before train.py:12"
+    assert places.brief(f"before {IF} (train.py:12)") == "before the `if` at train.py:12"

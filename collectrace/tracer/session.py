@@ -84,6 +84,8 @@ class Session(native.HasRecorder):
         """Whether this process was forked: then its groups and stores are its parent's."""
         self._beginning = threading.RLock()
         """Held while a run begins: ranks that are threads begin at the same time."""
+        self.in_no_sync: set[int] = set()
+        """The ``id`` of each DDP model that is inside its ``no_sync()``."""
         self.values: ValueRecords | None = None
         """Reads the values of variables, for the run in progress."""
         self._watchdog: Watchdog | None = None

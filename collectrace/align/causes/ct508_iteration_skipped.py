@@ -28,6 +28,7 @@ from typing import NamedTuple
 from collectrace import roles
 from collectrace import words as text
 from collectrace.align.causes import apart, caught, control, phrases
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging import departures
@@ -43,6 +44,8 @@ class Skipped(NamedTuple):
     """A rank that ran it."""
     iteration: int | None = None
     """The iteration that was skipped as a whole; None: only the call was skipped."""
+    who: tuple[int, ...] = ()
+    """The ranks that skipped it; empty: the suspects."""
     entered: str = ""
     """How often the ranks of each side entered ``no_sync()``; empty: it is not involved."""
 
@@ -52,11 +55,17 @@ def find(situation: Situation) -> Skipped | None:
     case, candidate = situation.case, situation.candidate
     if caught.caught(situation):
         return None  # an exception made the rank skip it
+    both = apart.next_calls(situation)
+    for mine, other in (both, both[::-1]) if both is not None else ():
+        if (skipped := _other_boundaries(situation, mine, other)) is not None:
+            return skipped
+    if not situation.suspects:
+        return None
     found = departures.skipped_iterations(case, candidate, situation.suspects)
     if found is not None:
         entered = _entered_more(situation, found)
-        return Skipped(found.calls[0], found.others[0], found.iteration, entered)
-    both, first = apart.next_calls(situation), control.first(situation)
+        return Skipped(found.calls[0], found.others[0], found.iteration, entered=entered)
+    first = control.first(situation)
     if both is None or first is None or not control.is_condition(first):
         return None
     (mine, call), (other, due) = ((step, step.call) for step in both)
@@ -64,6 +73,27 @@ def find(situation: Situation) -> Skipped | None:
         return None
     in_backward = roles.of(call.role).in_backward and roles.of(due.role).in_backward
     return Skipped(due, other.rank) if in_backward and call.model != due.model else None
+
+
+def _other_boundaries(situation: Situation, mine: NextCall, other: NextCall) -> Skipped | None:
+    """Return the backward() of one side, if ranks entered ``no_sync()`` in different ones.
+
+    Up to one gradient bucket, ranks that decide alike have entered it equally often.
+    """
+    due = other.call
+    if due is None or not roles.of(due.role).is_bucket:
+        return None
+    if mine.call is not None and roles.of(mine.call.role).in_backward:
+        return None
+    until = mine.call.t if mine.call is not None else situation.case.standings[mine.rank].end
+    entered = [_entered(situation, mine.rank, 0, until), _entered(situation, other.rank, 0, due.t)]
+    if entered[0] == entered[1]:
+        return None
+    told = [
+        f"{step.subject} entered it {text.counted(count, 'time')}"
+        for step, count in zip((mine, other), entered, strict=True)
+    ]
+    return Skipped(due, other.rank, who=mine.ranks, entered=text.listed(told))
 
 
 def _entered_more(situation: Situation, found: Departure) -> str:
@@ -97,10 +127,13 @@ def _entered(situation: Situation, rank: int, since: int, until: int) -> int:
 
 def words(situation: Situation, found: Skipped) -> Words:
     """Return the words for a backward() that was skipped."""
-    who, call = text.ranks(situation.suspects), phrases.call(found.call)
+    who, call = text.ranks(found.who or situation.suspects), phrases.call(found.call)
     if found.entered:
+        headline = f"{who} ran iteration {found.iteration} inside no_sync(), others did not"
+        if found.iteration is None:
+            headline = f"{who} entered no_sync() in other micro-batches than rank {found.rank}"
         return Words(
-            f"{who} ran iteration {found.iteration} inside no_sync(), others did not",
+            headline,
             (
                 "no_sync() was not entered for the same micro-batches on all ranks: up to the "
                 f"error {found.entered}.",

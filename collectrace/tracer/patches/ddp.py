@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import torch
+
 from collectrace import records
 from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.patches.patching import wrap
@@ -22,6 +24,11 @@ def ddp_forward(session: Session) -> Wrapper:
         if recorder is None or recorder.book.is_other_rank():
             return wrapped(*args, **kwargs)
         recorder.forward_begins(instance)
+        if id(instance) not in session.in_no_sync:
+            with contained(recorder.count_failure, "recording no_sync()"):
+                if instance.require_backward_grad_sync is False and torch.is_grad_enabled():
+                    for phase in ("entered", "left"):  # set by hand, as some programs do
+                        recorder.write(records.NoSync(phase=phase, site=sites.here()[0]))
         scope = local.state.scope.inside_role("ddp.forward", instance)
         return scopes.within(scope, wrapped, args, kwargs)
 
@@ -67,7 +74,7 @@ def no_sync(session: Session) -> Wrapper:
     """Wrap ``no_sync()``: record when a rank enters and leaves it."""
 
     @contextmanager
-    def traced(inner: AbstractContextManager[Any], site: str | None) -> Iterator[Any]:
+    def traced(inner: AbstractContextManager[Any], model: Any, site: str | None) -> Iterator[Any]:
         def write(phase: str) -> None:
             recorder = session.recorder
             if recorder is not None:
@@ -75,16 +82,20 @@ def no_sync(session: Session) -> Wrapper:
                     recorder.write(records.NoSync(phase=phase, site=site))
 
         write("entered")
+        is_first = id(model) not in session.in_no_sync
+        session.in_no_sync.add(id(model))
         try:
             with inner as value:
                 yield value
         finally:
+            if is_first:
+                session.in_no_sync.discard(id(model))
             write("left")
 
-    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         inner = wrapped(*args, **kwargs)
         if session.recorder is None:
             return inner
-        return traced(inner, sites.here()[0])
+        return traced(inner, instance, sites.here()[0])
 
     return wrapper

@@ -36,7 +36,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT508", "iteration-skipped",
         "A rank ran no backward() where the others did, or ran it inside no_sync().",
-        ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"), yields_to=("CT204",),
+        ROWS | kinds("missing_call"), ("root", "frameworks"), yields_to=("CT204",),
         example="ddp/skipped_step", counter_example="ddp/accumulation_tail_flush",
     ),
     retired("CT504", "no-sync-boundaries", "CT508"),

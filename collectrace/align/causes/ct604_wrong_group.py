@@ -32,6 +32,7 @@ from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.findings import GroupInfo
+from collectrace.records import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Passed:
     """Ranks with their group, suspects first."""
     is_turn: bool = False
     """Whether the line runs for each of these groups in sequence."""
+    is_unusual: bool = False
+    """Whether the last of the groups is the one that the line ran in before."""
 
 
 def find(situation: Situation) -> Passed | None:
@@ -55,7 +58,7 @@ def find(situation: Situation) -> Passed | None:
     sites = tuple(dict.fromkeys(call.site for _, call in called if call.site))
     if isinstance(source, Divergence):
         if source.crosses is None:
-            return None
+            return _unusual(situation)
         both = ((called[0][0].ranks, source.group), ((), groups[source.crosses]))
         return Passed(words_.name(called[0][1]), sites, both)
     ops = {(call.op, side.call.site) for side, call in called if side.call is not None}
@@ -84,6 +87,33 @@ def find(situation: Situation) -> Passed | None:
     return Passed(words_.name(called[0][1]), sites[:1], tuple(told), is_turn)
 
 
+def _unusual(situation: Situation) -> Passed | None:
+    """Return the suspects' groups at a line that had run in one other group each time before."""
+    case, suspects = situation.case, situation.suspects
+    mine = [call for side, call in situation.called if {*side.ranks} == {*suspects} and side.call]
+    if len(mine) != 1 or mine[0].peer is not None:
+        return None
+    usual: set[str] = set()
+    for rank in suspects:
+        made = calls_of(case, rank)
+        here = next((one for one in made if (one.key.group, one.seq) == _key(mine[0])), None)
+        before = {
+            one.key.group for one in made if here and one.place == here.place and one.t < here.t
+        }
+        if len(before) != 1 or mine[0].group in before:
+            return None
+        usual |= before
+    if len(usual) != 1 or not usual <= case.comparison.groups.keys():
+        return None
+    groups = case.comparison.groups
+    told = ((suspects, groups[mine[0].group]), ((), groups[usual.pop()]))
+    return Passed(words_.name(mine[0]), (mine[0].site or "",), told, is_unusual=True)
+
+
+def _key(call: Call) -> tuple[str, int]:
+    return call.group, call.seq
+
+
 def words(situation: Situation, found: Passed) -> Words:
     """Return the words for a line with different groups."""
     lines = " and ".join(words_.site(line) for line in found.lines)
@@ -101,6 +131,23 @@ def words(situation: Situation, found: Passed) -> Words:
             ),
             ("Pass the same group on every rank at each of these lines.",),
         )
+    if found.is_unusual:
+        here, usual = (
+            f"{words_.group(one)} ({words_.ranks(one.ranks)})" for one in (info, others[0][1])
+        )
+        set_at = max(
+            (one for one in situation.decisions if deciders.form(one) == "value"),
+            key=lambda one: chains.split(one.site), default=None,
+        )  # fmt: skip
+        why: tuple[str, ...] = (
+            f"In every call before, {words_.ranks(who)} passed {usual} at {lines}.",
+        )
+        if set_at is not None:
+            why += (f"The group may come from {deciders.quoted(set_at)}.",)
+        return Words(
+            f"{words_.ranks(who)} called {found.name} ({lines}) on {here} instead of {usual}",
+            why, (f"Pass {usual} at {lines}, as before.",),
+        )  # fmt: skip
     rest = f", {words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
     headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{rest}"
     if situation.is_tie:
@@ -108,7 +155,7 @@ def words(situation: Situation, found: Passed) -> Words:
         names = words_.listed([words_.group(group) for _, group in found.groups])
         headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
     decision = departed_words.deciding_statement(situation)
-    why: tuple[str, ...] = ()
+    why = ()
     if decision is not None:
         why = deciders.reasons(situation, [decision])
     through = deciders.quoted(decision) if decision is not None else lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace.align.causes.cause import Cause, kinds, retired
+from collectrace.align.causes.cause import ROWS, Cause, kinds, retired
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -23,7 +23,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT604", "wrong-group",
         "One line called a collective on different groups.",
-        kinds("deadlock", "role_mismatch"), ("root",), yields_to=("CT603",),
+        ROWS | kinds("deadlock"), ("root",), yields_to=("CT603",),
         example="groups/wrong_group_same_members", counter_example="groups/rank_without_tokens",
     ),
     Cause(

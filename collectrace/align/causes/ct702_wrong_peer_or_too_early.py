@@ -28,10 +28,10 @@ from collectrace.align.causes.words import Words
 from collectrace.align.judging.closing_send import find_in_cycle
 from collectrace.align.matching.comparison import ChannelIssue
 
-_APART: Final = (
-    "or begin it with isend() and wait() for it later, or pass what goes both ways to "
-    "batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)])."
+_BATCH: Final = (
+    "pass what goes both ways to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)])"
 )
+_LATER: Final = f"or begin it with isend() and wait() for it later, or {_BATCH}."
 
 
 def find(situation: Situation) -> ChannelIssue | None:
@@ -48,37 +48,35 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     assert found.near.send is not None
     send, line = found.near.send, phrases.line(found.recv.site if found.recv else None)
     source, target = found.near.channel.source, found.near.channel.destination
-    lacks, met = found.channel.destination, send.seq - 1
-    made = f"rank {source}'s send to rank {target}{phrases.line(send.site)}"
-    waits = wait_cycle.waits(situation)
+    lacks, awaited, met = found.channel.destination, found.channel.source, send.seq - 1
     who = words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)
-    headline = f"{who} disagree: {made} closes a cycle of waits"
+    made = f"rank {source}'s send to rank {target}{phrases.line(send.site)}"
+    later = f"or wait() for it later, or {_BATCH}." if send.api == "isend" else _LATER
     if found.near.differs == "destination":
-        too_early = f"Let rank {source} send first what rank {lacks} awaits, {_APART}"
-        meant = f"it was meant for rank {lacks}, whose recv{line} awaits one of rank {source}"
+        wrong = f"it was meant for rank {lacks}, whose recv{line} awaits one of rank {source}"
+        peer = f"If it was meant for rank {lacks}: pass dst={lacks} to it."
+        early = f"let rank {source} send first what rank {lacks} awaits, {later}"
     else:
-        too_early = f"Let rank {target} receive it first, {_APART}"
-        meant = (
-            f"the recv of rank {lacks}{line}, which names rank {found.channel.source}, was meant "
-            "for it"
-        )
+        wrong = f"rank {lacks} was to receive it: its recv{line} names rank {awaited}"
+        peer = f"If rank {lacks} was to receive it: pass src={source} to the recv{line}."
+        early = f"let rank {target} receive it first, {later}"
     before = f", as {words_.counted(met, 'message')} did before" if met else ""
-    peer = "name each other as the peer, in the send and in its recv."
-    fixes = (f"If it was meant for rank {lacks}: {peer}", f"If not: {words_.lower(too_early)}")
-    if met or found.near.differs != "destination":
-        fixes = (
-            f"If {made} goes where it is meant to go: {words_.lower(too_early)}",
-            f"If not: {peer}",
-        )
+    fixes = (peer, f"If it comes too early: {early}")
+    if met:
+        fixes = fixes[::-1]
+    none = (
+        "no message so far"
+        if found.seq == 1
+        else f"{words_.counted(found.seq - 1, 'message')} so far"
+    )
     return Words(
-        headline,
+        f"ranks {who.partition(' ')[2]} disagree: rank {source} sends to rank {target}, "
+        f"rank {lacks} awaits rank {awaited}, in a cycle of waits",
         (
-            waits,
-            (
-                f"{words_.upper(made)} goes where it is meant to go{before}, and comes too early: "
-                f"rank {target} waits, through others, for rank {source}. "
-                f"Or {meant}: the logs do not show which."
-            ),
+            f"Either {wrong}. Or {made} goes where it is meant to go{before}, and comes too early: "
+            f"rank {target} waits, through others, for rank {source}. The logs do not show which.",
+            f"Rank {awaited} has sent rank {lacks} {none}.",
+            wait_cycle.waits(situation),
         ),
         fixes,
     )

@@ -5,7 +5,7 @@ expect: deadlock
 suspects: none
 status: hung
 cause: circle | each other; rank 0's send to rank 2; SENT; waits in recv; meant to go
-fix: isend | first; peer
+fix: isend | first; dst=
 never: network; finished; left its round
 """
 

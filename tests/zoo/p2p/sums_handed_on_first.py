@@ -5,7 +5,7 @@ expect: deadlock
 suspects: none
 status: hung
 cause: circle | each other; rank 2's send to rank 1; rank 0 waits; meant for | meant to go; FIRST
-fix: isend | first; peer
+fix: isend | first; dst=
 never: network; left its round
 """
 

@@ -5,7 +5,7 @@ expect: deadlock
 suspects: none
 status: hung
 cause: rank 0; rank 1; rank 2; SENT; circle | waits in send; meant for rank 1
-fix: peer; isend | first
+fix: dst=; isend | first
 never: network
 """
 

@@ -76,10 +76,10 @@ def moved(situation: Situation, mine: NextCall) -> tuple[str, ...]:
     tree = situation.case.code.parsed(file)
     nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
     site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
-    call = phrases.call(mine.call)
-    what = call if site in ("", mine.call.site) else f"{words.site(site)}, which leads to {call},"
-    said = deciders.quoted(decision)
-    return (f"Move {what} out of {said}: run it on every rank, or on none.",)
+    call, through = phrases.call(mine.call), ""
+    if site not in ("", mine.call.site):
+        through = phrases.statement(phrases.text(situation.case, site), site)
+    return (remedies.moved(decision, call, through),)
 
 
 def why(situation: Situation) -> tuple[str, ...]:

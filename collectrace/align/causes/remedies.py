@@ -184,6 +184,37 @@ _ONE_DECIDES: Final[dict[DependsOn, str]] = {
 }  # fmt: skip
 
 
+def moved(decision: Decision, call: str, through: str = "") -> str:
+    """Return how to take a call out of a condition on the rank, and nothing else.
+
+    ``through``: the line under the condition that leads to the call; empty: the call's own.
+    """
+    kept = _parts_without_rank(decision)
+    where = f" if {kept}" if kept else ""
+    if through:
+        return (
+            f"Move {call} out of what runs under {quoted(decision)} only: make it on every rank"
+            f"{where}, and leave the rest of {through} there."
+        )
+    return f"Move {call} out of {quoted(decision)}: make the call on every rank{where}, or on none."
+
+
+def _parts_without_rank(decision: Decision) -> str:
+    """Return the parts of ``if step % 4 == 3 and rank == 0:`` that do not test the rank."""
+    head = decision.text.removeprefix("el").partition("  #")[0]
+    try:
+        [node] = ast.parse(f"{head} pass").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    test = getattr(node, "test", None)
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+        return ""
+    parts = [ast.get_source_segment(head, one) or "" for one in test.values]
+    kept = [one for one in parts if one and not RANK.search(one)]
+    code = " and ".join(kept)
+    return f"`{code}`" if len(kept) < len(parts) and 0 < len(code) <= _LONGEST else ""
+
+
 def _of_rank(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
     if found.branches > 1:
@@ -191,8 +222,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
     if found.inside:
         side, call = found.inside[0]
         through = structure.calling_line(situation, decision, side.stack or ())
-        moved = f"{through}, which makes {phrases.call(call)}," if through else phrases.call(call)
-        return f"Move {moved} out of {said}: make the call on every rank, or on none."
+        return moved(decision, phrases.call(call), through)
     if found.jump is not None and found.outside:
         more = ""
         tests_more = " and " in decision.text or not RANK.search(decision.text)

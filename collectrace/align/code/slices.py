@@ -451,7 +451,7 @@ class _Trace:
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
             found = self.follow(operand, place, depth)
-            yield from found if is_asked else as_data(found)
+            yield from found if is_asked else of_processed(found)
 
     def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what decides how many items an object of a known class yields."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from collectrace import words
-from collectrace.align.causes import phrases, structure
+from collectrace.align.causes import iterations, phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.departures import Departure, What
 from collectrace.findings import Way
@@ -28,7 +28,7 @@ def headline(situation: Situation) -> str:
         return f"ranks disagree: {phrases.on_each(calls, [s.ranks for s, _ in called])}"
     (side, call), (other, theirs) = called[:2]
     return (
-        f"{phrases.made(side.ranks, call)}{given[0]}{iteration(call)}, "
+        f"{phrases.made(side.ranks, call)}{given[0]}{iterations.at(situation, call.iteration)}, "
         f"{phrases.made(other.ranks, theirs)}{given[1]}"
     )
 
@@ -42,7 +42,7 @@ def _departed(situation: Situation, found: Departure) -> str:
         own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
         if own is not None:
             return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
-    at = f" in iteration {found.iteration}" if found.iteration is not None else ""
+    at = iterations.at(situation, found.iteration)
     match found.what:
         case What.SKIPPED | What.FEWER_ITERATIONS:
             first, n = made(situation, found), len(found.calls)
@@ -107,14 +107,15 @@ def _absence(situation: Situation) -> str:
     if situation.suspects and set(situation.suspects) <= set(side.ranks):
         return (
             f"{words.ranks(situation.suspects)} made an extra call, {phrases.call(call)}"
-            f"{iteration(call)}; {words.ranks(absent)} did not"
+            f"{iterations.at(situation, call.iteration)}; {words.ranks(absent)} did not"
         )
     states = {situation.case.standings[rank].state for rank in absent}
     how = "finished without" if states == {"finished"} else "did not reach"
     gave_up = {situation.case.standings[rank].state for rank in side.ranks} == {"finished"}
     wait = "waited" if gave_up else words.verb(side.ranks, "waits", "wait")
+    at = iterations.at(situation, call.iteration)
     return (
-        f"{words.ranks(absent)} {how} {phrases.call(call)}{iteration(call)}; "
+        f"{words.ranks(absent)} {how} {phrases.call(call)}{at}; "
         f"{words.ranks(side.ranks)} {wait} there"
     )
 
@@ -158,11 +159,6 @@ def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
     call = case.call(rank[0], stream, seq) if rank and stream is not None else None
     t = case.issued(rank[0], call) if rank else None
     return f" ({datetime.fromtimestamp(t / 1e9, UTC):%H:%M:%S} UTC)" if t is not None else ""
-
-
-def iteration(call: Call) -> str:
-    """Return `` in iteration 4``; empty if no loop of the framework counts iterations."""
-    return f" in iteration {call.iteration}" if call.iteration is not None else ""
 
 
 def awaited(situation: Situation) -> Sequence[Call]:

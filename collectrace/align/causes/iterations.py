@@ -20,14 +20,29 @@ def notes(situation: Situation) -> list[str]:
     return [one for one in (_numbers(situation), _alike(situation)) if one]
 
 
-def _numbers(situation: Situation) -> str:
-    """Return ``DDP iteration 6.``, or each rank's iteration; empty if nothing counts them."""
+def at(situation: Situation, number: int | None) -> str:
+    """Return `` in DDP iteration 4``; empty if nothing counts iterations.
+
+    That is no iteration of a loop: a program may run several in each of its epochs.
+    """
+    name = _unit(situation)
+    said = "step" if name == "Step" else name
+    return f" in {said} {number}" if name and number is not None else ""
+
+
+def _unit(situation: Situation) -> str:
     logs = [situation.case.log(rank) for side, _ in situation.called for rank in side.ranks]
     units = {log.unit for log in logs if log is not None}
-    models = {call.model for _, call in situation.called}
-    if len(units) != 1 or None in units or len(models) > 1:
+    if len(units) != 1 or None in units:
         return ""
-    name = "DDP iteration" if units == {DDP_FORWARD} else "Step"
+    return "DDP iteration" if units == {DDP_FORWARD} else "Step"
+
+
+def _numbers(situation: Situation) -> str:
+    """Return ``DDP iteration 6.``, or each rank's iteration; empty if nothing counts them."""
+    name, models = _unit(situation), {call.model for _, call in situation.called}
+    if not name or len(models) > 1:
+        return ""
     by_number: dict[int, list[int]] = {}
     for side, call in situation.called:
         if call.iteration is not None:

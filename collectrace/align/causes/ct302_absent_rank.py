@@ -290,7 +290,7 @@ def _died(_: Situation, found: Standings, who: str) -> StateWords:
         ),
         (
             f"Look at what {who} printed last, and at its exit "
-            "code in the launcher's output (-9: killed, -6: aborted).",
+            "code in the launcher's output (-9: killed, -6: aborted, above 0: os._exit).",
             *(() if all(map(detail.is_fatal, found)) else (_KILLER,)),
         ),
     )

@@ -80,7 +80,10 @@ def missed(situation: Situation) -> str:
 
 def waiting(situation: Situation) -> str:
     """Return ``Ranks 0,2 wait in all_reduce (train.py:40) for 41 s.``; empty if nobody waits."""
-    standings, present = situation.case.standings, situation.candidate.present
+    standings = situation.case.standings
+    came = situation.candidate.present
+    # The root of a broadcast, say, or its receivers need not wait for all of the others.
+    present = [r for r in came if standings[r].waiting or standings[r].state == "blocked"] or came
     held = [standings[rank].end - w.since for rank in present for w in standings[rank].waiting]
     if not present:
         return ""

@@ -39,4 +39,5 @@ def find_ending(standing: Standing) -> Finished | Raised | Stack | None:
 def _last_seen(standing: Standing) -> Stack | None:
     seen = last_seen(standing.log)
     own = dumps.own(detail.at_work(seen.stacks)) if seen is not None else ()
+    own = [frame for frame in own if not frame.startswith("<")]  # of no file: <string>
     return frames.parse_stack(reversed(own)) or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from collectrace.align.ranks.standing import Standing, Waiting, patience
 from collectrace.align.reading.evidence import RunEvidence
@@ -60,16 +61,28 @@ def _traceless(found: Mapping[int, Standing]) -> set[int]:
     """Return the ranks that ended without a trace, if SIGTERM ended all others at work.
 
     A launcher sends SIGTERM to all ranks that are left after one has ended. Each of them writes its
-    stacks then. If others waited, that says more of why somebody ended the job.
+    stacks then. If others had waited for long, that says more of why somebody ended the job.
     """
     ends = {rank: s.log.stack_dumps.end if s.log is not None else None for rank, s in found.items()}
     gone = {rank for rank, s in found.items() if _is_gone(s) and ends[rank] is None}
     left = [s for rank, s in found.items() if rank not in gone]
     are_at_work = all(
-        s.state in ("busy", "running") and (end := ends[s.rank]) is not None and end.fatal is None
+        (s.state in ("busy", "running") or _waited_briefly(s))
+        and (end := ends[s.rank]) is not None
+        and end.fatal is None
         for s in left
     )
     return gone if left and are_at_work else set()
+
+
+_BRIEF: Final = 2_000_000_000
+"""A wait in which a launcher may not have noticed yet that a rank has ended, ns."""
+
+
+def _waited_briefly(standing: Standing) -> bool:
+    return standing.state == "blocked" and all(
+        standing.end - one.since < _BRIEF for one in standing.waiting
+    )
 
 
 def _was_terminated(found: Mapping[int, Standing], standing: Standing) -> bool:

@@ -168,3 +168,17 @@ def test_the_lines_of_a_headline_are_shown() -> None:
         if {*_SITE.findall(finding.headline)} - lines:
             lacking.append(run.name)
     assert len(lacking) <= looked_at * MOST_LACKING, lacking
+
+
+def test_lines_that_are_lost_do_not_move_the_difference(tmp_path: Path) -> None:
+    name = "ddp/should_stop_on_one_rank"
+    whole = aligned(name, tmp_path / "whole").findings[0]
+    logs = corpus.unpack(ENTRIES[name].files(), tmp_path / "torn")
+    [file] = logs.rglob("rank00001.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    calls = [n for n, line in enumerate(lines) if line.startswith(b'{"kind":"call"')]
+    for n in calls[len(calls) // 2 : len(calls) // 2 + 2]:
+        lines[n] = b"\0" * len(lines[n])
+    file.write_bytes(b"".join(lines))
+    torn = corpus.align(logs, ENTRIES[name].living).findings[0]
+    assert (torn.code, torn.seq, torn.parted) == (whole.code, whole.seq, whole.parted)

@@ -121,6 +121,9 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
     """
     window = _MOST_ROWS if one.scanned and two.scanned else _WINDOW
     start = max(1, one.first_row(stream), two.first_row(stream), before - window)
+    # Rows are compared by their position, so none may be missing in between.
+    gaps = (last for log in (one, two) for _, last in log.lost(stream) if last < before)
+    start = max(start, *(last + 1 for last in gaps), 1)
     stop = max(log.last_seq.get(stream, 0) for log in (one, two)) + 1
     a = _Column(one, stream, start, min(stop, before + window))
     b = _Column(two, stream, start, min(stop, before + window))

@@ -73,8 +73,8 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         f"ranks {who.partition(' ')[2]} disagree: rank {source} sends to rank {target}, "
         f"rank {lacks} awaits rank {awaited}, in a cycle of waits",
         (
-            f"Either {wrong}. Or {made} goes where it is meant to go{before}, and comes too early: "
-            f"rank {target} waits, through others, for rank {source}. The logs do not show which.",
+            f"Either {wrong}; or {made} goes where it is meant to go{before}, and comes too early, "
+            f"as rank {target} waits, through others, for rank {source}.",
             f"Rank {awaited} has sent rank {lacks} {none}.",
             wait_cycle.waits(situation),
         ),

@@ -27,7 +27,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT106", "other-value",
         "One line gave the ranks other values, items or functions, and the calls after it differ.",
         ROWS | kinds("missing_call"), ("root", "decisions"),
-        yields_to=(*STATES, "CT104", "CT108", "CT804"),
+        yields_to=(*STATES, "CT104", "CT108", "CT604", "CT804"),
     ),
     Cause(
         "CT108", "other-order",

@@ -226,6 +226,8 @@ def deciding(situation: Situation) -> list[Decision]:
     if certain:
         return certain[:1]
     found = [one for one in found if deciders.origin(one) != "agreed"]
+    if unordered := [one for one in found if goes_through_set(one)]:
+        return unordered[:1]
     if found and deciders.form(found[0]) == "value":
         # A value that is computed from another one is behind it.
         name = found[0].function
@@ -251,6 +253,9 @@ def why(situation: Situation) -> tuple[str, ...]:
     if loops:
         order = f"at different iterations of {deciders.quoted(loops[0])}, in another order"
         others = [one for one in found if one not in loops]
+        if goes_through_set(loops[0]):
+            said = deciders.quoted(loops[0])
+            return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
         if not others:
             return (f"The ranks can be {order}.",)
         return (f"It may come from {deciders.quoted(others[0])}, or the ranks are {order}.",)
@@ -271,8 +276,18 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     led = [one for one in found if deciders.form(one) in ("condition", "handler")]
     loops = [one for one in found if is_over_names(one)]
     said = [words.lower(remedies.fix(situation, one)) for one in led[:1]]
-    said += [f"use the same order in {deciders.quoted(one)}, sorted(...)." for one in loops[:1]]
+    said += [
+        f"use one order on every rank in {deciders.quoted(one)}, as sorted(...) gives."
+        for one in loops[:1]
+    ]
+    if loops and goes_through_set(loops[0]):
+        return (words.upper(said[-1]),)
     return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
+
+
+def goes_through_set(decision: Decision) -> bool:
+    """Whether a loop goes through a set, which has another order in each process."""
+    return is_over_names(decision) and deciders.origin(decision) == "order"
 
 
 _ORDERED: Final = re.compile(

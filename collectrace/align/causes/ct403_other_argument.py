@@ -106,6 +106,11 @@ def words(situation: Situation, found: Argument) -> Words:
         fixes = [computed, *(f"Or {text.lower(one)}" for one in fixes[:1])]
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
+    more_fixes = arguments.fixes(situation)
+    if any(map(arguments.goes_through_set, arguments.deciding(situation))):
+        fixes, more_fixes = list(more_fixes), ()
+    elif found in ("rows", "last batch"):
+        more_fixes = ()  # batches of one loop, which have no names
     return Words(
         arguments.headline(situation, row.show),
         (
@@ -113,7 +118,7 @@ def words(situation: Situation, found: Argument) -> Words:
             *((more,) if more else ()),
             *why,
         ),
-        (*fixes, *arguments.fixes(situation)),
+        (*fixes, *more_fixes),
         arguments.before(situation, row.show),
         undecided=arguments.is_undecided(situation),
     )

@@ -236,6 +236,14 @@ def _summary(alignment: Alignment) -> str:
         died = [rank.rank for rank in alignment.ranks if rank.state == "died"]
         if died:
             return f"{words.ranks(died)} died, and no call shows why. Look {words.AT_ITS_END}."
+        waiting = [rank.rank for rank in alignment.ranks if rank.state == "blocked"]
+        missing = alignment.evidence.missing_ranks
+        if waiting and missing:
+            files = "the file" if len(missing) == 1 else "the files"
+            return (
+                f"{words.ranks(waiting)} {words.verb(waiting, 'waits', 'wait')}, and without "
+                f"{files} of {words.ranks(missing)} it cannot be said why{_killed(alignment)}."
+            )
         crashed = any(finding.kind == "raised" for finding in alignment.findings)
         found = "the job crashed, and" if crashed else "nothing wrong found, but"
         return (

@@ -116,7 +116,9 @@ def assert_ranks_align(
     if alignment.exit_status == 1 or (alignment.exit_status and not bad):
         raise AssertionError(_message(_headline(alignment), alignment))
     if bad:
-        raise AssertionError(_message(bad, alignment))
+        raised = next((one for one in alignment.findings if one.kind == "raised"), None)
+        said = f"{clean(raised.cause)} ({bad})" if raised is not None else bad
+        raise AssertionError(_message(said, alignment))
     return alignment
 
 

@@ -84,7 +84,7 @@ HOUR = 3600.0
         pytest.param(part_ways, "diverged: rank", id="other-call"),
         pytest.param(wait_in_a_cycle, "hung: ranks 0-1 disagree on the order", id="cycle",
                      marks=pytest.mark.slow),
-        pytest.param(leave, "rank 1 exited with status 3", id="left"),
+        pytest.param(leave, "Rank 1: sys.exit(3)", id="left"),
     ],
 )  # fmt: skip
 def test_no_rank_is_waited_for_once_an_error_is_proven(
@@ -153,6 +153,19 @@ def test_the_summary_of_pytest_has_the_finding_and_its_traceback_the_test(tmp_pa
     assert "AssertionError: diverged: rank" in summary[0]
     assert "test_it.py:6: AssertionError" in ran.stdout
     assert "testing.py" not in ran.stdout
+
+
+def train_and_refuse(_rank: int) -> None:
+    dist.all_reduce(torch.ones(2))
+    raise ValueError("wrong config")
+
+
+def test_an_exception_of_all_ranks_is_named_first(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as failure:
+        assert_ranks_align(train_and_refuse, 2, tmp_path)
+    first = str(failure.value).partition("\n")[0]
+    assert first.startswith("Ranks 0-1: ValueError: wrong config at ")
+    assert "exited with status 1" in first
 
 
 def test_a_rank_that_fails_by_itself(tmp_path: Path) -> None:

@@ -454,7 +454,7 @@ class Sync(Record):
 
 @dataclass(slots=True, kw_only=True)
 class NoSync(Record):
-    """DDP's ``no_sync()``: entered or left."""
+    """DDP's ``no_sync()``: entered or left; both, for a forward with the flag of it set by hand."""
 
     kind: ClassVar[str] = "no_sync"
     phase: str = _doc("`entered` or `left`")

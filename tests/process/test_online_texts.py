@@ -37,7 +37,7 @@ def test_texts_are_asked_for_as_they_are_needed(tmp_path: Path) -> None:
     script = SCRIPT.replace("{large}", str(LARGE)).replace("{end!r}", repr(str(end)))
     with Apart(tmp_path, script, stall_after=600) as ranks:
         ranks.wait_for(
-            lambda: all(len(list(ranks.logs(r).glob("2*/sources/*.py"))) == 104 for r in range(2))
+            lambda: all(len(list(ranks.logs(r).glob("2*/sources/*.py"))) == 105 for r in range(2))
         )
         with through_store.opened(f"tcpstore://127.0.0.1:{ranks.port}") as folder:
             texts = read(folder, full=True).source_files

@@ -103,7 +103,7 @@ def of_its_own(where: str, *, waits: bool) -> None:
     compiled(f"{where}/rank{rank}.py", f"# {rank}\n{CALL}")
     compiled(SKEWED, f"# {'first' if rank == 0 else 'second'}\n{CALL}")
     if waits:
-        until(lambda: len(list(folder().glob("sources/*.py"))) == 4)
+        until(lambda: len(list(folder().glob("sources/*.py"))) == 5)  # with that of the start
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -14,6 +14,9 @@ from collectrace.records import DDP_FORWARD, Call
 _MOST: Final = 4
 """Different iterations that a note lists."""
 
+_MOST_ROWS: Final = 10_000
+"""Latest calls of a stream or channel among which an iteration is sought."""
+
 
 def notes(situation: Situation) -> list[str]:
     """Return the iterations of the calls, and how many equal ones came before."""
@@ -73,7 +76,7 @@ def _place_of(log: RankLog, call: Call, number: int) -> tuple[int, int]:
     all_rows += [log.channel_rows(channel) for channel in log.last_channel_seq]
     place = usual = 0
     for rows in all_rows:
-        for n in range(len(rows) - 1, -1, -1):
+        for n in range(len(rows) - 1, max(-1, len(rows) - _MOST_ROWS), -1):
             if 0 <= rows.iteration[n] < number - 1:
                 break
             usual += rows.iteration[n] == number - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import http.client
@@ -264,11 +265,21 @@ def kill_all_when_seen(signs: Sequence[str]) -> None:
             break
         time.sleep(0.05)
     pids = [json.loads(file.open().readline())["pid"] for file in files]
-    left = [int(child) for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()]  # fmt: skip
-    for pid in [*pids, *(pid for pid in left if pid != os.getpid())]:
-        os.kill(pid, signal.SIGKILL)
+    left = [child for pid in pids for child in children(pid) if child != os.getpid()]
+    for pid in [*pids, *left]:
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(pid, signal.SIGKILL)
     os._exit(0)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process's threads started, but for threads that end meanwhile."""
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def job(names: list[str], folder: str) -> None:

@@ -78,15 +78,18 @@ def find(situation: Situation) -> Skipped | None:
 def _other_boundaries(situation: Situation, mine: NextCall, other: NextCall) -> Skipped | None:
     """Return the backward() of one side, if ranks entered ``no_sync()`` in different ones.
 
-    Up to one gradient bucket, ranks that decide alike have entered it equally often.
+    Up to one gradient bucket, ranks that decide alike have entered it equally often. A rank that
+    hung, died or left its loop between two of them has not: the other must have gone on as far.
     """
-    due = other.call
-    if due is None or not roles.of(due.role).is_bucket:
+    due, ahead = other.call, mine.call
+    if due is None or ahead is None or not roles.of(due.role).is_bucket:
         return None
-    if mine.call is not None and roles.of(mine.call.role).in_backward:
+    if roles.of(ahead.role).in_backward or (ahead.iteration or 0) < (due.iteration or 0):
         return None
-    until = mine.call.t if mine.call is not None else situation.case.standings[mine.rank].end
-    entered = [_entered(situation, mine.rank, 0, until), _entered(situation, other.rank, 0, due.t)]
+    entered = [
+        _entered(situation, mine.rank, 0, ahead.t),
+        _entered(situation, other.rank, 0, due.t),
+    ]
     if entered[0] == entered[1]:
         return None
     told = [

@@ -29,6 +29,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
+from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.findings import GroupInfo
@@ -97,12 +98,12 @@ def _unusual(situation: Situation) -> Passed | None:
     for rank in suspects:
         made = calls_of(case, rank)
         here = next((one for one in made if (one.key.group, one.seq) == _key(mine[0])), None)
-        before = {
+        before = Counter(
             one.key.group for one in made if here and one.place == here.place and one.t < here.t
-        }
-        if len(before) != 1 or mine[0].group in before:
+        )
+        if len(before) != 1 or mine[0].group in before or before.total() < habit.ENOUGH:
             return None
-        usual |= before
+        usual |= before.keys()
     if len(usual) != 1 or not usual <= case.comparison.groups.keys():
         return None
     groups = case.comparison.groups

@@ -17,11 +17,11 @@ from tests.zoo.common import TWIN, init
 rank = init()
 tensor_parallel = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
 data_parallel = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
-for step in range(4):
+for step in range(5):
     activation = torch.ones(16)
     dist.all_reduce(activation, group=tensor_parallel)
     gradient = torch.ones(32)
-    if (rank, step) == (3, 2) and not TWIN:
+    if (rank, step) == (3, 3) and not TWIN:
         data_parallel = tensor_parallel  # GROUP
     dist.all_reduce(gradient, group=data_parallel)  # BUG
 dist.barrier()

@@ -331,6 +331,11 @@ class Decision:
         """Return whether the statement chooses what runs next, rather than computing a value."""
         return self.text.partition(" ")[0].rstrip(":") in _CONTROL
 
+    @property
+    def is_with(self) -> bool:
+        """Return whether it is a ``with`` statement: all ranks enter it, some leave it early."""
+        return self.text.removeprefix("async ").startswith("with ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRow:

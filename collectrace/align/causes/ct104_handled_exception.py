@@ -24,9 +24,8 @@ How to fix it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace import words as said
 from collectrace.align.causes import (
@@ -86,7 +85,7 @@ def words(situation: Situation, found: Found) -> Words:
     headline, then = collectives.headline(situation), f"{said.upper(who)} handled it"
     at = f" at {place}" if place else ""
     cleanup = [call for side, call in situation.called if {*side.ranks} & {*raised}]
-    if handler is not None and cleanup and _WITH.match(handler.text):
+    if handler is not None and cleanup and handler.is_with:
         then = f"When that led {who} out of {place}, the cleanup called {phrases.call(cleanup[0])}"
         at = ""
     for rank, (_, call) in caught.in_cycle(situation).items():
@@ -108,9 +107,6 @@ def words(situation: Situation, found: Found) -> Words:
             flag,
         )[:3],
     )
-
-
-_WITH: Final = re.compile(r"(async )?with ")
 
 
 def _again(situation: Situation, handler: Decision | None) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision
     evidence. ``ended``: a rank left for good, so loops come first.
     """
     # A context manager that may suppress an exception explains little.
-    ranked = [one for one in deciders.ranked(situation) if not one.text.startswith("with ")]
+    ranked = [one for one in deciders.ranked(situation) if not one.is_with]
 
     is_led = any(row.fact == "led_by_its_rank" for row in situation.candidate.evidence)
     sites = {side.call.site for side, _ in situation.called if side.call is not None}

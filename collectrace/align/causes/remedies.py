@@ -122,15 +122,21 @@ _RESULT: Final = "the result"
 _SHORTEST: Final = "with MIN, or with MAX and zeros from ranks that have no more"
 
 
-def _named(decision: Decision) -> dict[str, str]:
-    """Return what a statement tests, what its length depends on, and what it computes."""
-    test, result = "the condition", _RESULT
-    length = f"Agree on the length first: all_reduce it {_SHORTEST}"
+def _parsed(decision: Decision) -> tuple[str, ast.stmt]:
+    """Return a statement as code without its body, and its tree; ``pass`` if it is cut short."""
     head = decision.text.removeprefix("el").partition("  #")[0]
     try:
         [node] = ast.parse(f"{head} pass" if head.endswith(":") else head).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = ast.Pass()
+    return head, node
+
+
+def _named(decision: Decision) -> dict[str, str]:
+    """Return what a statement tests, what its length depends on, and what it computes."""
+    test, result = "the condition", _RESULT
+    length = f"Agree on the length first: all_reduce it {_SHORTEST}"
+    head, node = _parsed(decision)
     match node:
         case ast.If(test=tested) if code := _code(head, tested):
             test = code
@@ -201,12 +207,10 @@ def moved(decision: Decision, call: str, through: str = "") -> str:
 
 def _parts_without_rank(decision: Decision) -> str:
     """Return the parts of ``if step % 4 == 3 and rank == 0:`` that do not test the rank."""
-    head = decision.text.removeprefix("el").partition("  #")[0]
-    try:
-        [node] = ast.parse(f"{head} pass").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    head, node = _parsed(decision)
+    if not isinstance(node, ast.If | ast.While):
         return ""
-    test = getattr(node, "test", None)
+    test = node.test
     if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
         return ""
     parts = [ast.get_source_segment(head, one) or "" for one in test.values]

@@ -82,11 +82,16 @@ def calling_line(situation: Situation, decision: Decision, stack: Sequence[str])
 
     Empty if the call itself is there, or if the function is not on the stack.
     """
-    found = _statement(situation, decision)
-    if found is None:
-        return ""
-    line = _line_of(found[0], [Frame.parse(one) for one in stack[1:]])
-    frame = next((one for one in stack[1:] if chains.split(chains.site(one))[1] == line), "")
+    path = chains.split(decision.site)[0]
+    those = {one: Frame.parse(one) for one in stack[1:]}
+    frame = next(
+        (
+            one
+            for one, each in those.items()
+            if (each.path, each.function) == (path, decision.function)
+        ),
+        "",
+    )
     return (
         phrases.statement(phrases.text(situation.case, frame), chains.site(frame)) if frame else ""
     )

@@ -196,16 +196,12 @@ def _outcomes(
 ) -> Iterator[tuple[tuple[int, ...], str]]:
     """Yield ranks and a note such as ``true on ranks 0,2`` for each side with a known outcome."""
     for n, side in enumerate(decision.sides):
-        did = "" if side.did == "no_handler" and _WITH.match(decision.text) else _words(side)
+        did = "" if side.did == "no_handler" and decision.is_with else _words(side)
         if did and n and side.rank == decision.sides[0].rank:
             if decision.sides[0].did is not None:
                 yield (side.rank,), f"usually {did}"
         elif did:
             yield _peers(case, finding, side.rank), f"{did} on {WHO}"
-
-
-_WITH: Final = re.compile(r"(async )?with ")
-"""Every rank enters it, with or without an exception."""
 
 
 def _words(side: DecisionSide) -> str:

@@ -250,10 +250,11 @@ functions; ``value``: it computed a value."""
 
 DependsOn = Literal[
     "rank", "clock", "random", "files", "environment", "received", "root", "exception", "order",
-    "data", "length", "unknown", "agreed",
+    "chosen", "data", "length", "unknown", "agreed",
 ]  # fmt: skip
 """What a statement depends on: ``root`` is a result that only the root of a collective gets,
-``order`` the order of a set, ``data`` batches or tensors of the rank, ``unknown`` what the source
+``order`` the order of a set, ``chosen`` a value that the rank selected, as in ``sizes[rank]`` or
+``1 if rank == 0 else 2``, ``data`` batches or tensors of the rank, ``unknown`` what the source
 does not show."""
 
 Strength = Literal["only", "confirmed", "equal", "possible"]

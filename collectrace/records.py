@@ -36,6 +36,9 @@ FORMAT: Final = 2
 LISTED: Final = 32
 """Members that a group record lists; people and other tools read a list more easily."""
 
+DEFAULT_GROUP: Final = "default_pg"
+"""torch's description of the group that ``init_process_group`` makes."""
+
 NATIVE: Final = "native-"
 """Prefix of the names of threads that Python did not start: those of backends and autograd."""
 

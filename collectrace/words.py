@@ -12,7 +12,8 @@ from typing import Final
 
 from collectrace import ops, roles
 from collectrace.findings import DecisionSide, DependsOn, Evidence, GroupInfo, Way
-from collectrace.records import NATIVE, Call, Shape
+from collectrace.records import DEFAULT_GROUP as DEFAULT_DESCRIPTION
+from collectrace.records import NATIVE, Call, Group, Shape
 from collectrace.signature import is_user, stands_at_its_line
 
 ORIGINS: Final[Mapping[DependsOn, str]] = {
@@ -20,7 +21,7 @@ ORIGINS: Final[Mapping[DependsOn, str]] = {
     "files": "the file system", "environment": "the environment",
     "received": "what was received", "root": "a result of the root",
     "exception": "an exception", "order": "the order of a set",
-    "data": "each rank's data", "length": "a length",
+    "chosen": "the rank", "data": "each rank's data", "length": "a length",
     "unknown": "something that the source does not show",
     "agreed": "a value that the ranks agreed on",
 }  # fmt: skip
@@ -57,6 +58,9 @@ _LONGEST: Final = 24
 
 _FIRST: Final = 2
 """Runs that stand for a list that is longer."""
+
+_LISTED: Final = 8
+"""Members of a group that are listed; more are shown as ranges."""
 
 _SERIES: Final = 5
 """Numbers at equal distances that are told as a series."""
@@ -184,7 +188,7 @@ _HASHED: Final = re.compile(r"[0-9a-f]{40}")
 
 def group(info: GroupInfo) -> str:
     """Return ``the default group``, ``group tp``: the user's name for it, or torch's."""
-    if info.description == "default_pg":
+    if info.description == DEFAULT_DESCRIPTION:
         return DEFAULT_GROUP
     # torch describes a group that was given no description as "undefined".
     if info.description in ("", "undefined", info.name):
@@ -192,6 +196,14 @@ def group(info: GroupInfo) -> str:
             return f"the group of {ranks(info.ranks)}"
         return named_group(info.name)
     return f"group {info.description}"
+
+
+def creation(group: Group | GroupInfo) -> str:
+    """Return ``new_group([0, 1])``: the call that creates a group."""
+    if group.description == DEFAULT_DESCRIPTION:
+        return "init_process_group()"
+    those = ", ".join(map(str, group.ranks)) if len(group.ranks) <= _LISTED else ranges(group.ranks)
+    return f"new_group([{those}])"
 
 
 def named_group(name: str) -> str:

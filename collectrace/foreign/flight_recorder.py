@@ -27,6 +27,7 @@ from collectrace.foreign.flight_rows import Row
 from collectrace.foreign.frames import NOWHERE, Place, place
 from collectrace.foreign.trace import Origin, Trace
 from collectrace.records import (
+    DEFAULT_GROUP,
     FORMAT,
     Alive,
     Call,
@@ -144,7 +145,7 @@ class _Writer:
 
     def _header(self) -> Header:
         default = next(
-            (g for g in self.dump.groups.values() if g.description == "default_pg"), None
+            (g for g in self.dump.groups.values() if g.description == DEFAULT_GROUP), None
         )
         world = len(default.ranks) if default is not None else None
         versions = {"flight_recorder": self.dump.version, "comm_lib": self.dump.library}
@@ -169,12 +170,12 @@ class _Writer:
             )
         )
         groups = dict(self.dump.groups)
-        if not any(group.description == "default_pg" for group in groups.values()):
-            default = next((g for g, d in self._ring.described.items() if d == "default_pg"), None)
+        if not any(group.description == DEFAULT_GROUP for group in groups.values()):
+            default = next((g for g, d in self._ring.described.items() if d == DEFAULT_GROUP), None)
             if default is not None:
                 # It is the group of all ranks, here of those that left a dump.
                 groups[default] = GroupConfig(
-                    default, "default_pg", tuple(range(self.origin.world_size))
+                    default, DEFAULT_GROUP, tuple(range(self.origin.world_size))
                 )
         self._configs = groups
         for n, group in enumerate(sorted(groups.values(), key=_in_order)):

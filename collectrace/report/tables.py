@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -61,24 +60,20 @@ def values(finding: Finding) -> Grid | None:
                 continue
             for told in (_short, value):
                 if told(mine) != told(theirs):
-                    rows.setdefault(text.clean(name), _pair(told(mine), told(theirs)))
+                    one_is, two_is = told(mine, hashed=False), told(theirs, hashed=False)
+                    two_is += ", another text" if one_is == two_is else ""
+                    rows.setdefault(text.clean(name), (one_is, two_is))
     if not rows:
         return None
     cells = tuple((name, *rows[name]) for name in sorted(rows)[:_MOST_NAMES])
     return Grid("values", ("", *(f"rank {rank}" for rank in ranks)), cells)
 
 
-def _pair(mine: str, theirs: str) -> tuple[str, str]:
-    """Return two different values in words, without the hashes of strings."""
-    one, two = (_HASH.sub("", told) for told in (mine, theirs))
-    return (one, two) if one != two else (one, f"{two}, another text")
+def value(one: Any, *, hashed: bool = True) -> str:
+    """Return a recorded value in words: ``nan``, ``a list of 4``.
 
-
-_HASH: Final = re.compile(r", hash \d+$")
-
-
-def value(one: Any) -> str:
-    """Return a recorded value in words: ``nan``, ``a list of 4``."""
+    A string's text may not be recorded. ``hashed`` adds its hash, which tells two strings apart.
+    """
     if not isinstance(one, Mapping):
         return text.clean(str(one))
     kind = text.clean(str(one.get("type", "")))
@@ -88,13 +83,11 @@ def value(one: Any) -> str:
         return f"{text.clean(str(one['value']))} ({tensor})" if "value" in one else tensor
     if "value" in one:
         return text.clean(str(one["value"]))
-    # A string's text may not be recorded; its hash shows whether two strings are equal.
-    hashed = f", hash {one['hash']}" if "hash" in one else ""
     if "len" not in one:
         return f"a {kind}"
     is_text = kind == "str" and isinstance(one["len"], int)
     size = words.counted(one["len"], "character") if is_text else one["len"]
-    return f"a {kind} of {size}{hashed}"
+    return f"a {kind} of {size}" + (f", hash {one['hash']}" if hashed and "hash" in one else "")
 
 
 _UNTIL: Final[Mapping[Left, str]] = {
@@ -124,8 +117,8 @@ def stacks(finding: Finding) -> Iterator[Grid]:
             )
 
 
-def _short(one: Any) -> str:
-    return value(one.get("value", one) if isinstance(one, Mapping) else one)
+def _short(one: Any, *, hashed: bool = True) -> str:
+    return value(one.get("value", one) if isinstance(one, Mapping) else one, hashed=hashed)
 
 
 def side_by_side(finding: Finding, most: int = _MOST_COLUMNS) -> Grid | None:

@@ -27,7 +27,7 @@ _FORMS: Final[dict[Way, Form]] = {
 
 _FIRST: Final[tuple[DependsOn, ...]] = (
     "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
-    "data", "length", "unknown", "agreed",
+    "chosen", "data", "length", "unknown", "agreed",
 )  # fmt: skip
 """Origins, the most informative first."""
 
@@ -41,6 +41,7 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "root": "depends on a result that only the root of a collective gets",
     "exception": "depends on whether an exception was raised on the rank",
     "order": "depends on the order of a set, which differs between processes",
+    "chosen": "differs by rank",
     "data": "is computed from each rank's own data, so ranks can disagree",
     "length": "depends on a length, which can differ between ranks",
     "unknown": "",

@@ -14,7 +14,7 @@ from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.align.reading.groups import is_local
 from collectrace.findings import Decision
-from collectrace.records import Group
+from collectrace.records import DEFAULT_GROUP, Group
 
 Asked = tuple[tuple[int, ...], Group]
 """Ranks, and the group that they requested."""
@@ -44,7 +44,7 @@ class Requests:
     @property
     def is_default(self) -> bool:
         """Whether it is the group of init_process_group."""
-        return any(group.description == "default_pg" for _, group in self.asked)
+        return any(group.description == DEFAULT_GROUP for _, group in self.asked)
 
     @property
     def site(self) -> str | None:
@@ -95,7 +95,7 @@ def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: G
 
 def headline(situation: Situation, found: Requests) -> str:
     """Return which ranks requested what, suspects first."""
-    named = wait_cycle.members if found.site else wait_cycle.creation
+    named = words.creation if found.site else wait_cycle.creation
     told = [f"{words.ranks(ranks)} called {named(group)}" for ranks, group in found.asked]
     told[-1] += phrases.line(found.site)
     if found.none and (not situation.suspects or {*found.none} & {*situation.suspects}):

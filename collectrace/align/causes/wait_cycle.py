@@ -55,15 +55,7 @@ def with_group(case: Case, call: Call, site: str | None = None) -> str:
 
 def creation(group: Group) -> str:
     """Return ``new_group([0, 1]) (a.py:9)``."""
-    return members(group) + phrases.line(group.site)
-
-
-def members(group: Group) -> str:
-    """Return ``new_group([0, 1])``; only the number of members if they are many."""
-    if group.description == "default_pg":
-        return "init_process_group()"
-    listed = str([*group.ranks]) if len(group.ranks) <= 2 * MOST else f"{len(group.ranks)} ranks"
-    return f"new_group({listed})"
+    return words.creation(group) + phrases.line(group.site)
 
 
 def _step(situation: Situation, edge: Edge) -> str:

@@ -14,8 +14,8 @@ from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.align.reading.groups import DEFAULT
 from collectrace.findings import State
+from collectrace.records import DEFAULT_GROUP
 
 _SHORTEST: Final = 1_000_000_000
 """Shortest wait whose duration is shown, ns."""
@@ -66,7 +66,7 @@ def creation(source: GroupConflict) -> str:
 
 def is_default(source: GroupConflict) -> bool:
     """Whether ranks disagree about the group of ``init_process_group``."""
-    return any(group and group.description == DEFAULT for _, group in source.variants)
+    return any(group and group.description == DEFAULT_GROUP for _, group in source.variants)
 
 
 def missed(situation: Situation) -> str:

@@ -102,6 +102,11 @@ class Between:
         places = [
             self.paths.place(stack, raises=one) for stack, one in zip(stacks, raises, strict=True)
         ]
+        self.entered = [
+            {context for steps in stack for step in steps for context in self._around(step)}
+            for stack in (places[0::2], places[1::2])
+        ]
+        """By side, the contexts on the stacks of its last and its next call."""
         places[2:] = [
             self._named(steps, side.call) for steps, side in zip(places[2:], sides, strict=True)
         ]
@@ -143,6 +148,12 @@ class Between:
                     for step in steps:
                         call = Edge(target, Outcome(Way.CALLS), False)
                         self._calls.setdefault(step, []).append(call)
+
+    def _around(self, step: int) -> Iterator[Context]:
+        context: Context | None = self.paths.owner(step)[0]
+        while context is not None:
+            yield context
+            context = context.parent
 
     def _iterations(
         self, places: Sequence[Sequence[int]], is_shared: Callable[[Function, ast.AST], bool] | None

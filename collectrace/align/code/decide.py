@@ -16,6 +16,7 @@ from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
 from collectrace.align.code.conditions import OPPOSITE, condition_of, is_constant, is_negated
+from collectrace.align.code.controls import controls
 from collectrace.align.code.decisions import (
     IMPORTS,
     Answer,
@@ -166,9 +167,11 @@ class _Naming:
             context, node, found, comes_from = caller, call, (Origin.UNKNOWN,), None
         if outcomes[0] == outcomes[1] and None not in outcomes and node.kind is Kind.TEST:
             return  # both sides took the same branch
-        decision = at_line(
-            context.function, line_of(node), (outcomes[0], outcomes[1]), found, comes_from
-        )
+        known = [
+            outcome if self._is_entered(context, side) else None
+            for side, outcome in enumerate(outcomes)
+        ]
+        decision = at_line(context.function, line_of(node), (known[0], known[1]), found, comes_from)
         is_certain = (
             outcomes[0] != outcomes[1]
             and None not in outcomes
@@ -179,6 +182,35 @@ class _Naming:
             is_constant=by_rank or is_constant(condition_of(node)),
             strength=Strength.ONLY if is_certain else Strength.POSSIBLE,
         )
+
+    def _is_entered(self, context: Context, side: int) -> bool:
+        """Whether a side ran a function, as far as is known; its stacks may lack the function.
+
+        It may not have if the call has several possible callees, or is under a condition that may
+        have had another outcome on the side.
+        """
+        while context.call is not None and context.parent is not None:
+            if context in self._between.entered[side]:
+                return True
+            parent = context.parent
+            tests = controls(parent.function, parent.graph, [context.call])
+            nodes = [one.node for one in tests if one.node is not None]
+            if len(parent.children[context.call.number]) > 1 or any(
+                self._may_differ(parent, node, (ONE, TWO)[side]) for node in nodes
+            ):
+                return False
+            context = parent
+        return True
+
+    def _may_differ(self, context: Context, node: Node, mark: int) -> bool:
+        """Whether a condition had an unknown outcome on a side, which may be the rank's own."""
+        step = self._between.paths.number(context, node)
+        edges = self._region.edges.get(step)
+        if edges is None or self._outcome(self._parts(step), mark) is not None:
+            return False
+        found = self._origins(context, node, edges)[0]
+        is_of_one_rank = self._ranks[0] == self._ranks[1]
+        return found != (Origin.AGREED,) and not (is_of_one_rank and found == (Origin.RANK,))
 
     def _parts(self, step: int) -> Sequence[int]:
         """Return the steps that test the parts of one condition, such as ``a and b``."""

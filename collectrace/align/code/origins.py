@@ -26,6 +26,7 @@ class Origin(Enum):
     ROOT = "root"
     EXCEPTION = "exception"
     ORDER = "order"
+    CHOSEN = "chosen"
     DATA = "data"
     LENGTH = "length"
     UNKNOWN = "unknown"
@@ -37,6 +38,7 @@ class Rule(Enum):
 
     ALONE = "does not"
     THROUGH = "is agreed if they are, and else has this origin, too"
+    ONLY = "is agreed if they are, and else has this origin alone"
     RESULT = "is agreed if the collective at this line was"
 
 
@@ -82,7 +84,8 @@ _TABLE: Final = (
         "Accelerate: by the number of batches of the rank"),
     Row("torch.utils.data.*", Origin.DATA, "torch: a loader gives each rank batches of its own"),
     Row("datasets.*", Origin.DATA, "Hugging Face datasets"),
-    Row("next .item .tolist .numpy .requires_grad .data .grad .is_sparse .dtype .isnan .isinf "
+    Row("next", Origin.DATA, "built-in: the next batch of the rank", Rule.ONLY),
+    Row(".item .tolist .numpy .requires_grad .data .grad .is_sparse .dtype .isnan .isinf "
         ".isfinite .any .all .nonzero .norm .max .min .mean .sum .argmax .argmin .abs .unique "
         ".backward", Origin.DATA, "built-in, torch.Tensor", Rule.THROUGH),
     Row("torch.isnan torch.isinf torch.isfinite torch.any torch.all torch.allclose torch.equal "

@@ -424,6 +424,7 @@ class _Trace:
             found = list(ignore_order(found))
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
             yield Source(place, row.origin)
+            found = [] if row.rule is Rule.ONLY else found
         yield from found
 
     def _inside(
@@ -489,10 +490,10 @@ class _Trace:
 def as_data(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of a value that others select or compute, such as ``batches[rank]``.
 
-    Such a value is the rank's data, and no longer a test of the rank.
+    Such a value is chosen by the rank, and no longer a test of it.
     """
     for one in found:
-        yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
+        yield one._replace(origin=Origin.CHOSEN) if one.origin is Origin.RANK else one
 
 
 def of_processed(found: Iterable[Source]) -> Iterator[Source]:
@@ -500,8 +501,11 @@ def of_processed(found: Iterable[Source]) -> Iterator[Source]:
 
     If a model takes a batch of random numbers, its result is data and not random.
     """
-    for one in as_data(found):
-        yield Source(one.place, Origin.DATA) if one.origin is Origin.RANDOM else one
+    for one in found:
+        yield one._replace(origin=Origin.DATA) if one.origin in _PROCESSED else one
+
+
+_PROCESSED: Final = frozenset({Origin.RANK, Origin.CHOSEN, Origin.RANDOM})
 
 
 def _picks(tree: ast.AST) -> bool:

@@ -20,7 +20,6 @@ from collectrace.align.ranks.last_seen import last_seen
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
-from collectrace.align.reading.groups import DEFAULT
 from collectrace.findings import (
     Decision,
     DecisionSide,
@@ -63,7 +62,6 @@ _MOST_RANKS: Final = 256
 _LEAST_SHOWN: Final = 1.0
 """Least time in a failed call that is shown, s."""
 
-_MOST_MEMBERS: Final = 8
 _LONGEST: Final = 60
 """Characters of an exception's text that are shown."""
 
@@ -273,7 +271,7 @@ def _wait_note(waiting: Waiting) -> str:
 def _creation(case: Case, finding: Finding, side: Side) -> str:
     """Return ``new_group([0, 1])`` for the group that ranks created at a line."""
     groups = (
-        f"new_group([{_members(group.ranks)}])"
+        words.creation(group)
         for conflict in case.evidence.conflicts
         for ranks, group in conflict.variants
         if group is not None and group.site == side.site and {*side.ranks} & {*ranks}
@@ -281,10 +279,6 @@ def _creation(case: Case, finding: Finding, side: Side) -> str:
     info = finding.group
     is_default = info is not None and words.group(info) == words.DEFAULT_GROUP
     return next(groups, "init_process_group()" if is_default else "new_group()")
-
-
-def _members(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks)) if len(ranks) <= _MOST_MEMBERS else words.ranges(ranks)
 
 
 def describe_call(case: Case, call: Call) -> str:
@@ -325,8 +319,7 @@ def _waits(case: Case, standing: Standing) -> Iterator[Mark]:
         if isinstance(call, Call):
             told = describe_call(case, call)
         elif call is not None:
-            made = f"new_group([{_members(call.ranks)}])"
-            told = "init_process_group()" if call.description == DEFAULT else made
+            told = words.creation(call)
         held = seconds_in(standing, waiting.since)
         does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
         does = _wait_note(waiting) if standing.state == "blocked" else does

@@ -17,8 +17,8 @@ from collectrace.align.matching.crossed import crossed
 from collectrace.align.matching.cut_short import cut_short
 from collectrace.align.matching.streams import compare_stream
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
-from collectrace.align.reading.groups import DEFAULT
 from collectrace.findings import GroupInfo, OtherLines
+from collectrace.records import DEFAULT_GROUP
 
 
 def compare(evidence: RunEvidence) -> Comparison:
@@ -99,7 +99,7 @@ def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unprove
         return [Unproven(log.rank, "count", None, billed - log.unaccounted, billed)]
     told = {record.group for record in log.groups}
     # The order in which a program makes groups matters, except for the first one.
-    made = (key for key in log.last_seq if groups[key.group].description != DEFAULT)
+    made = (key for key in log.last_seq if groups[key.group].description != DEFAULT_GROUP)
     unrecorded = min((key for key in made if key.group not in told), default=None)
     if unrecorded is not None and log.imported is None:
         return [Unproven(log.rank, "group", unrecorded)]

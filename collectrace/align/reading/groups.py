@@ -18,11 +18,8 @@ from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.vocabulary import MAX_SEQ
 from collectrace.findings import GroupInfo
 from collectrace.members import Members
-from collectrace.records import Group
+from collectrace.records import DEFAULT_GROUP, Group
 from collectrace.words import ranges
-
-DEFAULT: Final = "default_pg"
-"""torch's description of the group that ``init_process_group`` makes."""
 
 _HASHED: Final = re.compile(r"[0-9a-f]{40}(@\d+)?")
 """``new_group(..., use_local_synchronization=True)`` names a group by SHA-1."""
@@ -186,7 +183,7 @@ def _absent(
     """
     requests = [request for those in variants.values() for request in those]
     description = requests[0].record.description
-    is_default = description == DEFAULT
+    is_default = description == DEFAULT_GROUP
     is_ready = any(request.ready for request in requests)
     if is_ready and is_default:
         return ()
@@ -259,7 +256,7 @@ def _left_whole(log: RankReader) -> bool:
     """Return whether a log is complete, from the default group to the end of the process."""
     found = log.records
     whole = not (log.rotated or log.damaged or found.dropped)
-    begun = any(group.description == DEFAULT for group in found.groups)
+    begun = any(group.description == DEFAULT_GROUP for group in found.groups)
     return whole and begun and found.exit is not None and found.exit.reason == "finished"
 
 

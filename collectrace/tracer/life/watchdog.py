@@ -282,7 +282,7 @@ def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
         _add_open_bucket(activity, recorder)
         asking = recorder.book.asking
         if scope.what == "group" and asking is not None:
-            is_default = asking.description == "default_pg"
+            is_default = asking.description == records.DEFAULT_GROUP
             activity.op = "init_process_group" if is_default else "new_group"
             activity.group, activity.site = asking.group, asking.site
         return activity

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.distributed import distributed_c10d as c10d
 
-from collectrace.records import Group
+from collectrace.records import DEFAULT_GROUP, Group
 from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import groups, sites
 from collectrace.tracer.record.scopes import local, now
@@ -131,7 +131,7 @@ class _GroupCreation:
         recorder.book.asking = record = Group(
             phase="asked",
             group=str(c10d._world.group_count),
-            description="default_pg",
+            description=DEFAULT_GROUP,
             backend=safe_name(given.get("backend")) or "",
             ranks=list(range(world_size)) if world_size else [],
             ordinal=0,

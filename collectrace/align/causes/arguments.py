@@ -230,8 +230,9 @@ def deciding(situation: Situation) -> list[Decision]:
         return unordered[:1]
     if found and deciders.form(found[0]) == "value":
         # A value that is computed from another one is behind it.
-        name = found[0].function
-        those = [one for one in found if (deciders.form(one), one.function) == ("value", name)]
+        name = found[0].function, deciders.origin(found[0])
+        those = [one for one in found if (one.function, deciders.origin(one)) == name]
+        those = [one for one in those if deciders.form(one) == "value"]
         first = min(those, key=lambda one: chains.split(one.site)[1])
         found = [first, *(one for one in found if one is not first)]
     return found[:_MOST]

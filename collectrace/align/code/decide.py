@@ -11,6 +11,7 @@ import ast
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final, Literal
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
@@ -39,6 +40,8 @@ from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
 
+Differing = Literal["any", "data", "others"]
+
 
 def decide(
     program: Program,
@@ -46,7 +49,7 @@ def decide(
     two: Side,
     agreements: Agreements | None = None,
     *,
-    same_data: bool = False,
+    differing: Differing = "any",
     is_shared: Callable[[Function, ast.AST], bool] | None = None,
 ) -> Answer:
     """Return the statements that can have decided between the next calls of two sides.
@@ -56,7 +59,8 @@ def decide(
         one: a rank, with its last and its next call.
         two: another rank.
         agreements: knows which collectives gave both sides the same result; None: none is known.
-        same_data: both next calls got the same tensors; another argument differs, such as the root.
+        differing: the arguments that differ if both next calls are one: ``data``: the tensors;
+            ``others``: the root or the like.
         is_shared: whether both sides are in the same iteration of a loop; None: not known.
 
     """
@@ -70,7 +74,7 @@ def decide(
         between = Between(program, (one, two), gaps, is_shared)
         same = between.same
         for context, node in between.calls if same else ():
-            found.add(_Arguments(tracer).decisions(context, node, same_data=same_data))
+            found.add(_Arguments(tracer).decisions(context, node, differing))
         for region in between.regions(gaps):
             naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
             for branch in branches.separating_branches(region, same=same):
@@ -81,7 +85,7 @@ def decide(
         gaps.add(Gap.TOO_LARGE)
     answer = found.answer(gaps)
     if is_shared is not None and not answer.decisions:
-        return decide(program, one, two, agreements, same_data=same_data)
+        return decide(program, one, two, agreements, differing=differing)
     return answer
 
 
@@ -332,17 +336,22 @@ class _Arguments:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def decisions(self, context: Context, node: Node, *, same_data: bool) -> Iterator[Decision]:
+    def decisions(self, context: Context, node: Node, differing: Differing) -> Iterator[Decision]:
         """Return the statements that provide values which may differ between the sides."""
         operands = [node.tree]
         if isinstance(node.tree, ast.Call):
-            operands = [*node.tree.args, *(one.value for one in node.tree.keywords)]
-        if same_data:  # the tensor or tensor list is the first argument
+            keywords = node.tree.keywords
+            if differing == "data":
+                keywords = [one for one in keywords if one.arg not in _NO_DATA]
+            operands = [*node.tree.args, *(one.value for one in keywords)]
+        if differing == "others":  # the tensor or tensor list is the first argument
             operands = operands[1:] or operands
         computed = Outcome(Way.VALUE)
         for operand in operands:
             place = Place(context.function, node, context)
-            for at, sources in self._tracer.assignments(operand, place, of_size=not same_data):
+            for at, sources in self._tracer.assignments(
+                operand, place, of_size=differing != "others"
+            ):
                 line = line_of(at.node) if at.node is not None else at.line
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 found = origins.sorted_by_weight(one.origin for one in sources)
@@ -350,6 +359,11 @@ class _Arguments:
                     comes_from = origin_site(sources, found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 
+
+_NO_DATA: Final = frozenset(
+    {"op", "group", "src", "dst", "group_src", "group_dst", "tag", "async_op"}
+)
+"""Arguments of a call that do not decide its tensors."""
 
 _TESTING = ast.If, ast.While, ast.Assert
 

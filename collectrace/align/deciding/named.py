@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide, decisions
 from collectrace.align.code.conditions import OPPOSITE
+from collectrace.align.code.decide import Differing
 from collectrace.align.code.decisions import Answer, Strength
 from collectrace.align.code.graph import ENDED, ITERATES, Outcome, Way
 from collectrace.align.code.origins import Origin
@@ -22,7 +23,7 @@ from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, DecisionSide, SourceLine
+from collectrace.findings import KINDS, Decision, DecisionSide, Kind, SourceLine
 
 _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
@@ -75,6 +76,11 @@ def _levels(case: Case, pair: Pair) -> list[Levels]:
     ]
 
 
+_DIFFERING: Final[Mapping[Kind, Differing]] = {
+    "root_mismatch": "others", "reduce_op_mismatch": "others", "shape_mismatch": "data",
+    "dtype_mismatch": "data",
+}  # fmt: skip
+
 _Found = tuple[Pair, Answer]
 
 
@@ -86,16 +92,18 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
     """
     found: list[_Found] = []
     is_row = KINDS[candidate.what].family in ("call", "group")
-    same_data = candidate.what in ("root_mismatch", "reduce_op_mismatch")
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         is_shared = partial(is_one_iteration, _levels(case, pair))
         own = pair.one, pair.two
+        differing = _DIFFERING.get(candidate.what, "any")
+        if differing == "data" and pair.is_of_one_rank:
+            differing = "any"  # a rank may have passed another group than before
         whole = libraries.add_library_frames(case.evidence.source_files, *own)
         # A library may be too large to follow. Then the user's frames alone may still suffice.
         for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
-                program, one, two, agreements, same_data=same_data, is_shared=is_shared
+                program, one, two, agreements, differing=differing, is_shared=is_shared
             )
             if answer.decisions:
                 found.append((pair, answer))

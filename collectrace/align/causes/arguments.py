@@ -27,6 +27,11 @@ _LONGEST: Final = 34
 _MOST: Final = 3
 """Sides or statements that a sentence lists."""
 
+_CERTAIN: Final = ("only", "confirmed")
+
+_TELLING: Final = frozenset({"rank", "chosen", "random", "clock", "files", "environment"})
+"""Origins that explain alone why a value differs."""
+
 Place = tuple[str, tuple[str, ...]]
 Kind = Hashable
 Show = Callable[[Call], str]
@@ -209,7 +214,13 @@ def silent(situation: Situation) -> str:
 def is_undecided(situation: Situation) -> bool:
     """Return whether the decisions found only led to lines with calls that match by design."""
     pair = situation.pair
-    return pair is not None and not (are_at_one_place(situation) or pair.is_of_one_rank)
+    is_led = pair is not None and not (are_at_one_place(situation) or pair.is_of_one_rank)
+    return is_led and not are_values(situation)
+
+
+def are_values(situation: Situation) -> bool:
+    """Whether the decisions are about the arguments of one call, such as one end of a message."""
+    return all(side.did == "value" for one in situation.decisions for side in one.sides)
 
 
 def deciding(situation: Situation) -> list[Decision]:
@@ -218,14 +229,14 @@ def deciding(situation: Situation) -> list[Decision]:
     If the calls are from different lines, the statement that led to these lines did not decide it.
     """
     is_known = situation.pair is not None and all(is_asked(call) for _, call in situation.called)
-    if not is_known or is_undecided(situation):
+    if not is_known or not situation.decisions or is_undecided(situation):
         return []
     stack = situation.called[0][0].stack or ()
     found = [one for one in deciders.ranked(situation) if not structure.is_behind(one, stack)]
-    certain = [one for one in found if one.strength in ("only", "confirmed")]
+    certain = [one for one in found if one.strength in _CERTAIN]
     if certain:
         return certain[:1]
-    found = [one for one in found if deciders.origin(one) != "agreed"]
+    found = [one for one in found if deciders.origin(one) != "agreed" or _varies(situation, one)]
     if unordered := [one for one in found if goes_through_set(one)]:
         return unordered[:1]
     if found and deciders.form(found[0]) == "value":
@@ -235,13 +246,21 @@ def deciding(situation: Situation) -> list[Decision]:
         those = [one for one in those if deciders.form(one) == "value"]
         first = min(those, key=lambda one: chains.split(one.site)[1])
         found = [first, *(one for one in found if one is not first)]
+    if found and deciders.origin(found[0]) in _TELLING:
+        return found[:1]
     return found[:_MOST]
+
+
+def _varies(situation: Situation, decision: Decision) -> bool:
+    """Whether a value that ranks agree on can differ between two iterations of one rank."""
+    is_own = situation.pair is not None and situation.pair.is_of_one_rank
+    return is_own and not decision.text.startswith("for ")
 
 
 def sure(situation: Situation) -> Decision | None:
     """Return the one statement that computed the argument; None if it is not certain."""
     found = deciding(situation)
-    is_one = len(found) == 1 and found[0].strength in ("only", "confirmed")
+    is_one = len(found) == 1 and found[0].strength in _CERTAIN
     return found[0] if is_one and deciders.form(found[0]) == "value" else None
 
 
@@ -262,12 +281,13 @@ def why(situation: Situation) -> tuple[str, ...]:
         return (f"It may come from {deciders.quoted(others[0])}, or the ranks are {order}.",)
     if deciders.form(found[0]) not in ("value", "items"):
         return (deciders.what_it_did(situation, found[0]),)
-    reason = deciders.ORIGINS[deciders.origin(found[0])]
+    origin = deciders.origin(found[0])
+    reason = deciders.ORIGINS[origin] if origin != "agreed" else ""
     clause = f", which {reason}" if reason else ""
     source = found[0].comes_from
     if reason and source is not None and deciders.form(found[0]) == "value":
         clause += f": {phrases.statement(source.text.partition('  #')[0], source.site)}"
-    comes = "comes" if len(found) == 1 else "may come"
+    comes = "comes" if len(found) == 1 and found[0].strength in _CERTAIN else "may come"
     return (f"It {comes} from {deciders.quoted(found[0])}{clause}.",)
 
 

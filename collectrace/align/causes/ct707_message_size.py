@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import like_messages, phrases
+from collectrace.align.causes import arguments, like_messages, phrases, remedies
 from collectrace.align.causes.like_messages import Unlike
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -117,10 +117,15 @@ def words(situation: Situation, found: Unfit) -> Words:
             "Or if it varies, send the shape first, or bring what is sent to one size on every "
             f"rank (pad it).{_first_dimension(issue)}"
         )
-    why += [_UNCHECKED, *_stumbled(situation)]
     # The statement that led to these lines does not explain what was passed there.
     is_led = _are_others(issue.send, issue.recv)
-    return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_led)
+    made = not is_led and (found.unlike is None or found.unlike.what == "value")
+    passed = arguments.why(situation) if made and arguments.are_values(situation) else ()
+    why += [*passed, *_stumbled(situation), _UNCHECKED]
+    if passed and (sure := arguments.sure(situation)) and (computed := remedies.computed(sure)):
+        fixes = [computed, *(f"Or {words_.lower(one)}" for one in fixes[:1])]
+    is_decided = is_led or bool(passed)
+    return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_decided)
 
 
 def _are_others(send: Call, recv: Call) -> bool:

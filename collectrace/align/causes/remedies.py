@@ -84,10 +84,13 @@ def together(situation: Situation, condition: Decision) -> str:
     leaves = not found.inside and found.jump is not None
     ways = ("if one does", "only if all do") if leaves else ("only if all do", "if one does")
     ops = ("MAX", "MIN") if leaves != found.is_else else ("MIN", "MAX")
-    return (
+    first = (
         f"Decide together before {quoted(condition)}: all_reduce {tested(condition)} with {ops[0]},"
-        f" so that every rank {way} {ways[0]} ({ops[1]}: {ways[1]})."
+        f" so that every rank {way} {ways[0]}"
     )
+    if found.inside and found.inside[0][1].shape:
+        return f"{first}. With {ops[1]}, {ways[1]}: let the others pass zeros or an empty tensor."
+    return f"{first} ({ops[1]}: {ways[1]})."
 
 
 _JUMPS: Final[dict[structure.Jump | None, str]] = {

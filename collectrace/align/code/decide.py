@@ -155,6 +155,7 @@ class _Naming:
         self._region = region
         self._tracer = tracer
         self._ranks = ranks
+        self._is_of_one_rank = ranks[0] == ranks[1]
         self._handled: set[int] = set()
         """Handlers that already have a decision."""
 
@@ -219,8 +220,7 @@ class _Naming:
         if edges is None or self._outcome(self._parts(step), mark) is not None:
             return False
         found = self._origins(context, node, edges)[0]
-        is_of_one_rank = self._ranks[0] == self._ranks[1]
-        return found != (Origin.AGREED,) and not (is_of_one_rank and found == (Origin.RANK,))
+        return found != (Origin.AGREED,) and not (self._is_of_one_rank and found == (Origin.RANK,))
 
     def _parts(self, step: int) -> Sequence[int]:
         """Return the steps that test the parts of one condition, such as ``a and b``."""
@@ -281,6 +281,8 @@ class _Naming:
         place = Place(context.function, node, context)
         sources = self._tracer.sources(condition, place) if condition is not None else []
         found = origins.sorted_by_weight(one.origin for one in sources)
+        if self._is_of_one_rank and found[1:]:  # its rank is the same in each iteration
+            found = tuple(one for one in found if one is not Origin.RANK)
         if compares_constant(
             condition
         ):  # the loop that provides the item is the most informative place

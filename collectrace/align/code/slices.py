@@ -211,6 +211,8 @@ class _Trace:
                     yield Source(at, self._result(binding.value, at))
                 case How.UNKNOWN:
                     yield from self._defined(name, at)
+                case How.ITEM if _is_index(name, binding):
+                    yield Source(at, Origin.AGREED)
                 case How.ITEM:  # the loop itself decides the item
                     found = self.follow(binding.value, at, depth + 1)
                     yield from (Source(at, one.origin, one.inner or one.place) for one in found)
@@ -523,6 +525,15 @@ def _keeps_length(binding: Binding) -> bool:
     """Whether a statement changes an item and not their number: ``meters["loss"] += loss``."""
     tree = binding.node.tree
     return isinstance(tree, ast.AugAssign) and isinstance(tree.target, ast.Subscript)
+
+
+def _is_index(name: str, binding: Binding) -> bool:
+    """Whether a name counts the items of a loop: ``for name, batch in enumerate(loader):``."""
+    match binding.node.tree:
+        case ast.For(target=ast.Tuple(elts=[ast.Name(id=first), *_]), iter=ast.Call() as items):
+            return first == name and called_name(items) == "enumerate"
+        case _:
+            return False
 
 
 def _is_unpacked(tree: ast.List) -> bool:

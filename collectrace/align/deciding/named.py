@@ -125,8 +125,25 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
     if first is None or not first[0].is_of_one_rank:
         return first
     # Prefer two ranks if the statements are the same: then both ranks' values are shown.
-    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
+    across = (
+        one
+        for one in found
+        if not one[0].is_of_one_rank and _sites(one) == _sites(first) and _agree(first, one)
+    )
     return next(across, first)
+
+
+def _agree(own: _Found, across: _Found) -> bool:
+    """Whether a rank compared with itself, and with another one, did the same for one reason."""
+    rank, ranks = own[0].one.rank, across[0].ranks
+    if rank not in ranks:
+        return False
+    side = ranks.index(rank)
+    known = {one.site: (one.outcomes[0], one.origins) for one in own[1].decisions}
+    return all(
+        known[one.site][0] in (one.outcomes[side], None) and known[one.site][1] == one.origins
+        for one in across[1].decisions
+    )
 
 
 def _is_telling(one: _Found) -> bool:

@@ -11,11 +11,14 @@ from typing import Final, Literal, get_args
 from collectrace import words
 from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import Kind
+from collectrace.align.code.names import How
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations, stacks
 from collectrace.align.excerpts.marks import EVERY, HELD, ITERATES, WHO, Mark, S, marks, name_ranks
 from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
 _MOST: Final = 20
@@ -28,6 +31,9 @@ _MOST_NOTES: Final = 4
 
 _MOST_BETWEEN: Final = 2
 """Lines between two others that are shown as well."""
+
+_MOST_ASSIGNED: Final = 3
+"""Lines that set the variables of one decision."""
 
 _LONGEST: Final = 200
 """Characters of a line that are shown."""
@@ -96,6 +102,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
         _note_callers(part)
         _add_conditions(part)
         _add_loops(case, program, part, found)
+        _add_assignments(program, part, finding)
     shown = _shown(parts)
     for scope in shown:
         _fill_gaps(parts[scope])
@@ -172,6 +179,29 @@ def _add_conditions(part: _Part) -> None:
             within = range(one.body[0].lineno, (one.body[0].end_lineno or 0) + 1)
             if one.lineno not in within and not part.lines.keys() & {*within}:
                 part.at(within[0], "decision")
+
+
+def _add_assignments(program: Program, part: _Part, finding: Finding) -> None:
+    """Add the lines that set what a decision tests: the variables that differ between its sides."""
+    if part.function is None or (definitions := program.definitions(part.function)) is None:
+        return
+    for decision in finding.decisions or ():
+        path, number = chains.split(decision.site)
+        line = part.lines.get(number) if path == part.path else None
+        if line is None or line.what != "decision":
+            continue
+        one, two = (side.values or {} for side in (decision.sides[0], decision.sides[-1]))
+        differing = [name for name in one.keys() & two.keys() if one[name] != two[name]]
+        differing = [name for name in differing if not RANK.fullmatch(name)]
+        found = {
+            binding.node.line
+            for node in definitions.graph.at(number)
+            for name in differing
+            for binding in definitions.reaching(node, name)
+            if binding.how is How.VALUE and binding.node.line not in part.lines
+        }
+        for each in sorted(found, key=lambda at: abs(at - number))[:_MOST_ASSIGNED]:
+            part.at(each, "between")
 
 
 def _statements_of(tree: ast.AST | None) -> Sequence[ast.stmt]:

@@ -173,9 +173,8 @@ def words(situation: Situation, found: Passed) -> Words:
         why = (said, *(why[1:2] if gives else why))
         fixes: tuple[str, ...] = (f"Go through the groups in one order at {where}: {order}",)
     else:
-        fixes = (
-            f"Pass the same group on every rank at {lines}"
-            + (f": {words_.group(others[0][1])}." if situation.suspects and others else "."),
-            f"Or if {through} goes through several groups: {order}",
-        )
+        usual = f": {words_.group(others[0][1])}" if situation.suspects and others else ""
+        fixes = (f"Pass the same group on every rank at {lines}{usual}.",)
+        if decision is None or deciders.form(decision) != "value":
+            fixes += (f"Or if {through} goes through several groups: {order}",)
     return Words(headline, (*why, wait_cycle.waits(situation))[:3], fixes)

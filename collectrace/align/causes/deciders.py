@@ -311,16 +311,19 @@ def _on(who: str) -> str:
     return who if who == _EARLIER else f"on {who}"
 
 
-def depends(decision: Decision) -> str:
-    """Return what a statement depends on, and the line of that; empty if it is not known."""
+def depends(decision: Decision, subject: str = "") -> str:
+    """Return what a statement depends on, and the line of that; empty if it is not known.
+
+    ``subject``: words for the statement; by default those for its kind.
+    """
     on, source = origin(decision), decision.comes_from
     if on == "unknown":
         return ""
     if source is not None and _loop_of(decision) == source:  # it is quoted already
         source = None
     kind = form(decision)
-    subject = "What it calls" if kind == "value" and calls(decision) else _SUBJECTS[kind]
-    said = f"{subject} {ORIGINS[on]}"
+    own = "What it calls" if kind == "value" and calls(decision) else _SUBJECTS[kind]
+    said = f"{subject or own} {ORIGINS[on]}"
     if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
     return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
@@ -333,6 +336,8 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     if len(chosen) > 1 and {form(one) for one in chosen} == {"value"}:
         all_of_them = words.listed([quoted(one) for one in chosen[:MOST]])
         told = [f"The results of {all_of_them} can differ between the ranks."]
+    elif _is_value(first) and origin(first) not in ("unknown", "agreed"):
+        return (depends(first, f"The result of {quoted(first)}"), *collectives.silent(situation))
     elif len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
@@ -341,6 +346,10 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     if origin(first) not in ("unknown", "agreed") and is_told and len(told) < _MOST_SENTENCES:
         told.insert(1, depends(first))
     return tuple(told)
+
+
+def _is_value(decision: Decision) -> bool:
+    return form(decision) == "value" and not calls(decision)
 
 
 _MOST_SENTENCES: Final = 3

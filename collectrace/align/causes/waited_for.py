@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.causes import phrases
+from collectrace.align.causes import phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
@@ -53,8 +53,9 @@ def call(situation: Situation) -> str:
         return creation(source)
     if isinstance(source, IncompleteRow):
         made = next((one for one in source.calls.values() if one is not None), None)
-        return phrases.call(made) if made is not None else "the call"
-    return phrases.call(situation.called[0][1]) if situation.called else "the call"
+    else:
+        made = situation.called[0][1] if situation.called else None
+    return wait_cycle.with_group(situation.case, made) if made is not None else "the call"
 
 
 def creation(source: GroupConflict) -> str:

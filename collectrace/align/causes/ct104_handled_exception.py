@@ -79,7 +79,9 @@ def words(situation: Situation, found: Found) -> Words:
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
         why = (*why[:1], *again, *why[1:])
-        look = f"Look for what only some ranks raised, and {place} handled. "
+        left = deciders.may_have_left(situation)
+        whose = deciders.entered(situation, handler) or (said.ranks(left) if left else "some ranks")
+        look = f"Find the exception that only {whose} raised and {place} handled. "
         return Words(collectives.headline(situation), why, (look + flag,))
     who, first = said.ranks(raised), raised[min(raised)]
     headline, then = collectives.headline(situation), f"{said.upper(who)} handled it"

@@ -96,7 +96,8 @@ _ADVICE: Final[dict[Why, tuple[str, str]]] = {
 
 _EVEN: Final = (
     "Or give every rank the same number of batches (DistributedSampler, drop_last=True).",
-    "Or stop all ranks when the first runs out: model.join(throw_on_early_termination=True).",
+    "Or stop all ranks when the first runs out, and catch the RuntimeError: "
+    "model.join(throw_on_early_termination=True).",
 )
 
 

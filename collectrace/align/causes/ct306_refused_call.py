@@ -81,13 +81,13 @@ def words(situation: Situation, found: Refused) -> Words:
     )
     others = text.ranks(rank for rank in members if rank not in found.ranks)
     errors = "; ".join(dict.fromkeys(text.brief(one, _LONGEST).rstrip(".") for one in found.errors))
-    is_, was = text.verb(found.ranks, "is", "are"), text.verb(found.ranks, "was", "were")
+    is_ = text.verb(found.ranks, "is", "are")
     behind = text.counted(found.behind, "call")
     ends = f"{text.upper(who)} caught the exception, and {is_} {behind} behind since."
     return Words(
         phrases.fitting(
-            f"{who} {was} refused {found.call}, which never reached {others}",
-            f"{who} {was} refused {found.call}",
+            f"{found.call} raised on {who}, so only {others} made it",
+            f"{found.call} raised on {who}",
         ),
         (
             f"At call {found.seq}, {who} raised: {errors}.",

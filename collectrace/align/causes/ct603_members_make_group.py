@@ -63,15 +63,15 @@ def words(situation: Situation, found: Found) -> Words:
         if len({tuple(group.ranks) for _, group in found.asked}) == 1 < len(found.asked):
             who = words_.ranks(rank for ranks, _ in found.asked for rank in ranks)
             group = wait_cycle.creation(found.asked[0][1])
-            headline = f"{who} do not meet in {group}: it has another name on each"
+            headline = f"{who} wait for each other in {group}: torch gave it another name on each"
             why = [_made_before(situation, found), _LOCAL, _NAMED]
         return Words(
             headline,
             tuple(why),
             (
                 f"{_EVERY}.",
-                "Or call new_group with the same ranks on every member, and create groups that "
-                "members share in the same order on each of them.",
+                "Or let all members of a group pass the same ranks, and have made the same number "
+                "of groups before.",
             ),
         )
     groups = sorted({tuple(sorted(group.ranks)) for group in found})

@@ -97,7 +97,8 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
-    headline = f"{words_.ranks(guilty)} made no {lacks} for rank {here}'s {made}"
+    how = _how_ended(situation, guilty)
+    headline = f"{words_.ranks(guilty)} {how}made no {lacks} for rank {here}'s {made}"
     if situation.is_tie:
         who = words_.ranks({here, peer} - {ANY_SOURCE})
         headline = f"{who} disagree: rank {here}'s {made} has no {lacks} on {other}"
@@ -105,7 +106,7 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     return Words(
         headline,
         tuple(said[:3]),
-        (*fixes, COUNT if found.seq > 1 else ONE_EACH)[:3],
+        tuple(fixes if how else (*fixes, COUNT if found.seq > 1 else ONE_EACH))[:3],
         tuple(said[3:]),
     )
 
@@ -131,6 +132,15 @@ def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
             "leaves the loop: one that says that it was the last one."
         )
     return fixes
+
+
+def _how_ended(situation: Situation, guilty: Sequence[int]) -> str:
+    """Return ``died and `` if all of these ranks ended in one way; otherwise nothing."""
+    standings = [situation.case.standings.get(rank) for rank in guilty]
+    states = {one.state for one in standings if one is not None and not one.by_peers}
+    if len(states) != 1:
+        return ""
+    return {"died": "died and ", "raised": "raised and "}.get(str(states.pop()), "")
 
 
 def _ended(situation: Situation, rank: int) -> list[str]:

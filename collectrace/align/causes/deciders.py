@@ -174,11 +174,11 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "loop":
             return _loop(situation, decision)
         case "handler":
-            entered = _entered(situation, decision)
-            if entered:
-                return f"{words.upper(entered)} handled an exception at {said}."
-            skipping = _skipping(situation)
-            who = words.ranks(skipping) if skipping else "some ranks"
+            handled = entered(situation, decision)
+            if handled:
+                return f"{words.upper(handled)} handled an exception at {said}."
+            left = may_have_left(situation)
+            who = words.ranks(left) if left else "some ranks"
             return f"{words.upper(who)} may have handled an exception at {said}."
         case "dispatch":
             named = [f"{s.name}() {_on(who)}" for who, s in _named(situation, decision) if s.name]
@@ -198,6 +198,13 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             return f"The result of {said} can differ between the ranks."
 
 
+def may_have_left(situation: Situation) -> tuple[int, ...]:
+    """Return the suspects if an exception explains their departure; empty otherwise."""
+    found = situation.departure
+    is_early = found is not None and found.what is What.EXTRA
+    return _skipping(situation) or (situation.suspects if is_early else ())
+
+
 def _skipping(situation: Situation) -> tuple[int, ...]:
     """Return the suspects if it is they who skipped calls of the others; empty otherwise."""
     found, suspects = situation.departure, situation.suspects
@@ -212,17 +219,17 @@ def calls(decision: Decision) -> bool:
     return all(side.did != "value" for side in decision.sides)
 
 
-def _entered(situation: Situation, decision: Decision) -> str:
+def entered(situation: Situation, decision: Decision) -> str:
     """Return which ranks entered a handler; empty if it is not known.
 
     If nothing else can have decided and one side entered none, the other side did.
     """
     named = _named(situation, decision)
-    entered = [who for who, side in named if side.did in ("handler", "raised")]
+    ranks = [who for who, side in named if side.did in ("handler", "raised")]
     passed = [who for who, side in named if side.did == "no_handler"]
-    if not entered and len(passed) == 1 and decision.strength in ("only", "confirmed"):
-        entered = [who for who, _ in named if who not in passed]
-    return entered[0] if len(entered) == 1 else ""
+    if not ranks and len(passed) == 1 and decision.strength in ("only", "confirmed"):
+        ranks = [who for who, _ in named if who not in passed]
+    return ranks[0] if len(ranks) == 1 else ""
 
 
 def _condition(situation: Situation, decision: Decision) -> str:

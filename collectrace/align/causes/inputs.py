@@ -296,7 +296,7 @@ def last_iteration(log: RankLog) -> int | None:
 def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     """Return fixes: even inputs first, then ``join()`` if it answers the calls of the loop."""
     inside = found.left.inside if found.left is not None else None
-    loop = f" to the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
+    loop = f" in the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
     loads = any(log.batches for log in situation.case.evidence.logs.values())
     how = ": use DistributedSampler (pads) and DataLoader(drop_last=True)" if loads else ""
     even = f"Give every rank the same number of batches{loop}{how}."
@@ -315,7 +315,7 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
             f"ran out of inputs.{move}"
         ),
         (
-            "Or stop all ranks when the first runs out: "
+            "Or stop all ranks when the first runs out, and catch the RuntimeError: "
             "Join([model], throw_on_early_termination=True)."
         ),
     )

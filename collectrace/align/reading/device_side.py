@@ -43,7 +43,11 @@ def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
     streams = {key for key in theirs.rows if isinstance(key, StreamKey)}
     if streams - joined:
         names = ", ".join(sorted({key.group for key in streams - joined}))
-        return f"{blob.name}: its calls of group {names} are not those of the rank's own file"
+        # The same for every rank, so that it is told once.
+        return (
+            f"Flight Recorder's dumps number the calls of group {names} otherwise: what the device "
+            "did with them is not shown"
+        )
     return None
 
 

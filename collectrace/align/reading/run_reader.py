@@ -299,14 +299,18 @@ def _evidence(
         source_files=texts,
         code=CodeFiles(texts, ChainMap(*(dict(one.sources) for one in recorded.values()))),
         damaged_lines=sum(log.damaged for log in logs.values()),
-        notes=(
-            *notes,
-            *skew,
-            *found.notes,
-            *_newer(logs.values()),
-            *_unfamiliar(logs.values()),
-            *_imported(logs.values()),
-            *spooled.notes(logs.values()),
+        notes=tuple(
+            dict.fromkeys(
+                [
+                    *notes,
+                    *skew,
+                    *found.notes,
+                    *_newer(logs.values()),
+                    *_unfamiliar(logs.values()),
+                    *_imported(logs.values()),
+                    *spooled.notes(logs.values()),
+                ]
+            )
         ),
         read_whole=read_whole,
     )

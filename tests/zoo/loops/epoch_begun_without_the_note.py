@@ -7,7 +7,7 @@ expect: op_mismatch
 suspects: none
 status: diverged
 cause: rank 1; broadcast; NOTE; BUG; except IndexError; /rank 1 (handled|raised|caught)/
-fix: epoch_begun_without_the_note.py:32; error flag; what only some ranks raised; every rank
+fix: epoch_begun_without_the_note.py:32; error flag; exception that only rank 1 raised; every rank
 never: ended earlier; once more
 """
 

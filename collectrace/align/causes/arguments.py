@@ -288,7 +288,9 @@ def why(situation: Situation) -> tuple[str, ...]:
     if reason and source is not None and deciders.form(found[0]) == "value":
         clause += f": {phrases.statement(source.text.partition('  #')[0], source.site)}"
     comes = "comes" if len(found) == 1 and found[0].strength in _CERTAIN else "may come"
-    return (f"It {comes} from {deciders.quoted(found[0])}{clause}.",)
+    is_test = found[0].text.startswith(("if ", "elif "))
+    what = f"what {deciders.quoted(found[0])} sets" if is_test else deciders.quoted(found[0])
+    return (f"It {comes} from {what}{clause}.",)
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:

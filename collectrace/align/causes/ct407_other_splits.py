@@ -67,7 +67,8 @@ def words(situation: Situation, found: Found) -> Words:
     headline = phrases.fitting(f"{sizes[0]}, in {phrases.call(call)}", sizes[0])
     if before is not None:
         told = f"The ranks had exchanged them in the call before, {phrases.call(before.call)}."
-        return Words(headline, (said, told, _changed(before)), (_unchanged(before),))
+        decided = arguments.why(situation) if arguments.sure(situation) else ()
+        return Words(headline, (said, told, _changed(before), *decided), (_unchanged(before),))
     return Words(
         headline,
         (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),
@@ -87,14 +88,14 @@ _RULE: Final = (
 
 
 def _sizes(source: Divergence, sender: int, receiver: int) -> str:
-    """Return ``rank 1 sends rank 0 3 elements, and rank 0 expects 2``."""
+    """Return ``rank 1 sends 3 elements to rank 0, which expects 2``."""
     one, other, members = source.calls[sender], source.calls[receiver], source.group.ranks
     sent = one.splits[0][members.index(receiver)] if one and one.splits else 0
     awaited = other.splits[1][members.index(sender)] if other and other.splits else 0
-    count, whom = text.counted(sent, "element"), f"rank {receiver}"
+    count = text.counted(sent, "element")
     if sender == receiver:
-        return f"rank {sender} sends itself {count}, and expects {awaited}"
-    return f"rank {sender} sends {whom} {count}, and {whom} expects {awaited}"
+        return f"rank {sender} sends {count} to itself, and expects {awaited}"
+    return f"rank {sender} sends {count} to rank {receiver}, which expects {awaited}"
 
 
 def _equal_parts(source: Divergence) -> str:

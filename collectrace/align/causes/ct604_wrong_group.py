@@ -156,6 +156,8 @@ def words(situation: Situation, found: Passed) -> Words:
         names = words_.listed([words_.group(group) for _, group in found.groups])
         headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
     decision = departed_words.deciding_statement(situation)
+    if decision is not None and deciders.form(decision) == "condition":
+        decision = None  # it led to the line, not to a group
     why = ()
     if decision is not None:
         why = deciders.reasons(situation, [decision])

@@ -39,10 +39,13 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
 @pytest.mark.parametrize(
     ("head", "named"),
     [
-        ("if data.isfinite():", f"all_reduce `data.isfinite()` with MIN, so that {CALLS} (MAX:"),
+        (
+            "if data.isfinite():",
+            f"all_reduce `data.isfinite()` with MIN, so that {CALLS}. With MAX",
+        ),
         (
             "if data.empty():\n        data.skip()\n    else:",
-            f"all_reduce `data.empty()` with MAX, so that {CALLS} (MIN: if one does).",
+            f"all_reduce `data.empty()` with MAX, so that {CALLS}. With MIN, if one does: let",
         ),
         (
             "while True:\n        if data.ended():\n            break",

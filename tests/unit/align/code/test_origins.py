@@ -64,7 +64,8 @@ def test_a_constructor_of_tensors_is_no_question_to_a_queue() -> None:
 
 @pytest.mark.parametrize("origin", [one for one in Origin if one is not Origin.UNKNOWN])
 def test_every_origin_has_a_row_or_a_rule_of_its_own(origin: Origin) -> None:
-    assert origin is Origin.EXCEPTION or any(row.origin is origin for row in origins.rows())
+    by_rule = (Origin.EXCEPTION, Origin.CHOSEN)
+    assert origin in by_rule or any(row.origin is origin for row in origins.rows())
 
 
 def test_results_are_agreed_only_where_the_collective_was() -> None:
@@ -87,6 +88,23 @@ CASES = {
     "rank": (
         "import torch.distributed as dist\nrank = dist.get_rank()\nif rank == 0:  # HERE\n    pass",
         Origin.RANK),
+    "chosen by the rank": (
+        "size = 2 if rank == 0 else 4\nif size > 3:  # HERE\n    pass", Origin.CHOSEN),
+    "computed from the rank": ("for n in range(2 + rank):  # HERE\n    pass", Origin.CHOSEN),
+    "what an unknown function makes of a value that the rank chose": (
+        "size = 2 if rank == 0 else 4\nif load(size):  # HERE\n    pass", Origin.DATA),
+    "number of a batch": (
+        """import torch
+for n, batch in enumerate(torch.utils.data.DataLoader(rows)):
+    if n % 3 == 2:  # HERE
+        pass""", Origin.AGREED),
+    "batch with a number": (
+        """import torch
+for n, batch in enumerate(torch.utils.data.DataLoader(rows)):
+    if batch:  # HERE
+        pass""", Origin.DATA),
+    "next batch of a loader that the rank chose": (
+        "batches = iter(shards[rank])\nif next(batches):  # HERE\n    pass", Origin.DATA),
     "rank of an object": ("if trainer.is_global_zero:  # HERE\n    pass", Origin.RANK),
     "parameter that is called rank": (
         "def f(rank):\n    if rank == 0:  # HERE\n        pass", Origin.RANK),

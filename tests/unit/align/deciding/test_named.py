@@ -101,6 +101,68 @@ def test_a_silent_rank_is_where_its_stacks_show_it(tmp_path: Path) -> None:
     assert (waits.text, sides(waits)) == ("wait()  # WAITS", {0: "next", 1: "calls"})
 
 
+KEEPS = """\
+import torch.distributed as dist
+
+def merge(found):
+    if not found.any():  # EMPTY
+        return
+    dist.all_reduce(found)  # MERGED
+
+def add(found, keeper, mine):
+    dist.all_reduce(mine)  # FIRST
+    if keeper.decides():  # KEEPER
+        merge(found)  # MERGES
+    dist.broadcast(found, 0)  # LAST
+
+for found in searched():
+    add(found, keeper, mine)  # MAIN
+"""
+
+
+def test_a_rank_that_may_not_have_run_a_function_did_nothing_in_it(tmp_path: Path) -> None:
+    program = Program(tmp_path, KEEPS)
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", ("FIRST", "add"), MAIN)
+    merged = program.call(0, "all_reduce", ("MERGED", "merge"), ("MERGES", "add"), MAIN)
+    program.run.rank(0).stuck_in(merged)
+    program.run.rank(1).stuck_in(program.call(1, "broadcast", ("LAST", "add"), MAIN))
+    found = {one.text.rpartition("# ")[2]: sides(one) for one in program.decisions()}
+    assert found == {"KEEPER": {0: "taken", 1: None}, "EMPTY": {0: "not_taken", 1: None}}
+
+
+BORDERS = """\
+import torch.distributed as dist
+
+def swap(rank, border):
+    if rank < border.peer:  # LOWER
+        dist.send(border.edge, border.peer)  # SENDS
+    else:
+        dist.recv(border.ghost, border.peer)  # TAKES
+
+for step in range(9):
+    dist.barrier()  # BEGINS
+    swap(rank, next(borders))  # MAIN
+"""
+
+
+def test_the_rank_does_not_explain_what_it_did_otherwise_than_before(tmp_path: Path) -> None:
+    program = Program(tmp_path, BORDERS)
+    sends, takes = (("SENDS", "swap"), MAIN), (("TAKES", "swap"), MAIN)
+    one, two = program.run.rank(0), program.run.rank(1)
+    for step in range(5):
+        for rank in 0, 1:
+            program.call(rank, "barrier", ("BEGINS", "<module>"))
+        sent = one.send(1, **program.at(one, *sends))
+        if step < 4:
+            two.recv(0, **program.at(two, *takes))
+    one.stuck_in(sent)
+    two.stuck_in(two.send(0, **program.at(two, *sends)))
+    [found] = program.decisions()
+    assert [(side.rank, side.did) for side in found.sides] == [(1, "taken"), (1, "not_taken")]
+    assert "rank" not in found.depends_on
+
+
 VOTES = """\
 import torch.distributed as dist
 

@@ -62,6 +62,25 @@ EXCERPTS: Final = {
         "<module>:18 call: ranks 0-1: new_group([0, 1])",
         "<module>:19 call: rank 2: new_group([0, 1, 2])",
     ],
+    "groups/overlap_given_up_by_one": [
+        "main:70 decision: line 58 depends on this",
+        "Scheduler.loop:53 loop: ",
+        *(f"Scheduler.loop:{line} between: " for line in range(54, 58)),
+        "Scheduler.loop:58 decision: false on ranks 0-1,3 | true on rank 2",
+        "Scheduler.loop:59 call: rank 2: in this call",
+        "Scheduler.loop:60 call: ranks 0-1,3: in this call",
+        (
+            "Scheduler.settle:50 call: rank 2 waits here (17 s): call 11 of group 1, all_reduce "
+            "float32[1] SUM"
+        ),
+        "Scheduler.run:42 loop: iteration 1 on ranks 0-1,3 (`_` = 0)",
+        "Scheduler.run:43 between: ",
+        (
+            "Scheduler.run:44 call: ranks 0-1,3 wait here (17 s): call 11 of group 2, "
+            "all_to_all_single float32[4, 16] -> [4, 16] sends [16, 16, 16, 16], expects "
+            "[16, 16, 16, 16]"
+        ),
+    ],
     "loops/while_not_converged": [
         "<module>:18 decision: line 19 depends on this",
         "<module>:19 decision: false on ranks 0,2 | true on rank 1",

@@ -6,7 +6,7 @@ ranks: 2
 expect: shape_mismatch
 suspects: none
 status: diverged
-cause: rank 1; BUG; without it; GUARD; iterations before
+cause: rank 1; BUG; without it; GUARD; iterations before; `return mask * 0 if
 fix: every rank
 never: find_unused_parameters; took no part; rank 0 had gone on; left the loop
 """

@@ -4,7 +4,7 @@ ranks: 4
 expect: shape_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; float32[6]; float32[4]; mesh_tp | tp; BUG
+cause: rank 1; float32[6]; float32[4]; mesh_tp | tp; BUG; `width = 6 if rank == 1
 fix: size | shape
 never: ragged; drop_last
 """

@@ -6,7 +6,7 @@ ranks: 4
 expect: deadlock p2p_unmatched
 suspects: none
 status: hung diverged
-cause: rank 1; rank 2; send
+cause: rank 1; rank 2; send; `if rank in first:`
 fix: rank 0 | rank 1 | batch_isend_irecv
 never: let rank 1 go through
 """

@@ -4,7 +4,7 @@ ranks: 4
 expect: deadlock missing_call p2p_unmatched
 suspects: 3
 status: hung diverged
-cause: rank 3; BUG; chosen; received 2 messages; from changing ranks
+cause: rank 3; BUG; chosen; received 2 messages; from changing ranks; torch.randperm
 fix: broadcast; same seed
 never: network; rank 1 left; rank 2 left; rank 0 left; zeros
 """

@@ -7,7 +7,7 @@ ranks: 5
 expect: p2p_mismatch
 suspects: none
 status: diverged hung
-cause: rank 3; send; recv; ROWS; BUG
+cause: rank 3; send; recv; ROWS; BUG; `found = rows(rank, number)`
 fix: size | shape
 never: network; same line each time
 """

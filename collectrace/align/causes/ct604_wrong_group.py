@@ -63,6 +63,8 @@ def find(situation: Situation) -> Passed | None:
         both = ((called[0][0].ranks, source.group), ((), groups[source.crosses]))
         return Passed(words_.name(called[0][1]), sites, both)
     ops = {(call.op, side.call.site) for side, call in called if side.call is not None}
+    # A call that is lost still shows where its rank waits.
+    ops |= {(edge.waiting.op, edge.waiting.site) for edge in situation.candidate.cycle}
     if len(ops) != 1 or any(edge.waiting.stream is None for edge in situation.candidate.cycle):
         return None
     left = departed.find(situation)

@@ -4,9 +4,9 @@ ranks: 2
 expect: p2p_mismatch
 suspects: none
 status: diverged hung
-cause: SENT; BUG
-fix: size
-never: in other orders; neighbour on both sides
+cause: SENT; BUG; rank 0 left one out; meets the wrong recv
+fix: left out; leave out
+never: in other orders; neighbour on both sides; size of the tensor; pad it
 """
 
 import torch

@@ -43,6 +43,33 @@ def test_two_receive_buffers_are_exchanged(tmp_path: Path, *, is_all_known: bool
     assert "pad" not in found.fix
 
 
+@pytest.mark.parametrize(
+    ("sent", "awaited", "told"),
+    [
+        ([4, 8, 8, 4], [4, 8, 4, 8, 4], "rank 0 made one send less"),
+        ([4, 8, 6, 2, 5], [4, 8, 2, 5], "rank 1 made one recv less"),
+        ([4, 8, 6, 8], [4, 8, 4, 8], ""),  # one odd size, and the next fits again
+        ([4, 8, 8], [4, 8, 4, 8], ""),  # one fit alone proves nothing
+    ],
+)
+def test_a_message_is_left_out_if_all_behind_it_fit_the_next(
+    sent: list[int], awaited: list[int], told: str, tmp_path: Path
+) -> None:
+    run = Run(2)
+    sender, receiver = run
+    for size in sent:
+        sender.send(1, shape=[size], site=FIRST)
+    for size in awaited:
+        receiver.recv(0, shape=[size], site=SECOND)
+    run.finish()
+
+    found = _roots(run, tmp_path)[0]
+
+    assert found.code == "CT707"
+    assert ("made one" in found.headline) is bool(told)
+    assert told in found.headline
+
+
 def test_line_of_a_receive_that_one_rank_makes_is_told_first(tmp_path: Path) -> None:
     run = Run(4)
     for _ in range(3):

@@ -21,19 +21,11 @@ How to fix it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import (
-    arguments,
-    deciders,
-    departed_words,
-    like_messages,
-    phrases,
-    remedies,
-)
+from collectrace.align.causes import arguments, like_messages, phrases, remedies
 from collectrace.align.causes.like_messages import Unlike
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -56,8 +48,6 @@ class Unfit:
     issue: ChannelIssue
     unlike: Unlike | None
     """How the suspect's end differs from its peers' messages from the same line."""
-    left_out: int | None
-    """The rank that left out one message, so that later ones meet the wrong ends."""
 
 
 def find(situation: Situation) -> Unfit | None:
@@ -68,10 +58,9 @@ def find(situation: Situation) -> Unfit | None:
     is_known = issue.attribute in ("dtype", "count")
     if not is_known:
         return None
-    if issue.is_from_any:
-        return Unfit(issue, None, None)
-    left_out = like_messages.left_out(situation.case, issue)
-    return Unfit(issue, like_messages.compare_with_peers(situation, issue), left_out)
+    return Unfit(
+        issue, None if issue.is_from_any else like_messages.compare_with_peers(situation, issue)
+    )
 
 
 def words(situation: Situation, found: Unfit) -> Words:
@@ -116,8 +105,6 @@ def words(situation: Situation, found: Unfit) -> Words:
     elif found.unlike is not None:
         said, fixes = _of_suspect(found.unlike, issue)
         why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
-    elif found.left_out is not None:
-        return _of_left_out(situation, found, why)
     elif _are_others(issue.send, issue.recv):
         why.append("They differ in more than that, so they may not be meant for each other.")
         fixes = [
@@ -139,35 +126,6 @@ def words(situation: Situation, found: Unfit) -> Words:
         fixes = [computed, *(f"Or {words_.lower(one)}" for one in fixes[:1])]
     is_decided = is_led or bool(passed)
     return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_decided)
-
-
-def _of_left_out(situation: Situation, found: Unfit, why: Sequence[str]) -> Words:
-    """Return the words for ends that do not fit because one message was left out before."""
-    issue, rank = found.issue, found.left_out
-    assert issue.send is not None
-    assert issue.recv is not None
-    mine, theirs, other = issue.send, issue.recv, issue.channel.destination
-    if rank != issue.channel.source:
-        mine, theirs, other = issue.recv, issue.send, issue.channel.source
-    own, more = f"{mine.op}{phrases.line(mine.site)}", f"{theirs.op}{phrases.line(theirs.site)}"
-    count = words_.ordinal(issue.seq)
-    left = departed_words.deciding_statement(situation)
-    decided = (f"{deciders.quoted(left)} may have led past it.",) if left is not None else ()
-    return Words(
-        f"rank {rank} made one {mine.op} less: its {count} {own} meets the wrong {more} of rank "
-        f"{other}",
-        (
-            f"From the {count} on, each {mine.op} of rank {rank} fits the {theirs.op} behind the "
-            f"one that it meets: rank {rank} left one out, or rank {other} made one more.",
-            *decided,
-            *why,
-        )[:3],
-        (
-            f"Make the {mine.op} that rank {rank} left out before this {own}, or leave out the "
-            f"{theirs.op} that belongs to it on rank {other}.",
-        ),
-        undecided=left is None,
-    )
 
 
 def _are_others(send: Call, recv: Call) -> bool:

@@ -49,8 +49,10 @@ class Crossed:
     later: int
     """How many messages later it is sent; 0: it has another tag."""
     tag: int
-    mutual: bool
+    mutual: bool = False
     """Whether the receive of that message matches the send of this one."""
+    lacks: int | None = None
+    """The rank that made fewer messages: each of its own matches the one ``later`` behind its."""
 
 
 def find(situation: Situation) -> Crossed | None:
@@ -75,10 +77,25 @@ def find(situation: Situation) -> Crossed | None:
         is_mutual &= not later or _fit(ends, key, range(seq + 1, seq + _NEAR), 0)
         # The receiver may have failed in the first of the two.
         is_open = recv is None and receiver.last_channel_seq.get(key, 0) == issue.seq
-        rest = range(issue.seq, receiver.last_channel_seq.get(key, 0) + 1)
-        is_longer = later > 0 and len(rest) >= _BOTH and _fit(ends, key, rest, later)
-        if is_mutual or is_open or is_longer:
+        if is_mutual or is_open:
             return Crossed(issue, later, other.tag, is_mutual)
+    return _lacking(ends, issue)
+
+
+def _lacking(ends: tuple[RankLog, RankLog], issue: ChannelIssue) -> Crossed | None:
+    """Return that all further messages of one end match later ones of the other, or None.
+
+    One odd size does not show that: then the messages behind it match those that they meet.
+    """
+    key = issue.channel
+    sender, receiver = ends
+    if _fit(ends, key, range(issue.seq + 1, receiver.last_channel_seq.get(key, 0) + 1), 0):
+        return None
+    for later in range(1, _NEAR + 1):
+        for mine, other in ((receiver, sender), (sender, receiver)):
+            rest = range(issue.seq, mine.last_channel_seq.get(key, 0) + 1)
+            if len(rest) >= _BOTH and _fit((other, mine), key, rest, later):
+                return Crossed(issue, later, key.tag, lacks=mine.rank)
     return None
 
 
@@ -92,10 +109,10 @@ def _others(sender: RankLog, issue: ChannelIssue) -> Iterator[tuple[ChannelKey, 
         yield here, issue.seq + n
 
 
-def _fit(ends: tuple[RankLog, RankLog], key: ChannelKey, awaited: range, later: int) -> bool:
-    """Whether the receives ``awaited`` match the sends ``later`` messages on, as far as known."""
-    sender, receiver = ends
-    pairs = ((receiver.channel_call(key, n), sender.channel_call(key, n + later)) for n in awaited)
+def _fit(ends: tuple[RankLog, RankLog], key: ChannelKey, made: range, later: int) -> bool:
+    """Whether the messages ``made`` of the second end match those ``later`` on of the first."""
+    other, mine = ends
+    pairs = ((mine.channel_call(key, n), other.channel_call(key, n + later)) for n in made)
     return all(one is None or (two is not None and _size(one) == _size(two)) for one, two in pairs)
 
 
@@ -122,6 +139,8 @@ def words(_: Situation, found: Crossed) -> Words:
         f"{sent}{phrases.line(issue.send.site)}, and {destination} awaits "
         f"{wanted}{phrases.line(issue.recv.site)}."
     )
+    if found.lacks is not None:
+        return _of_lacking(found, found.lacks, first)
     also = ", and the other way round" if found.mutual else ""
     if not found.later:
         return Words(
@@ -152,5 +171,34 @@ def words(_: Situation, found: Crossed) -> Words:
                 f"kind of message a tag of its own.{_RING if found.mutual else ''}"
             ),
             "Or if they are meant for each other, give the receive buffer the size sent.",
+        ),
+    )
+
+
+def _of_lacking(found: Crossed, rank: int, first: str) -> Words:
+    """Return the words for an end that made fewer messages than the other."""
+    issue = found.issue
+    mine, theirs, other = issue.send, issue.recv, issue.channel.destination
+    if rank != issue.channel.source:
+        mine, theirs, other = issue.recv, issue.send, issue.channel.source
+    assert mine is not None
+    assert theirs is not None
+    fewer, more = words_.counted(found.later, mine.op), words_.counted(found.later, theirs.op)
+    count, later = words_.ordinal(issue.seq), words_.counted(found.later, "message")
+    who = words_.ranks((rank, other))
+    return Words(
+        f"{who} disagree: from the {count} message on, each {mine.op} meets the wrong {theirs.op}",
+        (
+            first,
+            (
+                f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes "
+                f"{later} later: rank {rank} left out {fewer}, or rank {other} made {more} too "
+                "many."
+            ),
+        ),
+        (
+            f"Go through the same list in the same order at both ends: make what rank {rank} left "
+            f"out before its {count} {mine.op}{phrases.line(mine.site)}, or leave out what belongs "
+            f"to it on rank {other}{phrases.line(theirs.site)}.",
         ),
     )

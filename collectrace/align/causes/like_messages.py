@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Final, Literal
+from typing import Literal
 
 from collectrace.align.causes.situation import Situation
-from collectrace.align.judging.case import Case
 from collectrace.align.judging.facts_of_misfits import Sent, ends_of
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.records import Call
-from collectrace.signature import numel
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +62,6 @@ def compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | No
     return Unlike(
         "value", rank, tuple(theirs), _call(situation, *usual), before.count(usual[1].text)
     )
-
-
-def left_out(case: Case, issue: ChannelIssue) -> int | None:
-    """Return the rank that left out one message of a channel, or None.
-
-    From that message on each of its messages fits the one behind the message that it meets, and not
-    all of them fit the messages that they meet.
-    """
-    source, destination = issue.channel.source, issue.channel.destination
-    sent, awaited = (_following(case, rank, issue) for rank in (source, destination))
-    if all(map(_fit, sent[1:], awaited[1:])):
-        return None
-    for rank, mine, others in ((source, sent, awaited), (destination, awaited, sent)):
-        pairs = list(zip(mine, others[1:], strict=False))
-        if len(pairs) >= _ENOUGH and all(_fit(one, two) for one, two in pairs):
-            return rank
-    return None
-
-
-_ENOUGH: Final = 2
-_MOST: Final = 20
-"""Messages that are compared."""
-
-
-def _following(case: Case, rank: int, issue: ChannelIssue) -> list[Call]:
-    """Return a rank's messages of a channel from the first that does not fit, as far as known."""
-    log = case.log(rank)
-    numbers = range(issue.seq, issue.seq + _MOST) if log is not None else ()
-    found = (log.channel_call(issue.channel, n) for n in numbers if log is not None)
-    return list(takewhile(lambda one: one is not None, found))  # type: ignore[arg-type]
-
-
-def _fit(one: Call, two: Call) -> bool:
-    return (one.dtype, numel(one.shape)) == (two.dtype, numel(two.shape))
 
 
 def _call(situation: Situation, rank: int, sent: Sent) -> Call | None:

@@ -4,7 +4,7 @@ ranks: 2
 expect: p2p_mismatch
 suspects: none
 status: diverged hung
-cause: SENT; BUG; rank 0 left one out; meets the wrong recv
+cause: SENT; BUG; rank 0 left out 1 send; meets the wrong recv
 fix: left out; leave out
 never: in other orders; neighbour on both sides; size of the tensor; pad it
 """

@@ -6,7 +6,7 @@ size, but another tensor.
 expect: p2p_mismatch
 suspects: none
 status: diverged hung
-cause: rank 0; rank 1; SENT; BUG; float32[3]; 1 message later; same list
+cause: rank 0; rank 1; SENT; BUG; float32[3]; 1 message later; 1 send too many
 fix: same list; same order
 never: pad it; drop_last
 """

@@ -52,7 +52,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT708", "messages-crossed",
         "The messages of a channel are in another order, or of another list, at its two ends.",
         kinds("p2p_mismatch"), ("root",),
-        example="p2p/neighbour_on_both_sides", counter_example="p2p/one_of_alternating_left_out",
+        example="p2p/neighbour_on_both_sides", counter_example="p2p/short_batch_down_the_line",
     ),
     retired("CT709", "sender-left", "CT704"),
     Cause(

@@ -9,7 +9,7 @@
 The samples are recorded runs and their correct twins, made-up runs, Flight Recorder dumps and rank
 files that were made of them. Of each harmed log the answer must be the verdict, or one that says
 what is missing, or unknown. It must never be a traceback, aligned over a difference, blame of a
-rank that nothing shows, and never take more than 20 s or 1 GB.
+rank that nothing shows, a cause that lost lines cannot show, and never take more than 20 s or 1 GB.
 
 same       the verdict of the log as it was
 as told    another one, for a changed line says so that nothing contradicts

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 
 from markdown_it import MarkdownIt
 
+from collectrace.align.causes import registry
 from collectrace.errors import DamagedRecord
 from collectrace.findings import KINDS, Alignment, Finding
 from collectrace.records import Call, Group, Record, decode
@@ -198,9 +199,34 @@ def failure(base: Answer, guilty: frozenset[int], done: Harm, answer: Answer) ->
         return f"blame: rank {sorted(wrong)} by {answer.errors[0].kind} {answer.errors[0].code}"
     if not base.errors and answer.errors and not (done.told or done.forged or done.killed):
         return f"error: {answer.errors[0].kind} {answer.errors[0].code} in a healthy run"
+    if not (done.told or done.forged or done.killed) and (other := _other_cause(base, answer)):
+        return f"cause: {other}"
     if kind(base, done, answer, guilty) == "failure":
         return f"changed: {base.verdict} to {answer.verdict}, without a word"
     return None
+
+
+def _other_cause(base: Answer, answer: Answer) -> str:
+    """Return a cause that lost lines cannot have shown; empty if there is none.
+
+    What is left may show less: then a cause applies that the right one takes precedence over.
+    """
+    if not base.errors or not answer.errors or base.errors[0].kind != answer.errors[0].kind:
+        return ""
+    right, code = base.errors[0].code or "", answer.errors[0].code or ""
+    todo, seen = [code], set[str]()
+    while todo:
+        one = todo.pop()
+        seen.add(one)
+        if one in registry.BY_CODE:
+            todo += {*registry.winners(registry.BY_CODE[one])} - seen
+    is_weaker = right in seen or (right, code) in _ALIKE
+    return "" if is_weaker else f"{right} to {code}"
+
+
+_ALIKE: Final = {("CT703", "CT701")}
+"""Causes of which either may be told: of a message that was never made before, in a cycle of waits
+with a collective, one tells where the rank left its usual calls, the other what it never did."""
 
 
 def _over(base: Answer, done: Harm, answer: Answer) -> str | None:

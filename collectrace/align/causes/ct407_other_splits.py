@@ -68,7 +68,9 @@ def words(situation: Situation, found: Found) -> Words:
     if before is not None:
         told = f"The ranks had exchanged them in the call before, {phrases.call(before.call)}."
         decided = arguments.why(situation) if arguments.sure(situation) else ()
-        return Words(headline, (said, told, _changed(before), *decided), (_unchanged(before),))
+        # A known line says more than how the sizes differ.
+        why = (said, told, *(decided or (_changed(before),)))
+        return Words(headline, why, (_unchanged(before),))
     return Words(
         headline,
         (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),

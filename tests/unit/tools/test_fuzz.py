@@ -100,6 +100,12 @@ def test_wrong_answers_are_failures() -> None:
     assert aligned == "aligned: over an error"
     other = replace(before.findings[0], suspects=(2,))
     assert "blame: rank [2]" in str(judged(DIFFERENT, done, findings=(other,)))
+    cause = replace(before.findings[0], code="CT302")
+    assert (
+        judged(DIFFERENT, done, findings=(cause,)) == f"cause: {before.findings[0].code} to CT302"
+    )
+    weaker = replace(before.findings[0], code="CT106")
+    assert judged(DIFFERENT, done, findings=(weaker,)) is None
     none = replace(before.findings[0], kind="shape_mismatch", suspects=())
     assert "without a word" in str(judged(DIFFERENT, done, findings=(none,)))
     _, done = lost_line(HEALTHY)

@@ -68,8 +68,7 @@ def words(situation: Situation, found: Found) -> Words:
     if before is not None:
         told = f"The ranks had exchanged them in the call before, {phrases.call(before.call)}."
         decided = arguments.why(situation) if arguments.sure(situation) else ()
-        # A known line says more than how the sizes differ.
-        why = (said, told, *(decided or (_changed(before),)))
+        why = (said, _changed(before), *decided) if decided else (said, told, _changed(before))
         return Words(headline, why, (_unchanged(before),))
     return Words(
         headline,

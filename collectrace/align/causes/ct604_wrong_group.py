@@ -27,6 +27,7 @@ from collectrace import words as words_
 from collectrace.align.causes import arguments, deciders, departed, departed_words, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import What
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching import habit
@@ -82,12 +83,16 @@ def find(situation: Situation) -> Passed | None:
     if suspects:
         others = ((tuple(r for r in ranks if r not in suspects), info) for ranks, info in told[1:])
         told = [(suspects, told[0][1]), *(one for one in others if one[0])]
-    made = calls_of(case, situation.candidate.cycle[0].waiting.rank)
-    here = (one for one in made if one.stack and chains.site(one.stack[0]) == line)
-    before = Counter(one.key.group for one in here)
-    names = {edge.waiting.group for edge in situation.candidate.cycle}
-    is_turn = len(names) > 1 and all(before[name] > 1 for name in names)
+    is_turn = all(
+        len(_groups_at(case, edge.waiting.rank, line)) > 1 for edge in situation.candidate.cycle
+    )
     return Passed(words_.name(called[0][1]), sites[:1], tuple(told), is_turn)
+
+
+def _groups_at(case: Case, rank: int, line: str | None) -> set[str]:
+    """Return the groups in which a rank made several calls at a line."""
+    here = (o for o in calls_of(case, rank) if o.stack and chains.site(o.stack[0]) == line)
+    return {name for name, times in Counter(one.key.group for one in here).items() if times > 1}
 
 
 def _unusual(situation: Situation) -> Passed | None:
@@ -173,9 +178,12 @@ def words(situation: Situation, found: Passed) -> Words:
     gives = decision is not None and deciders.form(decision) == "items"
     if found.is_turn or (decision is not None and gives and arguments.is_over_names(decision)):
         where = lines if found.is_turn else through
-        said = f"{words_.upper(where)} goes through several groups: the order can differ."
+        several = sorted({words_.group(group) for _, group in found.groups})
+        which = words_.listed(several) if len(several) > 1 else "the groups"
+        what = f"The calls at {where} go" if found.is_turn else f"{where} goes"
+        said = f"{what} through several groups: the order can differ."
         why = (said, *(why[1:2] if gives else why))
-        fixes: tuple[str, ...] = (f"Go through the groups in one order at {where}: {order}",)
+        fixes: tuple[str, ...] = (f"Go through {which} in one order at {where}: {order}",)
     else:
         usual = f": {words_.group(others[0][1])}" if situation.suspects and others else ""
         fixes = (f"Pass the same group on every rank at {lines}{usual}.",)

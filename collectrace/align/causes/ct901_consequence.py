@@ -79,4 +79,4 @@ def _what(situation: Situation) -> str:
 
 def _brief(situation: Situation) -> str:
     is_absence = situation.is_absence
-    return "ranks waited in vain" if is_absence else "the wrong calls met"
+    return "ranks waited in vain" if is_absence else "further calls met wrong ones"

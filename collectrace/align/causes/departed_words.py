@@ -55,10 +55,10 @@ def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision
 
     def order(one: Decision) -> tuple[bool, ...]:
         is_loop = deciders.form(one) == "loop"
-        by_rank = not is_led and deciders.origin(one) == "rank"
-        is_agreed = deciders.origin(one) == "agreed"
-        is_value = deciders.form(one) == "value"
-        return is_agreed, one.site in sites, ended and not is_loop, is_value, by_rank
+        origin, is_value = deciders.origin(one), deciders.form(one) == "value"
+        by_rank = origin == "rank" and not (is_led or is_value)
+        says_less = one.site in sites and (origin == "unknown" or not is_value)
+        return origin == "agreed", says_less, ended and not is_loop, is_value, by_rank
 
     return min(ranked, key=order, default=None)
 

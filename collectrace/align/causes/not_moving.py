@@ -14,7 +14,7 @@ def stopped(_: Situation, found: Standings, who: str) -> StateWords:
     """Return the words for ranks with a process that exists and does nothing."""
     places = f"{text.upper(_places(found))}." if _places(found) else ""
     behind = text.seconds(max(one.behind for one in found))
-    stat = "`ps -o stat,wchan`" + ("" if places else ", `py-spy dump`")
+    stat = "`ps -o stat,wchan` (T: stopped)" + ("" if places else ", `py-spy dump`")
     look = f"Look at the process of {who} on its host: {stat}."
     known = [one.host_wait for one in found if one.host_wait is not None]
     if len(known) == len(found):
@@ -31,13 +31,18 @@ def stopped(_: Situation, found: Standings, who: str) -> StateWords:
         exists = all(one.ended == "alive" for one in found)
         is_stopped = "is stopped (SIGSTOP, a debugger)"
         killed = f"was killed (out of memory?), aborted in C++, left by os._exit, or {is_stopped}"
-        gone = f"If {who} still ends early, look at what it printed last, {text.AT_ITS_END}."
+        gone = f" If it is gone, look at what it printed last, {text.AT_ITS_END}."
         return StateWords(
             f"left no sign of life for {behind}",
-            (copied, f"Or its process {is_stopped if exists else killed}."),
             (
-                "Copy the files of all ranks again, after the job has ended or at one time.",
-                look if exists else gone,
+                f"The file of {who} ends {behind} before the last of its peers': its process "
+                f"{is_stopped if exists else killed}.",
+                copied,
+            ),
+            (
+                look if exists else look + gone,
+                "If the files were copied while the job ran: copy those of all ranks again, at one "
+                "time.",
             ),
         )
     return StateWords(
@@ -62,13 +67,10 @@ def _copied(found: Standings) -> str:
 
     Empty if they are known to be the tracer's own files.
     """
-    those = [one for one in found if one.may_be_copy]
-    if not those:
+    if not any(one.may_be_copy for one in found):
         return ""
-    behind, who = text.seconds(max(one.behind for one in those)), text.ranks(s.rank for s in those)
     return (
-        f"The file of {who} ends {behind} before the last of its peers': if the files were copied "
-        "while the job ran, it was copied earlier, or not as a whole."
+        "Or, if the files were copied while the job ran, it was copied earlier, or not as a whole."
     )
 
 

@@ -89,7 +89,10 @@ def together(situation: Situation, condition: Decision) -> str:
         f" so that every rank {way} {ways[0]}"
     )
     if found.inside and found.inside[0][1].shape:
-        return f"{first}. With {ops[1]}, {ways[1]}: let the others pass zeros or an empty tensor."
+        return (
+            f"{first}. With {ops[1]}, every rank makes it if one does: let a rank that has nothing "
+            "pass zeros of the same size."
+        )
     return f"{first} ({ops[1]}: {ways[1]})."
 
 

@@ -289,8 +289,11 @@ class _Naming:
             sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
         if node.kind is Kind.LOOP and found:  # what decides how many items it has tells more
             counted = self._tracer.lengths(condition, place)
-            if found[0] is not Origin.ORDER and {one.origin for one in counted} == {Origin.AGREED}:
+            counts = origins.sorted_by_weight(one.origin for one in counted)
+            if found[0] is not Origin.ORDER and counts == (Origin.AGREED,):
                 return (Origin.AGREED,), None
+            if found[0] is Origin.RANDOM and counts not in ((), (Origin.UNKNOWN,)):
+                found, sources = counts, counted  # it draws which items there are, not how many
             sources = [*(one for one in counted if one.origin is found[0]), *sources]
         comes_from = origin_site(sources, found, line_of(node))
         if node.kind is Kind.CALL:

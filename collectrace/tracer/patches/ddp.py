@@ -27,8 +27,9 @@ def ddp_forward(session: Session) -> Wrapper:
         if id(instance) not in session.in_no_sync:
             with contained(recorder.count_failure, "recording no_sync()"):
                 if instance.require_backward_grad_sync is False and torch.is_grad_enabled():
+                    site = sites.here()[0]
                     for phase in ("entered", "left"):  # set by hand, as some programs do
-                        recorder.write(records.NoSync(phase=phase, site=sites.here()[0]))
+                        recorder.write(records.NoSync(phase=phase, site=site))
         scope = local.state.scope.inside_role("ddp.forward", instance)
         return scopes.within(scope, wrapped, args, kwargs)
 

@@ -142,9 +142,9 @@ class _Trace:
     def _name(self, name: str, place: Place, depth: int) -> Iterator[Source]:
         found = list(self._bindings(name, place, depth))
         if found:
-            origins_found = {one.origin for one in found}
-            unknown = origins_found <= {Origin.UNKNOWN, Origin.AGREED}
-            if unknown and origins.is_rank(name):
+            # Where the rank is read tells more than where it was asked for.
+            plain = {Origin.RANK, Origin.UNKNOWN, Origin.AGREED}
+            if origins.is_rank(name) and {one.origin for one in found} <= plain:
                 yield Source(place, Origin.RANK)
             else:
                 yield from found

@@ -88,12 +88,9 @@ def together(situation: Situation, condition: Decision) -> str:
         f"Decide together before {quoted(condition)}: all_reduce {tested(condition)} with {ops[0]},"
         f" so that every rank {way} {ways[0]}"
     )
-    if found.inside and found.inside[0][1].shape:
-        return (
-            f"{first}. With {ops[1]}, every rank makes it if one does: let a rank that has nothing "
-            "pass zeros of the same size."
-        )
-    return f"{first} ({ops[1]}: {ways[1]})."
+    has_tensor = bool(found.inside and found.inside[0][1].shape)
+    zeros = "; a rank that has nothing passes zeros" if has_tensor else ""
+    return f"{first} ({ops[1]}: {ways[1]}{zeros})."
 
 
 _JUMPS: Final[dict[structure.Jump | None, str]] = {

@@ -41,11 +41,11 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
     [
         (
             "if data.isfinite():",
-            f"all_reduce `data.isfinite()` with MIN, so that {CALLS}. With MAX",
+            f"all_reduce `data.isfinite()` with MIN, so that {CALLS} (MAX: if one does; a rank",
         ),
         (
             "if data.empty():\n        data.skip()\n    else:",
-            f"all_reduce `data.empty()` with MAX, so that {CALLS}. With MIN, if one does: let",
+            f"all_reduce `data.empty()` with MAX, so that {CALLS} (MIN: if one does; a rank",
         ),
         (
             "while True:\n        if data.ended():\n            break",

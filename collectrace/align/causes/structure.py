@@ -161,7 +161,10 @@ def _has_left(
         function = situation.case.program.files.function(inside.rank, frame)
         if isinstance(function, Gap):
             continue
-        lines = [frame.line, _line_of(function, gone.last), *(_line_if(function, d) for d in found)]
+        deciding = [line for one in found if (line := _line_if(function, one))]
+        if not deciding:
+            continue
+        lines = [frame.line, _line_of(function, gone.last), *deciding]
         behind = _line_of(function, gone.stack)  # 0: it has left the function too
         if any(
             all(one.lineno <= line <= _end(one) for line in lines) and not 0 < behind <= _end(one)

@@ -54,7 +54,7 @@ def _departed(situation: Situation, found: Departure) -> str:
         case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
             situation
         ):
-            return f"{who} left the loop and {_called(situation)}; {others} went on with it"
+            return f"{who} left the loop and {_called(situation)}; {others} were still in it"
         case What.EXTRA | What.MORE_ITERATIONS:
             return (
                 f"{who} made {_extra(found)}, {made(situation, found)}{at}; {_did_not(situation)}"

@@ -69,8 +69,8 @@ def _left_round(situation: Situation, side: Side) -> bool:
 _KNOWN: Final[Mapping[How, str]] = {
     "order": "From here on the ranks pass the same elements in another order, as a set gives "
     "them (PYTHONHASHSEED).",
-    "round": "A rank skipped an iteration here, or has one more: until now every rank passed both "
-    "in the same order.",
+    "round": "Until now every rank passed both in one order: {who} skipped one here, has one more, "
+    "or takes them in another order.",
     "usual": "Every rank has passed both at this line before.",
 }
 
@@ -80,6 +80,8 @@ def words(situation: Situation, found: How) -> Words:
     show = {"reduce_op_mismatch": arguments.op, "root_mismatch": arguments.root}
     led = [remedies.fix(situation, one) for one in arguments.deciding(situation)
            if deciders.form(one) in ("condition", "handler")]  # fmt: skip
+    left = [side for side, _ in situation.called if _left_round(situation, side)]
+    who = text.ranks(left[0].ranks) if len(left) == 1 else "a rank"
     same = (
         "Go through the same elements in the same order on every rank: sort a set, or a dict that "
         "each rank fills by itself."
@@ -91,7 +93,7 @@ def words(situation: Situation, found: How) -> Words:
     return Words(
         arguments.headline(situation, show.get(situation.kind, text.tensors)),
         (
-            _KNOWN[found],
+            _KNOWN[found].format(who=who),
             f"So they passed different elements to {arguments.place(situation).rstrip(',')}.",
             *arguments.why(situation),
         ),

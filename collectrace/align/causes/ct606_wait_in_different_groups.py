@@ -58,7 +58,7 @@ def words(situation: Situation, found: Departed | Cycle) -> Words:
         (*why[:2], wait_cycle.waits(situation)),
         (
             *fixes,
-            "Enter the groups in the same order on every rank: let rank "
+            "Enter the groups in the same order on every rank and in every branch: here, let rank "
             f"{found[0].waiting.rank} call {last} before {first}.",
             "Or make the call in a group of the ranks that reach it, or pass the other group.",
         ),

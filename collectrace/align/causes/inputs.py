@@ -298,7 +298,12 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     inside = found.left.inside if found.left is not None else None
     loop = f" in the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
     loads = any(log.batches for log in situation.case.evidence.logs.values())
-    how = ": use DistributedSampler (pads) and DataLoader(drop_last=True)" if loads else ""
+    how = (
+        ": if all read one data set, DistributedSampler with DataLoader(drop_last=True); if each "
+        "has a part of its own, all_reduce its number of batches with MIN first"
+        if loads
+        else ""
+    )
     even = f"Give every rank the same number of batches{loop}{how}."
     if inside is None or inside.call is None or not inside.call.role.startswith("ddp."):
         return (even,)

@@ -4,7 +4,7 @@ ranks: 3
 expect: shape_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; BUG; TURNS; NONE; may have led rank 1 past a turn
+cause: rank 1; BUG; TURNS; NONE; may have led rank 1 past a turn | skipped one
 fix: NONE; decide together; with zeros
 never: find_unused_parameters; ragged; drop_last
 """

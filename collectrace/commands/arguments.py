@@ -42,7 +42,8 @@ def path(given: str | None) -> str:
     folder = os.environ.get(_LOG_DIR) or str(Config().log_dir)
     if not Path(folder).exists():
         raise CollectraceError(
-            f"{folder}: no such folder. Name the logs: the folder that collectrace wrote to."
+            f"{folder}: no such folder. Name the folder that collectrace wrote to; for a job that "
+            "was not traced, set COLLECTRACE=1 or call collectrace.enable()."
         )
     return folder
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 from collectrace.config import OFF, OPTIONS, PREFIX, SWITCH, Config, Option
+from collectrace.errors import CollectraceError, not_traced
 
 HELP: Final = "run a script under the tracer"
 
@@ -58,7 +59,11 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     script = launch.find(
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
-    config = Config.from_environment(**{name: getattr(arguments, name) for name in OPTIONS})
+    try:
+        config = Config.from_environment(**{name: getattr(arguments, name) for name in OPTIONS})
+    except CollectraceError as problem:
+        not_traced(problem)  # a variable of the environment must not end a job
+        return script.run
     # For children of the script, and for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})
     collectrace.enable()

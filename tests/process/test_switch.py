@@ -182,6 +182,17 @@ def test_what_cannot_be_used_is_one_line_and_the_program_runs(
     assert says in lines[0]
 
 
+def test_a_variable_that_cannot_be_used_keeps_no_script_from_running(
+    tmp_path: Path, launch: Launcher
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('ran')\n")
+    said = launch("-m", "collectrace", "run", str(script), COLLECTRACE_STALL_AFTER="ten")
+    problem, last = said.splitlines()
+    assert "not traced: COLLECTRACE_STALL_AFTER='ten' is not a number" in problem
+    assert last == "ran"
+
+
 CALLS: Final = WORK + "work(0, 1)\n"
 ENABLES: Final = "import collectrace\ncollectrace.enable({})\n"
 

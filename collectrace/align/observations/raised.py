@@ -68,7 +68,8 @@ def _headline_and_fix(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
             headline = f"{lost}, and nothing is known of {missing}"
             fix = (
                 f"Have {missing} traced: enable() belongs at the top of the script, on every rank "
-                "and host, or their files gathered. What broke the connection is told there."
+                "and host, or their files gathered and readable. What broke the connection is told "
+                "there."
             )
     return headline, fix
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import device_side, groups, spooled, spread, stack_dumps
+from collectrace.align.reading import device_side, groups, source, spooled, spread, stack_dumps
 from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
@@ -247,6 +248,9 @@ def _rank(file: File) -> int:
 def _rank_files(folder: Folder, page: int) -> list[File]:
     files = list_files(folder, page)
     if not files:
+        blocked = source.blocked(Path(folder.label))
+        if blocked is not None:
+            raise NotThere(f"{blocked} may not be read: become its owner, or ask for its files.")
         raise NotThere(
             f"{folder.label} holds no rank files (rank00000.jsonl, ...). Give the run's log_dir."
         )

@@ -312,6 +312,18 @@ def _walk(
                 continue
 
 
+def blocked(folder: Path) -> Path | None:
+    """Return a folder, or one in it, that this user may not read; None if there is none."""
+    try:
+        below = [one for one in folder.iterdir() if one.is_dir()]
+    except OSError:
+        below = []
+    return next(
+        (one for one in (folder, *below) if one.is_dir() and not os.access(one, os.R_OK | os.X_OK)),
+        None,
+    )
+
+
 def _in_the_way(entry: os.DirEntry[str]) -> str:
     """Return why an entry with a rank file's name is not a file; empty if it is one."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +48,14 @@ def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
 
 def test_nothing_to_list(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="holds no rank files"):
+        list(list_runs(tmp_path))
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read everything, and tests may run as root."""
+    (tmp_path / "run-1").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "run-1")
+    with pytest.raises(LogError, match="run-1 may not be read"):
         list(list_runs(tmp_path))
 
 

@@ -37,7 +37,7 @@ const joined = (list) => [...list].sort((a, b) => a[0] - b[0]).reduce((out, [a, 
 }, []);
 const named = (told, most = 26) => {
   const list = joined(runs(told));
-  const text = list.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a},${b}` : `${a}-${b}`)).join(",");
+  const text = list.map(([a, b]) => (a === b ? `${a}` : `${a}-${b}`)).join(",");
   return `rank${count(list) === 1 ? "" : "s"} ${text.length > most ? `${text.slice(0, most - 4)}\u2026 (${count(list)})` : text}`;
 };
 const stateOf = new Map();

@@ -63,7 +63,6 @@ EXCERPTS: Final = {
         "<module>:19 call: rank 2: new_group([0, 1, 2])",
     ],
     "groups/overlap_given_up_by_one": [
-        "main:70 decision: line 58 depends on this",
         "Scheduler.loop:53 loop: ",
         *(f"Scheduler.loop:{line} between: " for line in range(54, 58)),
         "Scheduler.loop:58 decision: false on ranks 0-1,3 | true on rank 2",
@@ -80,6 +79,7 @@ EXCERPTS: Final = {
             "all_to_all_single float32[4, 16] -> [4, 16] sends [16, 16, 16, 16], expects "
             "[16, 16, 16, 16]"
         ),
+        "Scheduler.__init__:29 decision: line 58 depends on this",
     ],
     "loops/while_not_converged": [
         "<module>:18 decision: line 19 depends on this",

@@ -73,7 +73,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     return Words(
         f"{who} disagree on the order of messages: {each} first",
         (wait_cycle.waits(situation), *why),
-        (*fixes, *_fixes(found, made))[:3],
+        (*fixes, *_fixes(situation, found, made))[:3],
     )
 
 
@@ -93,7 +93,7 @@ def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return deciders.reasons(situation, [first])[:2], (fix,)
 
 
-def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
+def _fixes(situation: Situation, cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
     if all(one.api == "batch_isend_irecv" for one in made):
         return (
             (
@@ -110,8 +110,12 @@ def _fixes(cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
         way = "to" if other == "send" else "from"
         ends = f" {way} rank {before.rank}", f" {way} rank {cycle[0].target[0]}"
     place = phrases.line(made[0].site) if made else ""
+    is_one_line = len({edge.waiting.site for edge in cycle}) == 1
+    is_one_line &= len(situation.case.standings) > len(ends)
+    each = " Do so on one rank of each pair of neighbours." if is_one_line else ""
     return (
-        (f"Let rank {first.rank} make its {other}{ends[0]} before its {first.op}{ends[1]}{place}."),
+        f"Let rank {first.rank} make its {other}{ends[0]} before its {first.op}{ends[1]}{place}."
+        f"{each}",
         (
             "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
             "rank: it cannot block like this."

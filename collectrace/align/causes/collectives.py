@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from collectrace import words
 from collectrace.align.causes import iterations, phrases, structure
@@ -48,6 +49,10 @@ def _departed(situation: Situation, found: Departure) -> str:
         case What.SKIPPED | What.FEWER_ITERATIONS:
             first, n = made(situation, found), len(found.calls)
             which = f"{first}{at}" if n == 1 else f"{n} calls{at}, first {first}"
+            if n == _BOTH:
+                second = found.calls[1]
+                same = (second.op, second.site) == (found.calls[0].op, found.calls[0].site)
+                which = f"{first} twice{at}" if same else f"{first} and {phrases.call(second)}{at}"
             return f"{who} skipped {which}, {others} did not"
         case What.EXTRA if _is_instead(situation):
             return ""
@@ -83,6 +88,10 @@ def _repeat(situation: Situation, found: Departure) -> bool:
         return call.op, call.dtype, call.shape, tuple(case.frames_or_line(rank, call))
 
     return [seen(one) for one in before if one] == [seen(one) for one in found.calls]
+
+
+_BOTH: Final = 2
+"""Skipped calls that are both named."""
 
 
 def _is_instead(situation: Situation) -> bool:

@@ -144,14 +144,13 @@ def words(_: Situation, found: Crossed) -> Words:
     also = ", and the other way round" if found.mutual else ""
     if not found.later:
         return Words(
-            f"{who} disagree: the messages with tags {tag} and {found.tag} are exchanged at one "
-            "end",
+            f"{who} disagree: the messages with tags {tag} and {found.tag} are swapped at one end",
             (first, f"With tag {found.tag} {source} sends what {destination} awaits here{also}."),
             (
                 (
-                    "Exchange the two receive buffers, or the two tensors that are "
-                    f"sent{phrases.line(issue.recv.site)}: what is sent with tag {tag} must fit "
-                    f"what is received with tag {tag}."
+                    f"Give the recv with tag {tag}{phrases.line(issue.recv.site)} a buffer for "
+                    f"{sent}: swap the sizes of the two buffers where they are made. Or, if each "
+                    "buffer is right, swap the two tags at one end."
                 ),
             ),
         )

@@ -197,8 +197,8 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if form == "condition" and is_message:
         best = (
             (
-                f"Let both ends of the message decide alike at {said}: send the decision first, or "
-                "decide together where no rank waits yet."
+                f"Let both ends of the message decide alike at {said}: decide together "
+                "(all_reduce), or let one end decide and send the decision first."
             ),
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
@@ -268,8 +268,7 @@ def _make_it(situation: Situation, found: Departed) -> str:
     if found.call.peer is not None and found.call.peer >= 0:
         end = "send" if found.call.op == "recv" else "recv"
         return (
-            f"Make {made} together with its {end} on rank {found.call.peer}, at a line that every "
-            "rank that has a part in it reaches, or make neither."
+            f"Make {made} only together with its {end} on rank {found.call.peer}: both, or neither."
         )
     return f"Make {made} on every rank at the same point, or on no rank."
 

@@ -12,7 +12,7 @@ from collectrace.align.code import origins
 from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome
 from collectrace.align.code.origins import Origin
-from collectrace.align.code.places import Site, Source
+from collectrace.align.code.places import Place, Site, Source
 
 Outcomes = tuple[Outcome | None, Outcome | None]
 """What a statement did on each side; None: several outcomes are possible."""
@@ -79,7 +79,8 @@ IMPORTS: Final = ast.Import, ast.ImportFrom
 
 def origin_site(sources: Sequence[Source], found: Sequence[Origin], line: int) -> Site | None:
     """Return the line where the first origin of a value comes in, if it is another line."""
-    for one in sources:
+    # What tests the rank tells more than what is made of its outcome.
+    for one in sorted(sources, key=lambda one: not _is_test(one.inner or one.place)):
         place = one.inner or one.place
         node = place.node
         is_import = node is not None and isinstance(node.tree, IMPORTS)
@@ -88,6 +89,10 @@ def origin_site(sources: Sequence[Source], found: Sequence[Origin], line: int) -
             here = Site(place.function.file.path, at)
             return here if at and at != line else None
     return None
+
+
+def _is_test(place: Place) -> bool:
+    return place.node is not None and place.node.kind is Kind.TEST
 
 
 def compares_constant(condition: ast.AST | None) -> bool:

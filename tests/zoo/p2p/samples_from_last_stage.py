@@ -5,7 +5,7 @@ expect: deadlock
 suspects: 3
 status: hung
 cause: BUG; rank 3; no other rank came
-fix: every rank that has a part
+fix: only together with its send
 never: rank 0 skipped; died; network; microbatch too few
 """
 

@@ -118,7 +118,7 @@ def at_line(
 ) -> Decision:
     """Return the decision of a statement at a line of a function."""
     file = function.file
-    text = file.line(line)
+    text = file.whole_line(line)
     at = Site(file.path, line)
     return Decision(at, text, function.qualified, outcomes, found, comes_from=comes_from)
 

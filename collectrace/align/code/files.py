@@ -24,6 +24,9 @@ MOST_STATEMENTS: Final = 100_000
 MOST_DEPTH: Final = 100
 """Most nested blocks. Python's parser allows 100 levels of indentation."""
 
+_MOST_JOINED: Final = 6
+"""Lines that are joined to one in a sentence."""
+
 _MOST_LINE: Final = 16 << 10
 """Longest line, characters. A longer one is data, or an attack on the parser."""
 
@@ -131,6 +134,15 @@ class SourceFile:
     def line(self, number: int) -> str:
         """Return the text of a line without indentation; empty if there is no such line."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+    def whole_line(self, number: int) -> str:
+        """Return a line, joined with the next ones while a bracket that ends a line is open."""
+        text = self.line(number)
+        for following in range(number + 1, number + _MOST_JOINED):
+            if not text.endswith(("(", "[", "{", ",")):
+                break
+            text += f"{'' if text[-1] in '([{' else ' '}{self.line(following)}"
+        return text
 
     @cached_property
     def imports(self) -> dict[str, str]:

@@ -202,7 +202,7 @@ def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | Non
     file = program.files.file(rank, site.path) if site is not None else None
     if site is None or file is None:
         return None
-    return SourceLine(site=f"{site.path}:{site.line}", text=file.line(site.line))
+    return SourceLine(site=f"{site.path}:{site.line}", text=file.whole_line(site.line))
 
 
 def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:

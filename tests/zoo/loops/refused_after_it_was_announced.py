@@ -4,7 +4,7 @@ ranks: 3
 expect: shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; THEIRS; HANDLER; except ValueError; /rank 0 (handled|raised|caught)/; skipped broadcast
+cause: rank 0; THEIRS; HANDLER; except ValueError; /rank 0 (handled|raised|caught)/; skipped
 fix: before the collectives; HANDLER; every rank
 never: other order; sorted; extra broadcast
 """

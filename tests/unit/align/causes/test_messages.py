@@ -39,7 +39,7 @@ def test_two_receive_buffers_are_exchanged(tmp_path: Path, *, is_all_known: bool
     found = _roots(run, tmp_path)[0]
 
     assert found.code == "CT708"
-    assert "tags 1 and 2 are exchanged" in found.headline
+    assert "tags 1 and 2 are swapped" in found.headline
     assert "pad" not in found.fix
 
 

@@ -166,9 +166,10 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             is_plain = is_named and origin in ("agreed", "unknown")
             note = "" if one.strength in _SURE or is_plain else _OPEN[origin]
             yield Mark(stack, "decision", note, ranks)
-        for n, (ranks, note) in enumerate(found):
-            if is_sure or "calls " not in note:  # which function may have been called says little
-                yield Mark(stack, "decision", note if n or is_sure else f"maybe {note}", ranks)
+        # Which function may have been called says little.
+        is_choice = {side.did for side in one.sides} <= {"calls", "calls_other", None}
+        for n, (ranks, note) in enumerate(found if is_sure or not is_choice else ()):
+            yield Mark(stack, "decision", note if n or is_sure else f"maybe {note}", ranks)
         if one.comes_from is not None and origin not in ("agreed", "unknown"):
             ranks = tuple(side.rank for side in one.sides)
             is_here = chains.split(one.comes_from.site)[0] == path

@@ -93,7 +93,7 @@ def test_files_that_were_copied_one_after_the_other(tmp_path: Path) -> None:
         assert finding.cause.startswith("The file of rank 0 ends ")
         assert "if the files were copied while the job ran, it was copied earlier" in finding.cause
         assert finding.fix is not None
-        assert finding.fix.startswith("Copy the files of all ranks again")
+        assert "copy those of all ranks again" in finding.fix
         assert [one.ended for one in alignment.ranks if one.rank == 0] == [ended]
     # Copied at one time, they show what rank 0 was in.
     whole = align(gather(tmp_path, tmp_path / "whole"))

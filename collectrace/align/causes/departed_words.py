@@ -211,8 +211,15 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
                 "number of them by cutting or padding the last one, or send the number first."
             ),
         )
+    is_given_up = found.what is What.SKIPPED and found.call.op != "recv" and form == "condition"
+    if is_given_up and deciders.origin(first) in _OF_DATA:
+        # To take part with zeros keeps what the other ranks have; to leave it out together may not.
+        return (own, *(f"Or {words.lower(one)}" for one in best[:1]), *best[1:])[:3]
     return (*best, f"Or {words.lower(own)}")[:3]
 
+
+_OF_DATA: Final = frozenset({"data", "length", "received", "chosen", "unknown"})
+"""Origins of a condition on what a rank has, which may be nothing."""
 
 _P2P: Final = re.compile(r"\bbatch_isend_irecv\(")
 """A loop over messages that are begun together, and not over parts of a batch."""
@@ -255,6 +262,8 @@ def _make_it(situation: Situation, found: Departed) -> str:
         if situation.is_tie and peers:
             first = "give each send one recv on the other rank, and no more"
             return f"Let both ranks go by the same list: {first}."
+        if found.call.op == "recv":
+            return f"Let {who} make {made} {when}, or {first}."
         if found.call.shape is None:
             return f"Let {who} make {made} at the same point as the others, or {first}."
         return (

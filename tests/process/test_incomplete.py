@@ -84,6 +84,8 @@ def test_files_that_were_copied_one_after_the_other(tmp_path: Path) -> None:
         # By more than the heartbeats explain, and long enough for a hang.
         ranks.wait_for(lambda: copied(ranks, 1, together) - first > 8e9)
         living = align(together)
+        # Copied at one time, they show what rank 0 was in; one that ends first looks dead.
+        whole = align(gather(tmp_path, tmp_path / "whole"))
         for rank in ranks.ranks:
             rank.end()
     for alignment, ended in ((living, "alive"), (align(together), "unknown")):
@@ -95,8 +97,6 @@ def test_files_that_were_copied_one_after_the_other(tmp_path: Path) -> None:
         assert finding.fix is not None
         assert "copy those of all ranks again" in finding.fix
         assert [one.ended for one in alignment.ranks if one.rank == 0] == [ended]
-    # Copied at one time, they show what rank 0 was in.
-    whole = align(gather(tmp_path, tmp_path / "whole"))
     assert whole.findings[0].headline.startswith("rank 0 slept (")
 
 

@@ -61,13 +61,15 @@ function course(one) {
   // The first call waits for every rank to start: its lateness would hide all others.
   const isCut = columns.length > 2 && columns[0] > 3 * later;
   const most = isCut ? later : Math.max(...columns, 1);
-  const worst = one.totals[0][0];
+  // The suspect is looked for first; without one, the rank that lost most.
+  const suspect = one.course.map(([rank]) => rank).find((rank) => holds(suspects, rank));
+  const worst = suspect ?? one.totals[0][0];
   const w = 560, h = 130;
   const x = (i) => 54 + (i / Math.max(1, one.marks.length - 1)) * (w - 70);
   const y = (us) => h - 22 - Math.min(1, us / most) * (h - 42);
   const line = ([rank, late]) => svg("polyline", { class: rank === worst ? "odd" : null, points: late.map((us, i) => `${x(i).toFixed(1)},${y(us).toFixed(1)}`).join(" ") }, svg("title", {}, `rank ${rank}`));
   const order = [...one.course].sort((a, b) => (a[0] === worst) - (b[0] === worst));
-  return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: worst lateness behind the first rank, by call; rank ${worst} highlighted`),
+  return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: worst lateness behind the first rank, by call; rank ${worst}${suspect === undefined ? "" : ", the suspect,"} highlighted`),
     svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `rank ${worst} came up to ${time(Math.max(...(one.course.find((c) => c[0] === worst)?.[1] ?? [0])) * 1000)} after the first` },
       svg("line", { x1: 54, y1: h - 22, x2: w - 16, y2: h - 22 }),
       svg("text", { x: 48, y: 26, "text-anchor": "end" }, time(most * 1000)),

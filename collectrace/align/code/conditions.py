@@ -106,15 +106,6 @@ def is_constant(condition: ast.AST | None) -> bool:
     )
 
 
-def reads_variable(tree: ast.AST | None) -> bool:
-    """Whether a statement tests or compares a variable: ``size = 2 if step == 5 else 4``."""
-    return any(
-        isinstance(one, ast.Compare | ast.IfExp | ast.BinOp)
-        and any(isinstance(part, ast.Name) and not part.id.isupper() for part in ast.walk(one))
-        for one in (ast.walk(tree) if tree is not None else ())
-    )
-
-
 OPPOSITE: Final = {TAKEN: NOT_TAKEN, NOT_TAKEN: TAKEN}
 
 

@@ -21,7 +21,6 @@ from collectrace.align.code.conditions import (
     condition_of,
     is_constant,
     is_negated,
-    reads_variable,
 )
 from collectrace.align.code.controls import controls
 from collectrace.align.code.decisions import (
@@ -80,7 +79,7 @@ def decide(
         between = Between(program, (one, two), gaps, is_shared)
         same = between.same
         for context, node in between.calls if same else ():
-            found.add(_Arguments(tracer, one.rank == two.rank).decisions(context, node, differing))
+            found.add(_Arguments(tracer).decisions(context, node, differing))
         for region in between.regions(gaps):
             naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
             for branch in branches.separating_branches(region, same=same):
@@ -344,10 +343,8 @@ class _Naming:
 class _Arguments:
     """Finds where the arguments of the same call got different values."""
 
-    def __init__(self, tracer: Tracer, of_one_rank: bool) -> None:
+    def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._of_one_rank = of_one_rank
-        """Whether a rank is compared with itself, so that values may differ that ranks agree on."""
 
     def decisions(self, context: Context, node: Node, differing: Differing) -> Iterator[Decision]:
         """Return the statements that provide values which may differ between the sides."""
@@ -368,10 +365,7 @@ class _Arguments:
                 line = line_of(at.node) if at.node is not None else at.line
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
                 found = origins.sorted_by_weight(one.origin for one in sources)
-                is_fixed = found == (Origin.AGREED,) and not (
-                    self._of_one_rank and at.node is not None and reads_variable(at.node.tree)
-                )
-                if line and not is_import and not is_fixed:
+                if line and not is_import and found != (Origin.AGREED,):
                     comes_from = origin_site(sources, found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 

@@ -93,7 +93,10 @@ def test_files_that_were_copied_one_after_the_other(tmp_path: Path) -> None:
         assert finding.headline.startswith("rank 0 left no sign of life for ")
         assert finding.cause is not None
         assert finding.cause.startswith("The file of rank 0 ends ")
-        assert "if the files were copied while the job ran, it was copied earlier" in finding.cause
+        assert (
+            "if the files were copied while the job ran, its file was copied before"
+            in finding.cause
+        )
         assert finding.fix is not None
         assert "copy those of all ranks again" in finding.fix
         assert [one.ended for one in alignment.ranks if one.rank == 0] == [ended]

@@ -70,7 +70,8 @@ def _copied(found: Standings) -> str:
     if not any(one.may_be_copy for one in found):
         return ""
     return (
-        "Or, if the files were copied while the job ran, it was copied earlier, or not as a whole."
+        "Or, if the files were copied while the job ran, its file was copied before the others, or "
+        "only a part of it."
     )
 
 

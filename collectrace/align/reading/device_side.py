@@ -45,8 +45,8 @@ def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
         names = ", ".join(sorted({key.group for key in streams - joined}))
         # The same for every rank, so that it is told once.
         return (
-            f"Flight Recorder's dumps number the calls of group {names} otherwise: what the device "
-            "did with them is not shown"
+            f"Flight Recorder's dumps number the calls of group {names} in another way: what the "
+            "device did with them is not shown"
         )
     return None
 

@@ -333,6 +333,11 @@ class Decision:
         return self.text.partition(" ")[0].rstrip(":") in _CONTROL
 
     @property
+    def is_certain(self) -> bool:
+        """Return whether it is known to have decided, alone or with others."""
+        return self.strength in ("confirmed", "only")
+
+    @property
     def is_with(self) -> bool:
         """Return whether it is a ``with`` statement: all ranks enter it, some leave it early."""
         return self.text.removeprefix("async ").startswith("with ")

@@ -27,8 +27,6 @@ _LONGEST: Final = 34
 _MOST: Final = 3
 """Sides or statements that a sentence lists."""
 
-_CERTAIN: Final = ("only", "confirmed")
-
 _TELLING: Final = frozenset({"rank", "chosen", "random", "clock", "files", "environment"})
 """Origins that explain alone why a value differs."""
 
@@ -233,7 +231,7 @@ def deciding(situation: Situation) -> list[Decision]:
         return []
     stack = situation.called[0][0].stack or ()
     found = [one for one in deciders.ranked(situation) if not structure.is_behind(one, stack)]
-    certain = [one for one in found if one.strength in _CERTAIN]
+    certain = [one for one in found if one.is_certain]
     if certain:
         return certain[:1]
     found = [one for one in found if deciders.origin(one) != "agreed" or _varies(situation, one)]
@@ -260,7 +258,7 @@ def _varies(situation: Situation, decision: Decision) -> bool:
 def sure(situation: Situation) -> Decision | None:
     """Return the one statement that computed the argument; None if it is not certain."""
     found = deciding(situation)
-    is_one = len(found) == 1 and found[0].strength in _CERTAIN
+    is_one = len(found) == 1 and found[0].is_certain
     return found[0] if is_one and deciders.form(found[0]) == "value" else None
 
 
@@ -287,7 +285,7 @@ def why(situation: Situation) -> tuple[str, ...]:
     source = found[0].comes_from
     if reason and source is not None and deciders.form(found[0]) == "value":
         clause += f": {phrases.statement(source.text.partition('  #')[0], source.site)}"
-    comes = "comes" if len(found) == 1 and found[0].strength in _CERTAIN else "may come"
+    comes = "comes" if len(found) == 1 and found[0].is_certain else "may come"
     is_test = found[0].text.startswith(("if ", "elif "))
     what = f"what {deciders.quoted(found[0])} sets" if is_test else deciders.quoted(found[0])
     return (f"It {comes} from {what}{clause}.",)

@@ -51,7 +51,7 @@ def find(situation: Situation) -> Shared | None:
     if not is_row or len(threads) < 2 or not all(is_user(call) for _, call in made):
         return None
     # A statement that certainly decided is more specific: it may start the thread on some ranks.
-    is_known = any(one.strength in ("only", "confirmed") for one in situation.decisions)
+    is_known = any(one.is_certain for one in situation.decisions)
     return None if is_known else Shared(threads, calls)
 
 

@@ -130,7 +130,7 @@ def ranked(situation: Situation) -> list[Decision]:
         return (
             one.library is not None,
             form(one) == "value",
-            one.strength not in ("confirmed", "only"),
+            not one.is_certain,
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
             _OF_MODEL.search(one.text) is not None,
@@ -227,7 +227,7 @@ def entered(situation: Situation, decision: Decision) -> str:
     named = _named(situation, decision)
     ranks = [who for who, side in named if side.did in ("handler", "raised")]
     passed = [who for who, side in named if side.did == "no_handler"]
-    if not ranks and len(passed) == 1 and decision.strength in ("only", "confirmed"):
+    if not ranks and len(passed) == 1 and decision.is_certain:
         ranks = [who for who, _ in named if who not in passed]
     return ranks[0] if len(ranks) == 1 else ""
 
@@ -364,7 +364,7 @@ _MOST_SENTENCES: Final = 3
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     """Return the other statements that can have decided; empty if the chosen one is certain."""
-    if chosen.strength in ("confirmed", "only") or form(chosen) == "items":
+    if chosen.is_certain or form(chosen) == "items":
         return []
     return [
         one

@@ -27,7 +27,6 @@ from collectrace.findings import (
     Finding,
     Left,
     Side,
-    Strength,
 )
 from collectrace.records import Call, Group
 from collectrace.signature import is_user
@@ -75,8 +74,6 @@ _HERE: Final[Mapping[Left, str]] = {
 
 _NO_BRANCH: Final = frozenset({"next", "value", "no_handler", None})
 """Outcomes that do not select what runs next."""
-
-_SURE: Final[tuple[Strength, ...]] = ("confirmed", "only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +155,13 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
         found = sorted(_outcomes(case, finding, one))
-        is_sure = one.strength in _SURE or len(telling) == 1
+        is_sure = one.is_certain or len(telling) == 1
         origin: DependsOn = next(iter(one.depends_on), "unknown")
         if not found:
             ranks = tuple(side.rank for side in one.sides)
             is_named = words.names_site(finding.cause, one.site)
             is_plain = is_named and origin in ("agreed", "unknown")
-            note = "" if one.strength in _SURE or is_plain else _OPEN[origin]
+            note = "" if one.is_certain or is_plain else _OPEN[origin]
             yield Mark(stack, "decision", note, ranks)
         # Which function may have been called says little.
         is_choice = {side.did for side in one.sides} <= {"calls", "calls_other", None}
@@ -183,7 +180,7 @@ def _shown_decisions(finding: Finding) -> Sequence[Decision]:
     If there are neither: those with a known branch, then branches with unknown outcomes.
     """
     decisions = finding.decisions or ()
-    sure = [one for one in decisions if one.strength in _SURE]
+    sure = [one for one in decisions if one.is_certain]
     told = [one for one in decisions if words.names_site(finding.cause, one.site)]
     unequal = [one for one in decisions if one.strength != "equal"] or decisions
     known = [one for one in unequal if any(side.did not in _NO_BRANCH for side in one.sides)]

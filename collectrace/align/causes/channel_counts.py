@@ -9,9 +9,10 @@ from collectrace import words
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.other_ends import other_ends
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.align.reading.evidence import ChannelKey
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
@@ -60,39 +61,18 @@ def other_end(case: Case, edge: Edge) -> str:
 
 
 def met_elsewhere(case: Case, channel: ChannelKey, call: Call, rank: int) -> str:
-    """Return the line that makes the other end of such messages between other ranks.
+    """Return a sentence on the line that makes the other end of such messages elsewhere.
 
-    Lines that also made it for this channel do not count. Empty if it is not exactly one.
+    Empty if it is not exactly one.
     """
-    stack = case.stack(rank, call)
-    met: set[tuple[str, ...]] = set()
-    own: set[tuple[str, ...]] = set()
-    for log in case.evidence.logs.values():
-        for key in log.last_channel_seq:
-            is_mine = log.rank == (key.destination if call.op == "recv" else key.source)
-            peer = case.log(key.source + key.destination - log.rank) if key.source >= 0 else None
-            if not is_mine or peer is None or (key.group, key.tag) != (channel.group, channel.tag):
-                continue
-            for seq, one in _last(log, key):
-                other = peer.channel_call(key, seq) if case.stack(log.rank, one) == stack else None
-                if other is not None and key == channel:
-                    own.add(case.stack(peer.rank, other))
-                elif other is not None:
-                    met.add(case.stack(peer.rank, other))
-    if len(met - own) != 1:
+    met = {case.stack(*end) for end in other_ends(case, channel, call, rank)}
+    if len(met) != 1:
         return ""
-    frames = next(iter(met - own))
+    frames = next(iter(met))
     came = " called at ".join(words.site(chains.site(frame)) for frame in frames[:2])
     ends = (channel.source, channel.destination)
     lacks = ends[0] if rank == ends[1] else ends[1]
     return f"Between other ranks it meets {came}, which rank {lacks} did not reach for this one."
-
-
-def _last(log: RankLog, key: ChannelKey) -> Iterator[tuple[int, Call]]:
-    count = log.last_channel_seq[key]
-    for seq in range(max(1, count - 8), count + 1):
-        if (one := log.channel_call(key, seq)) is not None:
-            yield seq, one
 
 
 def _of_any_source(case: Case, channel: ChannelKey) -> str:

@@ -89,6 +89,8 @@ class Between:
         sides: tuple[Side, Side],
         gaps: set[Gap],
         is_shared: Callable[[Function, ast.AST], bool] | None = None,
+        *,
+        is_skipped: bool = False,
     ) -> None:
         last = [program.levels(side.rank, side.last, gaps) for side in sides]
         following = [program.levels(side.rank, side.stack, gaps) for side in sides]
@@ -115,7 +117,10 @@ class Between:
         self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
         """That place."""
         self._shared = self._iterations(places[2:], is_shared)
-        """Heads of loops that began no further iteration since the last call."""
+        """Heads of loops that were not reached again since the last call."""
+        last_round = self._iterations([places[0], places[3]], lambda *_: True)
+        self._last_round = last_round if is_skipped else frozenset()
+        """Heads of loops that began no further iteration, but may have ended."""
         self._entries: dict[int, int] = {}
         """The real steps of the entry steps. Entry steps have numbers of their own."""
         self._begin = [*places[0], *places[1]] or [self.paths.number(root, root.graph.entry)]
@@ -158,7 +163,7 @@ class Between:
     def _iterations(
         self, places: Sequence[Sequence[int]], is_shared: Callable[[Function, ast.AST], bool] | None
     ) -> frozenset[int]:
-        """Return the heads of the loops whose current iteration contains both next calls.
+        """Return the heads of the loops whose current iteration contains both calls.
 
         An inner loop counts only if all loops around it do, as each outer iteration restarts it.
         """
@@ -291,7 +296,13 @@ class Between:
         """Return the edges of a step that the records do not rule out."""
         plain = self._plain(step)
         again = self._shared.intersection(self.paths.loops(plain))
-        return (edge for edge in self._all_edges(step) if self._plain(edge.target) not in again)
+        is_last = plain in self._last_round
+        return (
+            edge
+            for edge in self._all_edges(step)
+            if (target := self._plain(edge.target)) not in again
+            and not (is_last and target not in TARGETS and plain in self.paths.loops(target))
+        )
 
     def _all_edges(self, step: int) -> Iterator[Edge]:
         """Return the edges of a step, including those to the next calls of the sides."""

@@ -56,6 +56,7 @@ def decide(
     *,
     differing: Differing = "any",
     is_shared: Callable[[Function, ast.AST], bool] | None = None,
+    is_skipped: bool = False,
 ) -> Answer:
     """Return the statements that can have decided between the next calls of two sides.
 
@@ -67,6 +68,8 @@ def decide(
         differing: the arguments that differ if both next calls are one: ``data``: the tensors;
             ``others``: the root or the like.
         is_shared: whether both sides are in the same iteration of a loop; None: not known.
+        is_skipped: side one never made the call of side two, which was due after its last call, in
+            the same iteration of the loops around both.
 
     """
     gaps: set[Gap] = set()
@@ -76,7 +79,7 @@ def decide(
     found = _Found(drops_agreed=one.rank != two.rank)
     tracer = Tracer(program, agreements or Nothing())
     try:
-        between = Between(program, (one, two), gaps, is_shared)
+        between = Between(program, (one, two), gaps, is_shared, is_skipped=is_skipped)
         same = between.same
         for context, node in between.calls if same else ():
             found.add(_Arguments(tracer).decisions(context, node, differing))
@@ -89,7 +92,7 @@ def decide(
     except (OverflowError, RecursionError):
         gaps.add(Gap.TOO_LARGE)
     answer = found.answer(gaps)
-    if is_shared is not None and not answer.decisions:
+    if is_shared is not None and not answer.decisions and not is_skipped:
         return decide(program, one, two, agreements, differing=differing)
     return answer
 

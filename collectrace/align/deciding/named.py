@@ -103,8 +103,12 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         # A library may be too large to follow. Then the user's frames alone may still suffice.
         for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
-                program, one, two, agreements, differing=differing, is_shared=is_shared
-            )
+                program, one, two, agreements, differing=differing, is_shared=is_shared,
+                is_skipped=pair.about is not None,
+            )  # fmt: skip
+            if pair.about is not None:
+                kept = (one for one in answer.decisions if one.site in pair.about)
+                answer = replace(answer, decisions=tuple(kept))
             if answer.decisions:
                 found.append((pair, answer))
                 break

@@ -8,11 +8,12 @@ that run the same code.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from collectrace import findings
 from collectrace.align.code.between import Finished, Raised, Side
+from collectrace.align.code.places import Site
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames, timeline
 from collectrace.align.deciding.endings import find_ending
@@ -21,12 +22,16 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.other_ends import other_ends
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.records import Call, Group
 
 _MOST_PEERS: Final = 2
 """Ranks that a rank is compared with, most similar first."""
+
+_MOST_GAPS: Final = 3
+"""Latest calls of a rank after which a message that it never sent is sought."""
 
 _MOST_RANKS: Final = 16
 """Ranks among which similar ones are searched."""
@@ -42,6 +47,8 @@ class Pair:
     """By side, the calls in program order, up to the last one that both made."""
     times: tuple[int | None, int | None]
     """By side, when it made its next call, ns of its clock; None: it made none."""
+    about: frozenset[Site] | None = None
+    """The conditions of a line that the first side never reached; None: its next call differs."""
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -224,8 +231,34 @@ class _Sides:
             at, usual = find_departure(made, last, key) or (len(made) - 1, made[last])
             following = [self._next(rank, made, at), _at(usual)]
             yield from _pair((rank, rank), (made, made), (at, at), following)
+        elif isinstance(key, ChannelKey):
+            yield from self._other_end(rank, made, key)
         for peer in self._peers(rank, made):
             yield from self._at_new_place(rank, made, peer)
+
+    def _other_end(self, rank: int, made: Sequence[Entry], key: ChannelKey) -> Iterator[Pair]:
+        """Yield the sides of a rank without a message and of one that makes such a message."""
+        case, waiter = self._case, key.source + key.destination - rank
+        log = case.log(waiter)
+        call = log.channel_call(key, log.last_channel_seq.get(key, 0)) if log is not None else None
+        ends = list(other_ends(case, key, call, waiter)) if call is not None else []
+        around = [
+            frozenset(
+                Site(one.function.file.path, one.line)
+                for frame in case.stack(end.rank, end.call)
+                for one in places.conditions(case, end.rank, frame)
+            )
+            for end in ends
+        ]
+        for end in {end.rank: end for end in ends}.values() if around else ():
+            theirs = self._before(End(*end))
+            for n in range(len(made) - 1, max(-1, len(made) - 1 - _MOST_GAPS), -1):
+                following = [self._next(rank, made, n), self._made(*end)]
+                at = n, len(theirs) - 1
+                for pair in _pair((rank, end.rank), (made, theirs), at, following):
+                    # The question is why the rank did not go on to that line after its own call.
+                    two = replace(pair.two, last=pair.one.last)
+                    yield replace(pair, two=two, about=frozenset.intersection(*around))
 
     def unusual_call(self, end: End) -> Iterator[Pair]:
         """Yield the sides of a rank with a next call that differs from its usual one there."""

@@ -29,14 +29,14 @@ import os
 import signal
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
-from collectrace import exchange
+from collectrace import exchange, words
 from collectrace.commands import arguments as common
 from collectrace.commands import output, readers, step_summary
 from collectrace.errors import CollectraceError
@@ -144,6 +144,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
     _deliver(alignment, by_itself | asked, stdout)
     if arguments.perfetto is not None:
         _timeline(arguments, alignment, stdout)
+    _tell_files([*asked.values(), arguments.perfetto], stderr)
     step_summary.add(alignment, os.environ, stderr)
     return alignment.exit_status
 
@@ -213,6 +214,13 @@ def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO)
         raise internal
     if problems:
         raise CollectraceError("; ".join(map(str, problems)))
+
+
+def _tell_files(names: Iterable[str | None], stderr: TextIO) -> None:
+    """Say to a person at a terminal which files were written."""
+    files = [name for name in names if name is not None and name != output.STDOUT]
+    if files and stderr.isatty():
+        output.say(stderr, f"Wrote {words.listed(files)}.")
 
 
 def _timeline(arguments: Namespace, alignment: Alignment, stdout: TextIO) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace import cli
 from collectrace.commands import metrics, output
 from collectrace.errors import CollectraceError
 from tests.support import alignments
@@ -51,6 +52,20 @@ def test_brief_beside_files(logs: str, tmp_path: Path) -> None:
     assert status == 1
     assert out.startswith("collectrace: diverged")
     assert (tmp_path / "r.md").read_text().startswith("### collectrace: diverged")
+
+
+def test_a_person_at_a_terminal_is_told_which_files_were_written(logs: str, tmp_path: Path) -> None:
+    page, data = str(tmp_path / "r.html"), str(tmp_path / "r.json")
+    terminal, child = os.openpty()
+    with os.fdopen(child, "w", encoding="utf-8") as err:
+        assert cli.main(("align", logs, "--html", page, "--json", data), io.StringIO(), err) == 1
+        assert cli.main(("align", logs, "--json", "-"), io.StringIO(), err) == 1
+        os.set_blocking(terminal, False)
+        said = os.read(terminal, 4096).decode()
+    os.close(terminal)
+    assert said.endswith(f"Wrote {data} and {page}.\r\n")
+    assert said.count("Wrote") == 1
+    assert run("align", logs, "--html", page)[2] == ""
 
 
 def test_a_step_summary_is_added_to(

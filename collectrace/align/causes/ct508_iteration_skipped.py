@@ -152,8 +152,10 @@ def words(situation: Situation, found: Skipped) -> Words:
     model = text.of_model(found.call)
     is_ = text.verb(situation.suspects, "is", "are")
     which = f" in iteration {found.iteration}" if found.iteration is not None else model
+    sides = (side.ranks for side in situation.candidate.sides)
+    others = text.ranks(next((ranks for ranks in sides if found.rank in ranks), (found.rank,)))
     return Words(
-        f"{who} skipped {call}{which}, rank {found.rank} did not",
+        f"{who} skipped {call}{which}, {others} did not",
         (
             *control.why(situation),
             f"From call {found.call.seq} on, {who} {is_} ahead of the others: results are wrong "

@@ -204,9 +204,11 @@ def _by_loader(
     for loader in sorted(shared, key=lambda n: -max(f[n].t for f in latest.values())):
         passes = {rank: found[loader] for rank, found in latest.items()}
         firsts = {rank: _first(logs[rank], one) for rank, one in passes.items()}
-        site = next((one.site for one in firsts.values() if one.site), None)
+        lines = {one.site for one in firsts.values() if one.site}
+        site = next(iter(lines), None)
         left = sites.get(site or "")
-        if sites and left is None:
+        # Ranks number their loaders by themselves: two lines are two loaders.
+        if len(lines) > 1 or (sites and left is None):
             continue
         out = set(left.gone.ranks) if left is not None else set[int]()
         ended = frozenset(

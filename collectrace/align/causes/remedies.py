@@ -105,7 +105,7 @@ _FIXES: Final[dict[Form, str]] = {
     "rank make the same calls.",
     "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
     "value": "Compute {result} in {} in the same way on every rank.",
-    "items": "Go through the same items in the same order on every rank in {}, for example sorted.",
+    "items": "Go through the same items in the same order on every rank in {}, {order}.",
 }
 
 
@@ -166,7 +166,9 @@ def _named(decision: Decision) -> dict[str, str]:
             result = code
         case _:
             pass
-    return {"test": test, "length": length, "result": result}
+    is_sorted = "sorted(" in decision.text
+    order = "sorted by what all ranks have in common" if is_sorted else "for example sorted"
+    return {"test": test, "length": length, "result": result, "order": order}
 
 
 def _unwrapped(items: ast.expr) -> ast.expr:

@@ -66,12 +66,14 @@ class Answer:
 def merged(one: Decision, other: Decision) -> Decision:
     """Return a decision with the origins of another one at the same line added.
 
-    If either tests the rank directly, the result names no earlier line.
+    The more informative origin names the earlier line. If either tests the rank directly, the
+    result names none.
     """
-    both = {*one.origins, *other.origins}
+    found = origins.sorted_by_weight({*one.origins, *other.origins})
     asks = any(part.origin is Origin.RANK and part.comes_from is None for part in (one, other))
-    comes_from = None if asks else one.comes_from
-    return replace(one, origins=origins.sorted_by_weight(both), comes_from=comes_from)
+    is_of_other = one.origin is not found[0] and other.origin is found[0]
+    comes_from = None if asks else (other if is_of_other else one).comes_from
+    return replace(one, origins=found, comes_from=comes_from)
 
 
 IMPORTS: Final = ast.Import, ast.ImportFrom

@@ -112,7 +112,7 @@ class _Trace:
                 yield from self._attribute(tree, place, depth)
             case ast.Call():
                 yield from self._call(tree, place, depth)
-            case ast.Lambda() | ast.Await() | ast.Yield() | ast.YieldFrom():
+            case ast.Await() | ast.Yield() | ast.YieldFrom():
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
                 yield Source(place, Origin.ORDER)
@@ -126,6 +126,7 @@ class _Trace:
                 yield from self._parts(tree, place, depth)
 
     def _parts(self, tree: ast.AST, place: Place, depth: int) -> Iterator[Source]:
+        """Return what the parts of an expression depend on; of a lambda, its result."""
         if isinstance(tree, ast.Tuple | ast.List | ast.Dict):  # an empty one has no parts
             yield Source(place, Origin.AGREED)
         if self._of_lists and isinstance(tree, ast.List) and not _is_unpacked(tree):

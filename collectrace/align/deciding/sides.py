@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from collectrace import findings
@@ -33,8 +34,11 @@ _MOST_PEERS: Final = 2
 _MOST_GAPS: Final = 3
 """Latest calls of a rank after which a message that it never sent is sought."""
 
+_MOST_ENDS: Final = 16
+"""Messages between other ranks that show where such a message is made."""
+
 _MOST_RANKS: Final = 16
-"""Ranks among which similar ones are searched."""
+"""Ranks of a long wait cycle that are examined, and ranks among which similar ones are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     for row in candidate.verdict.evidence if candidate.verdict is not None else ():
         if isinstance(row.shown_by, Entry):
             yield from found.after(row.ranks[0], row.shown_by)
-    for rank, key in _awaited(candidate):
+    for rank, key in _awaited(candidate)[:_MOST_RANKS]:
         yield from found.missing_call(rank, key)
     for side in candidate.sides if isinstance(source, ChannelIssue) else ():
         if side.call is not None:
@@ -241,7 +245,8 @@ class _Sides:
         case, waiter = self._case, key.source + key.destination - rank
         log = case.log(waiter)
         call = log.channel_call(key, log.last_channel_seq.get(key, 0)) if log is not None else None
-        ends = list(other_ends(case, key, call, waiter)) if call is not None else []
+        found = other_ends(case, key, call, waiter) if call is not None else ()
+        ends = {end.rank: end for end in islice(found, _MOST_ENDS)}.values()
         around = [
             frozenset(
                 Site(one.function.file.path, one.line)
@@ -250,7 +255,7 @@ class _Sides:
             )
             for end in ends
         ]
-        for end in {end.rank: end for end in ends}.values() if around else ():
+        for end in ends:
             theirs = self._before(End(*end))
             for n in range(len(made) - 1, max(-1, len(made) - 1 - _MOST_GAPS), -1):
                 following = [self._next(rank, made, n), self._made(*end)]

@@ -167,11 +167,21 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
         is_choice = {side.did for side in one.sides} <= {"calls", "calls_other", None}
         for n, (ranks, note) in enumerate(found if is_sure or not is_choice else ()):
             yield Mark(stack, "decision", note if n or is_sure else f"maybe {note}", ranks)
-        if one.comes_from is not None and origin not in ("agreed", "unknown"):
+        if one.comes_from is not None and _is_told(finding, one, origin):
             ranks = tuple(side.rank for side in one.sides)
             is_here = chains.split(one.comes_from.site)[0] == path
             note = f"{f'line {line}' if is_here else words.site(one.site)} depends on this"
             yield Mark(frames.parse_sites([one.comes_from.site]), "decision", note, ranks)
+
+
+def _is_told(finding: Finding, decision: Decision, origin: DependsOn) -> bool:
+    """Whether the line on which a statement depends says why it may have decided.
+
+    Most tensors are data of the rank: that tells something only of a statement that did decide.
+    """
+    if origin not in ("data", "length") or decision.comes_from is None:
+        return origin not in ("agreed", "unknown")
+    return decision.is_certain or words.names_site(finding.cause, decision.comes_from.site)
 
 
 def _shown_decisions(finding: Finding) -> Sequence[Decision]:

@@ -21,8 +21,13 @@ def test_a_condition_that_asks_for_the_rank_has_it_from_no_earlier_line() -> Non
     assert merged(itself, earlier).comes_from is None
 
 
-def test_the_first_part_says_where_data_comes_in() -> None:
-    one, other = part(Origin.DATA, BEFORE), part(Origin.CLOCK, None)
-    both = merged(one, other)
-    assert both.comes_from == BEFORE
-    assert {*both.origins} == {Origin.DATA, Origin.CLOCK}
+def test_the_part_that_tells_most_says_where_its_origin_comes_in() -> None:
+    data, clock = part(Origin.DATA, Site("train.py", 2)), part(Origin.CLOCK, BEFORE)
+    for both in (merged(data, clock), merged(clock, data)):
+        assert both.origins == (Origin.CLOCK, Origin.DATA)
+        assert both.comes_from == BEFORE
+
+
+def test_of_two_parts_alike_the_first_says_it() -> None:
+    one, other = part(Origin.DATA, BEFORE), part(Origin.DATA, Site("train.py", 2))
+    assert merged(one, other).comes_from == BEFORE

@@ -29,7 +29,7 @@ class Forms:
     def number(self, call: Call, key: Key) -> int:
         """Return one more than the index of a call's form; ``key`` distinguishes the form."""
         if key not in self._ids and len(self.calls) >= _MOST_FORMS:
-            key = call.op, call.role, call.site
+            key, call = (call.op, call.role, call.site), replace(call, peer=None, tag=None)
         known = self._ids.get(key)
         if known is None:
             self.calls.append(
@@ -52,8 +52,12 @@ def numbers(
             continue
         seen = vocabulary.appearances[pair[1]]
         call = decoded(rows.seq[at] + shift)
-        key = pair[0], seen.site, seen.role, seen.op, seen.model, seen.shape
-        known[pair] = UNREAD if call is None else forms.number(call, key)
+        if call is None:
+            known[pair] = UNREAD
+            continue
+        # What a message means leaves its peer out.
+        key = pair[0], seen.site, seen.role, seen.op, seen.model, seen.shape, call.peer, call.tag
+        known[pair] = forms.number(call, key)
     numbers = array("i", (known[pair] for pair in pairs))
     calls = array("i", bytes(4 * last))
     for first, end, at in rows.runs():

@@ -99,6 +99,31 @@ def test_messages_are_streams_of_a_sender_and_a_receiver(tmp_path: Path) -> None
     assert (channel.sent, channel.received) == (4, 3)
 
 
+def test_a_message_from_one_line_has_the_peer_and_tag_of_its_channel(tmp_path: Path) -> None:
+    run = Run(3)
+    for tag in (1, 2):
+        for rank in (run.rank(0), run.rank(1)):
+            rank.send(rank.rank + 1, tag=tag, site="/t.py:5")
+        for rank in (run.rank(1), run.rank(2)):
+            rank.recv(rank.rank - 1, tag=tag, site="/t.py:7")
+    run.finish()
+    found = overview(run, tmp_path)
+    told = {}
+    for stream in found.streams:
+        known: list[int] = []
+        for band in stream.bands:
+            known = unpack(band.codes, known)
+            [number] = {*known}
+            form = found.forms[number - 1]
+            told[stream.channel, band.ranks] = form.op, form.peer, form.tag
+    assert told == {
+        ((rank, rank + 1, tag), (end,)): (op, rank + 1 if end == rank else rank, tag)
+        for rank in (0, 1)
+        for tag in (1, 2)
+        for end, op in ((rank, "send"), (rank + 1, "recv"))
+    }
+
+
 def test_large_logs_are_drawn_from_one_rank_of_each_kind(tmp_path: Path) -> None:
     folder = make(tmp_path, 16, 3000, Difference(5, 2000, "extra"))
     evidence = run_reader.read(folder, small=0, page=4096)

@@ -771,6 +771,8 @@ def _may_be_slow(alignment: Alignment, finding: Finding, patience: float) -> boo
         return False
     if any(side.state not in ("busy", "running") for side in absent):
         return False
+    if any(side.state == "raised" for side in finding.sides if side.call is not None):
+        return False  # they have given up: however long the work takes, nobody waits for it
     there = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
     waits = [one.held or 0.0 for one in alignment.ranks if one.rank in there]
     return max(waits, default=0.0) < patience

@@ -1,4 +1,4 @@
-"""Show a chapter of the documentation, or list the chapters.
+"""Show a chapter of the documentation, list the chapters, or find those that use a word.
 
 On a terminal the chapter is laid out for reading. A pipe or a file gets its Markdown.
 """
@@ -60,35 +60,64 @@ _WIDEST: Final = 100
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the chapter."""
     parser.add_argument(
-        "chapter", nargs="?", metavar="CHAPTER", help="such as hangs (default: list the chapters)"
-    )
+        "chapter", nargs="?", metavar="CHAPTER",
+        help="such as hangs, or a word to look for (default: list the chapters)",
+    )  # fmt: skip
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Show the chapter, or the list.
+    """Show the chapter, the list, or where a word is used.
 
     Raises:
-        CollectraceError: there is no such chapter.
+        CollectraceError: there is no such chapter, and no chapter uses the word.
 
     """
-    text = _list() if arguments.chapter is None else read(arguments.chapter)
+    asked = arguments.chapter
+    if asked is None:
+        text = _list()
+    else:
+        text = read(asked.lower()) if asked.lower() in CHAPTERS else _places(asked)
     output.write_to(output.STDOUT, stdout, lambda out: show(text, out))
     return 0
 
 
 def read(chapter: str) -> str:
-    """Return a chapter as Markdown.
+    """Return a chapter as Markdown."""
+    text = (files("collectrace") / "docs" / f"{chapter}.md").read_text(encoding="utf-8")
+    return _COMMENT.sub("", text)
+
+
+_COMMENT: Final = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+
+
+def _places(word: str) -> str:
+    """Return the chapters that use a word, and the headings above it.
 
     Raises:
-        CollectraceError: there is no such chapter.
+        CollectraceError: none uses it, or it is like the name of a chapter.
 
     """
-    if chapter not in CHAPTERS:
-        raise CollectraceError(
-            f"no chapter {chapter!r}.{output.meant(chapter, CHAPTERS)} "
-            "collectrace docs lists the chapters."
-        )
-    return (files("collectrace") / "docs" / f"{chapter}.md").read_text(encoding="utf-8")
+    if re.fullmatch(r"ct\d+", word.lower()):
+        raise CollectraceError(f"{word} is a cause. collectrace explain {word.upper()} shows it.")
+    found: dict[str, list[str]] = {}
+    like = output.meant(word.lower(), CHAPTERS)
+    for chapter in () if like else CHAPTERS:
+        heading = ""
+        for line in read(chapter).splitlines():
+            heading = line.lstrip("# ") if line.startswith("#") else heading
+            if word.lower() in line.lower() and heading not in found.setdefault(chapter, []):
+                found[chapter].append(heading)
+    if not any(found.values()):
+        lacks = like or " No chapter uses the word."
+        raise CollectraceError(f"no chapter {word!r}.{lacks} collectrace docs lists the chapters.")
+    widest = max(map(len, CHAPTERS))
+    lines = [f"{word} is used in", ""]
+    for chapter, headings in found.items():
+        lines += [
+            f"    {name:{widest}}  {heading}"
+            for name, heading in zip([chapter, *[""] * len(headings)], headings, strict=False)
+        ]
+    return "\n".join([*lines, ""])
 
 
 def _list() -> str:

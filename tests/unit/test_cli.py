@@ -408,8 +408,28 @@ def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     assert "| word |" not in out.getvalue()
 
 
-def test_there_is_no_such_chapter() -> None:
-    status, out, err = run("docs", "nowhere")
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
-    assert err == "collectrace: no chapter 'nowhere'. collectrace docs lists the chapters.\n"
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (
+            "xyzzy",
+            "no chapter 'xyzzy'. No chapter uses the word. collectrace docs lists the chapters.",
+        ),
+        ("ct102", "ct102 is a cause. collectrace explain CT102 shows it."),
+    ],
+)
+def test_there_is_no_such_chapter(word: str, said: str) -> None:
+    assert run("docs", word) == (2, "", f"collectrace: {said}\n")
+
+
+def test_a_word_is_found_under_its_headings() -> None:
+    status, out, _ = run("docs", "TimeOut")
+    assert status == 0
+    assert "    crashes     My job crashed with a timeout\n" in out
+    assert "                The timeout is shorter than the hang\n" in out
+    assert "privacy" not in out
+
+
+def test_a_chapter_is_shown_whatever_its_case_and_without_comments() -> None:
+    assert run("docs", "Findings") == run("docs", "findings")
+    assert "<!--" not in run("docs", "findings")[1]

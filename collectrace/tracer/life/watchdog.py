@@ -49,7 +49,8 @@ class Watchdog:
     def __init__(self, recorder: Recorder, config: Config, values: ValueRecords) -> None:
         self._recorder = recorder
         self._config = config
-        self._heartbeat = config.heartbeat
+        # A heartbeat notices what may become a stall: less often, stalls would be noticed late.
+        self._heartbeat = min(config.heartbeat, config.stall_after)
         self._stall_after = config.stall_after
         self._blind_spots = BlindSpots()
         self._stalls = Stalls(recorder, config.stall_after, self._is_explained)

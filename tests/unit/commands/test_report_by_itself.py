@@ -88,13 +88,12 @@ def test_a_full_disk_hides_no_verdict_and_no_mark(
     assert (tmp_path / look_file(1, TOLD)).exists()
 
 
-def absent(state: State, held: float) -> Alignment:
+def absent(state: State, held: float, waiter: State = "blocked") -> Alignment:
     """One rank has not come to a call, and the other waits for it."""
     found = join_with_barrier()
     there, away = found.findings[0].sides[0], Side(ranks=(1,), call=None, state=state)
-    finding = replace(
-        found.findings[0], kind="missing_call", sides=(replace(there, ranks=(0,)), away)
-    )
+    there = replace(there, ranks=(0,), state=waiter)
+    finding = replace(found.findings[0], kind="missing_call", sides=(there, away))
     ranks = tuple(replace(one, held=held if one.rank == 0 else 0.0) for one in found.ranks)
     return replace(found, findings=(finding,), ranks=ranks)
 
@@ -108,3 +107,7 @@ def test_work_that_may_be_slow_is_waited_for(
     state: State, held: float, expected: list[int]
 ) -> None:
     assert proven_errors(absent(state, held), patience=60) == expected
+
+
+def test_work_that_outlasted_the_timeout_of_the_others_is_told_at_once() -> None:
+    assert proven_errors(absent("busy", 1, waiter="raised"), patience=60) == [0]

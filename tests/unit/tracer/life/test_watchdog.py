@@ -33,7 +33,11 @@ def recorder(tmp_path: Path) -> Recorder:
 @pytest.fixture
 def watchdog(recorder: Recorder) -> Iterator[Watchdog]:
     """Its heart beats once an hour."""
-    made = Watchdog(recorder, Config(heartbeat=HOUR), ValueRecords(recorder, "off", lambda: None))
+    yield from watching(recorder, Config(heartbeat=HOUR, stall_after=HOUR))
+
+
+def watching(recorder: Recorder, config: Config) -> Iterator[Watchdog]:
+    made = Watchdog(recorder, config, ValueRecords(recorder, "off", lambda: None))
     made.start()
     yield made
     made.stop()
@@ -63,6 +67,17 @@ def test_a_new_line_wakes_it(recorder: Recorder, watchdog: Watchdog, tmp_path: P
         ask(recorder, tmp_path / name)
         until(lambda before=before: len(files(tmp_path / "run")) > before)
     assert b'"kind":"alive"' not in (tmp_path / "run" / "rank00000.jsonl").read_bytes()
+
+
+@pytest.mark.timeout(60)
+def test_a_stall_is_noticed_however_seldom_the_heart_should_beat(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    path = tmp_path / "run" / "rank00000.jsonl"
+    recorder.writer.move(path)
+    recorder.global_rank = 0
+    for _ in watching(recorder, Config(heartbeat=HOUR, stall_after=0.2)):
+        until(lambda: b'"kind":"stall"' in path.read_bytes())
 
 
 @pytest.mark.timeout(60)

@@ -96,20 +96,26 @@ class RankCondition:
             return None
         for one, two in ((left, other), (other, left)):
             if self._is_rank(one, place) and self._is_fixed(two):
-                number, compare = _value(two), _COMPARISONS.get(type(op))
+                number, compare = self._numbers(two, place), _COMPARISONS.get(type(op))
                 known = one is left and number is not None and compare is not None
                 if known and compare is not None and _NUMBER.fullmatch(ast.unparse(one)):
                     return _tried(compare, self._rank, number)
                 return self._assumed is not isinstance(op, _OPPOSITE)
         if RANK.fullmatch(ast.unparse(test)):  # such as ``gpu == 0``
             return self._assumed is not isinstance(op, _OPPOSITE)
-        match self._resolved(left, place), op, other:
+        is_identity = isinstance(op, ast.Is | ast.IsNot)
+        match self._resolved(left, place, is_identity=is_identity), op, other:
             case (ast.IfExp() as picked, at), ast.Is() | ast.IsNot(), ast.Constant(value=value):
                 arm = self._arm(picked, at, depth + 1)
                 is_it = isinstance(arm, ast.Constant) and arm.value is value
                 return None if arm is None else is_it is isinstance(op, ast.Is)
             case _:
                 return None
+
+    def _numbers(self, tree: ast.expr, place: Place) -> Any:
+        """Return the number or numbers that an expression or a constant spells out, or None."""
+        value = self._resolved(tree, place) if isinstance(tree, ast.Name) else None
+        return _value(value[0] if value is not None else tree)
 
     def _arm(self, tree: ast.IfExp, place: Place, depth: int) -> ast.expr | None:
         """Return the branch of a conditional expression that the rank takes."""
@@ -172,8 +178,13 @@ class RankCondition:
             for one in ast.walk(tree)
         )
 
-    def _resolved(self, tree: ast.expr, place: Place) -> tuple[ast.expr, Place] | None:
-        """Return the only expression that gave a name its value, and its place, or None."""
+    def _resolved(
+        self, tree: ast.expr, place: Place, *, is_identity: bool = False
+    ) -> tuple[ast.expr, Place] | None:
+        """Return the only expression that gave a name its value, and its place, or None.
+
+        ``is_identity``: which object it is counts, whatever changed it since.
+        """
         function: Function | None = place.function
         if isinstance(tree, ast.Attribute):
             owner = calls.class_of(place.function)
@@ -185,6 +196,8 @@ class RankCondition:
             return values[0][1], Place(values[0][0], None)
         while isinstance(tree, ast.Name) and function is not None:
             bound = self._bound(tree.id, function, place)
+            if is_identity:
+                bound = [one for one in bound if one.how is not How.CHANGE]
             if bound:
                 one = bound[0]
                 is_one = len(bound) == 1 and one.how is How.VALUE and one.value is not None

@@ -85,13 +85,21 @@ class _Trace:
     """The trace of one expression."""
 
     def __init__(
-        self, agreements: Agreements, program: Program, of_size: bool, *, of_lists: bool = False
+        self,
+        agreements: Agreements,
+        program: Program,
+        of_size: bool,
+        *,
+        of_lists: bool = False,
+        of_identity: bool = False,
     ) -> None:
         self._agreements = agreements
         self._program = program
         self._of_size = of_size
         self._of_lists = of_lists
         """Whether the lengths of lists are asked for, and not their items."""
+        self._of_identity = of_identity
+        """Whether it is asked which object it is, and not what the object holds by now."""
         self._seen: set[tuple[int, int, int]] = set()
 
     def follow(self, tree: ast.AST | None, place: Place, depth: int) -> Iterator[Source]:
@@ -116,12 +124,23 @@ class _Trace:
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
                 yield Source(place, Origin.ORDER)
-            case ast.Compare() if is_same_on_all_ranks(tree):
-                yield Source(place, Origin.AGREED)
-            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
-                yield from ignore_order(self._parts(tree, place, depth))
+            case ast.Compare():
+                yield from self._compared(tree, place, depth)
             case _ if _picks(tree):
                 yield from as_data(self._parts(tree, place, depth))
+            case _:
+                yield from self._parts(tree, place, depth)
+
+    def _compared(self, tree: ast.Compare, place: Place, depth: int) -> Iterator[Source]:
+        if is_same_on_all_ranks(tree):
+            yield Source(place, Origin.AGREED)
+            return
+        match tree.ops:
+            case [ast.Is() | ast.IsNot()] if not self._of_identity:
+                trace = _Trace(self._agreements, self._program, self._of_size, of_identity=True)
+                yield from trace.follow(tree, place, depth)
+            case [ast.In() | ast.NotIn()]:
+                yield from ignore_order(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
 
@@ -201,6 +220,8 @@ class _Trace:
         """Return what some bindings of a name depend on, and what chose between them."""
         if self._of_lists:
             bound = [one for one in bound if not _keeps_length(one)]
+        if self._of_identity:
+            bound = [one for one in bound if one.how is not How.CHANGE]
         for binding in bound:
             at = Place(definitions.function, binding.node, place.context)
             match binding.how:

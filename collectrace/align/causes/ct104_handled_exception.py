@@ -40,8 +40,10 @@ from collectrace.align.causes import (
 from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.departures import What
+from collectrace.align.reading import chains
 from collectrace.findings import Decision
-from collectrace.records import Raised
+from collectrace.records import Call, Raised
 
 
 class Found(NamedTuple):
@@ -75,16 +77,22 @@ def words(situation: Situation, found: Found) -> Words:
     if handler is not None:
         flag = said.lower(remedies.fix(situation, handler))
     flag = f"If a rank may fail alone, {flag}"
-    again = _again(situation, handler)
+    again, retried = _again(situation, handler), _retried(situation, handler)
+    if retried is not None:
+        flag = (
+            f"Take {phrases.call(retried.call)} out of what is tried again. Or share an error flag "
+            "with all ranks after each attempt (all_reduce with MAX), so that all try again."
+        )
+    headline = retried.headline if retried is not None else collectives.headline(situation)
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
         why = (*why[:1], *again, *why[1:])
         left = deciders.may_have_left(situation)
         whose = deciders.entered(situation, handler) or (said.ranks(left) if left else "some ranks")
         look = f"Find the exception that only {whose} raised and {place} handled. "
-        return Words(collectives.headline(situation), why, (look + flag,))
+        return Words(headline, why, (look + flag,))
     who, first = said.ranks(raised), raised[min(raised)]
-    headline, then = collectives.headline(situation), f"{said.upper(who)} handled it"
+    then = f"{said.upper(who)} handled it"
     at = f" at {place}" if place else ""
     cleanup = [call for side, call in situation.called if {*side.ranks} & {*raised}]
     if handler is not None and cleanup and handler.is_with:
@@ -119,3 +127,26 @@ def _again(situation: Situation, handler: Decision | None) -> tuple[str, ...]:
     side, call, loop = found
     text = phrases.statement(phrases.text(situation.case, loop), loop)
     return (f"{text} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",)
+
+
+class _Retried(NamedTuple):
+    """A call that a rank made twice, as it tried again what comes behind the call."""
+
+    call: Call
+    headline: str
+
+
+def _retried(situation: Situation, handler: Decision | None) -> _Retried | None:
+    """Return the call that a rank only made once more; None if it skipped calls of that loop."""
+    found = structure.tried_again(situation, handler) if handler is not None else None
+    departure = situation.departure
+    if found is None or handler is None or departure is None or departure.what is not What.SKIPPED:
+        return None
+    side, call, _ = found
+    path = chains.file(handler.site)
+    frames = (
+        frame for one in departure.calls for frame in situation.case.stack(side.ranks[0], one)
+    )
+    if any(chains.scope(frame) == (path, handler.function) for frame in frames):
+        return None
+    return _Retried(call, f"{said.ranks(side.ranks)} called {phrases.call(call)} once more")

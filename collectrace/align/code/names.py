@@ -299,18 +299,44 @@ def dotted(tree: ast.AST | None) -> str:
     return ".".join([tree.id, *reversed(parts)]) if isinstance(tree, ast.Name) else ""
 
 
-def attribute_values(owner: Function, name: str) -> Iterator[tuple[Function, ast.expr | None]]:
-    """Return the values that methods of a class assign to an attribute, with each method.
+class AttributeBinding(NamedTuple):
+    """A statement of a class that sets or changes an attribute."""
 
-    A value of None stands for a change that is not followed.
-    """
+    function: Function
+    """The method, or the class itself."""
+    statement: ast.stmt
+    how: How
+    value: ast.expr | None
+    """What it is set to or changed by."""
+
+
+def attribute_bindings(owner: Function, name: str) -> Iterator[AttributeBinding]:
+    """Return the statements that set or change an attribute in the methods of a class."""
     for function in owner.file.functions:
         if function.owner is not owner and function is not owner:
             continue
         for statement in statements(getattr(function.tree, "body", ())):
             for text, how, value in _bound_by(statement):
                 if text in ((name,) if function is owner else (f"self.{name}", f"cls.{name}")):
-                    yield function, value if how is How.VALUE else None
+                    yield AttributeBinding(function, statement, how, _with_index(statement, value))
+
+
+def _with_index(statement: ast.stmt, value: ast.expr | None) -> ast.expr | None:
+    """Return what an item is set to, with the index of the item."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(slice=index)]) if value is not None:
+            return ast.copy_location(ast.Tuple([index, value], ast.Load()), value)
+        case _:
+            return value
+
+
+def attribute_values(owner: Function, name: str) -> Iterator[tuple[Function, ast.expr | None]]:
+    """Return the values that methods of a class assign to an attribute, with each method.
+
+    A value of None stands for a change that is not followed.
+    """
+    for one in attribute_bindings(owner, name):
+        yield one.function, one.value if one.how is How.VALUE else None
 
 
 class GlobalBinding(NamedTuple):

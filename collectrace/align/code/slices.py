@@ -19,7 +19,7 @@ from collectrace.align.code.conditions import (
     is_same_on_all_ranks,
 )
 from collectrace.align.code.files import Function
-from collectrace.align.code.graph import Kind, called_name
+from collectrace.align.code.graph import Graph, Kind, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
 from collectrace.align.code.places import Agreements, Place, Site, Source, ignore_order
@@ -367,32 +367,48 @@ class _Trace:
 
     def _of_object(self, name: str, owner: Function, depth: int) -> Iterator[Source]:
         """Return what an attribute of ``self`` depends on, by all methods of the class."""
-        found = list(names.attribute_values(owner, name))
-        for function, value in found:
-            at = Place(function, None, None, getattr(value, "lineno", 0))
-            if value is None:
+        found = list(names.attribute_bindings(owner, name))
+        for one in found:
+            at = Place(one.function, None, None, one.statement.lineno)
+            if one.how is How.CHANGE:
+                yield from self._changed(one, at, depth)
+            elif one.value is not None:
+                yield from self.follow(one.value, at, depth + 1)
+            if one.how is not How.VALUE or isinstance(one.value, _MUTABLE):
                 yield Source(at, Origin.UNKNOWN)
-            else:
-                yield from self.follow(value, at, depth + 1)
-                if isinstance(value, _MUTABLE):
-                    yield Source(at, Origin.UNKNOWN)
         bases = getattr(owner.tree, "bases", ())
         if found and (len(found) > 1 or bases):
             yield Source(Place(owner, None, None), Origin.UNKNOWN)
 
+    def _changed(self, change: names.AttributeBinding, at: Place, depth: int) -> Iterator[Source]:
+        """Return what a change depends on: its value, and whether it is made."""
+        value = change.value
+        if self._of_identity and isinstance(value, ast.Tuple) and value.elts:
+            value = value.elts[0]  # the index decides whether there is such an item
+        yield from as_data(self.follow(value, at, depth + 1))
+        graph = self._program.graph(change.function)
+        if graph is not None:
+            yield from as_data(self._reached(change.function, change.statement, graph, depth))
+
     def _set_under(self, name: str, depth: int) -> Iterator[Source]:
         """Return what decides whether a flag is set, as by ``trainer.should_stop = True``."""
         for function, statement, graph in self._program.flags(name):
-            steps = [node for node in graph.nodes if node.tree is statement]
-            for one in controls.controls(function, graph, steps):
-                at = Place(function, next(iter(steps), None), None)
-                if one.is_handler:
-                    yield Source(at, Origin.EXCEPTION)
-                elif one.node is not None:
-                    inside = Place(function, one.node, None)
-                    for source in self.follow(one.test, inside, depth + 1):
-                        if source.origin is not Origin.AGREED:
-                            yield Source(at, source.origin)
+            yield from self._reached(function, statement, graph, depth)
+
+    def _reached(
+        self, function: Function, statement: ast.stmt, graph: Graph, depth: int
+    ) -> Iterator[Source]:
+        """Return what decides whether a statement is reached."""
+        steps = [node for node in graph.nodes if node.tree is statement]
+        for one in controls.controls(function, graph, steps):
+            at = Place(function, next(iter(steps), None), None)
+            if one.is_handler:
+                yield Source(at, Origin.EXCEPTION)
+            elif one.node is not None:
+                inside = Place(function, one.node, None)
+                for source in self.follow(one.test, inside, depth + 1):
+                    if source.origin is not Origin.AGREED:
+                        yield Source(at, source.origin)
 
     # Calls
 

@@ -269,13 +269,17 @@ def why(situation: Situation) -> tuple[str, ...]:
         return ()
     loops = [one for one in found if is_over_names(one)][:1]
     if loops:
-        order = f"at different iterations of {deciders.quoted(loops[0])}, in another order"
+        order = f"at different items of {deciders.quoted(loops[0])}, in another order"
         others = [one for one in found if one not in loops]
         if goes_through_set(loops[0]):
             said = deciders.quoted(loops[0])
             return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
         if not others:
-            return (f"The ranks can be {order}.",)
+            origin, source = deciders.origin(loops[0]), loops[0].comes_from
+            if origin in ("unknown", "agreed") or source is None:
+                return (f"The ranks can be {order}.",)
+            said = phrases.statement(source.text.partition("  #")[0], source.site)
+            return (f"The ranks can be {order}, as {said} {deciders.ORIGINS[origin]}.",)
         return (f"It may come from {deciders.quoted(others[0])}, or the ranks are {order}.",)
     if deciders.form(found[0]) not in ("value", "items"):
         return (deciders.what_it_did(situation, found[0]),)
@@ -286,6 +290,11 @@ def why(situation: Situation) -> tuple[str, ...]:
     if reason and source is not None and deciders.form(found[0]) == "value":
         clause += f": {phrases.statement(source.text.partition('  #')[0], source.site)}"
     comes = "comes" if len(found) == 1 and found[0].is_certain else "may come"
+    sites = {call.site for _, call in situation.called}
+    if reason and source is not None and sites == {found[0].site}:
+        # The call itself is known: what it passes comes from elsewhere.
+        said = phrases.statement(source.text.partition("  #")[0], source.site)
+        return (f"It {comes} from {said}, which {reason}.",)
     is_test = found[0].text.startswith(("if ", "elif "))
     what = f"what {deciders.quoted(found[0])} sets" if is_test else deciders.quoted(found[0])
     return (f"It {comes} from {what}{clause}.",)
@@ -296,14 +305,22 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     led = [one for one in found if deciders.form(one) in ("condition", "handler")]
     loops = [one for one in found if is_over_names(one)]
-    said = [words.lower(remedies.fix(situation, one)) for one in led[:1]]
+    said = [_same_items(situation, one) for one in led[:1]]
     said += [
         f"use one order on every rank in {deciders.quoted(one)}, as sorted(...) gives."
         for one in loops[:1]
     ]
     if loops and goes_through_set(loops[0]):
         return (words.upper(said[-1]),)
-    return tuple(f"If the ranks are at different iterations: {one}" for one in said[:1])
+    return tuple(f"If the ranks are at different items: {one}" for one in said[:1])
+
+
+def _same_items(situation: Situation, decision: Decision) -> str:
+    """Return how to let a condition leave out the same items on every rank."""
+    if deciders.form(decision) != "condition":
+        return words.lower(remedies.fix(situation, decision))
+    together = words.lower(remedies.fix(situation, decision))
+    return f"make {remedies.tested(decision)} equal on all ranks. Or {together}"
 
 
 def goes_through_set(decision: Decision) -> bool:

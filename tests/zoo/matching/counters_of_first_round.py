@@ -7,7 +7,7 @@ ranks: 3
 expect: shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG | SUMS; turn*; order; for counter in
+cause: rank 0; BUG | SUMS; items; order; for counter in
 fix: sorted | one order | same order; size*
 never: pad; ragged; drop_last; equal rounds
 """

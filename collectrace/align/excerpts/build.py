@@ -84,8 +84,16 @@ class _Part:
 
 
 def add_excerpts(case: Case, findings: Sequence[Finding], program: Program) -> list[Finding]:
-    """Return the findings; those that are not consequences get excerpts and stacks."""
-    chosen = [n for n, f in enumerate(findings) if f.caused_by is None and f.severity != "info"]
+    """Return the findings with excerpts and stacks, except consequences.
+
+    An observation gets them only if it is about calls.
+    """
+    chosen = [
+        n
+        for n, one in enumerate(findings)
+        if one.caused_by is None
+        and (one.severity != "info" or any(side.call is not None for side in one.sides))
+    ]
     made = list(findings)
     for n in chosen[:_MOST]:
         found = case.faults.attempt("explanation", (), excerpts, case, findings[n], program)

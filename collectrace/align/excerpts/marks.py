@@ -58,6 +58,9 @@ _SITE: Final = re.compile(r"(?<![^\s`'\"():,])([^\s`'\"():,]+):(\d{1,8})\b")
 _MOST_RANKS: Final = 256
 """Ranks that get a note about where they are now."""
 
+_MOST_SPLITS: Final = 8
+"""Ranks of a side whose split sizes are shown."""
+
 _LEAST_SHOWN: Final = 1.0
 """Least time in a failed call that is shown, s."""
 
@@ -261,7 +264,10 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         does = f" waited{HELD}" if held >= _LEAST_SHOWN else ""
         if waits is not None and standing.state == "blocked":
             does = _wait_note(waits)
-        yield Mark(stack, "call", f"{WHO}{does}: {describe_call(case, call)}", (rank,), held)
+        made = call
+        if own is not None and call.splits is not None:  # only these may differ within a side
+            made = own if len(side.ranks) <= _MOST_SPLITS else replace(call, splits=None)
+        yield Mark(stack, "call", f"{WHO}{does}: {describe_call(case, made)}", (rank,), held)
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:

@@ -35,13 +35,14 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
     wrong = any(candidate.severity == "error" for candidate in judged)
     cut_off = seen(unrecorded.unrecorded)
     # Beside an error these would distract. If a record ends early, they may follow from that.
-    of_agreement = () if wrong or cut_off is not None else (_ended, _uneven, straggler.straggler)
+    is_clear = not wrong and cut_off is None
     found = [
         cut_off,
         case.faults.attempt("observations", None, _gap, case, judged),
-        *map(seen, of_agreement),
+        *(map(seen, (_ended, _uneven)) if is_clear else ()),
         seen(sampler.sampler_epoch),
         *case.faults.attempt("observations", [], unwaited_work, case),
+        seen(straggler.straggler) if is_clear else None,
         seen(config_skew.source_skew),
         seen(config_skew.config_skew),
     ]

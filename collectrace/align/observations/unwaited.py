@@ -44,7 +44,10 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
     ranks = tuple(sorted(by_rank))
     count = sum(record.count for records in by_rank.values() for record in records)
     at = f" at {words.site(site)}" if site else ""
+    counts = {sum(record.count for record in records) for records in by_rank.values()}
     calls = words.counted(count, f"{op} call")
+    if len(counts) == 1 < len(ranks) < count:
+        calls = f"{words.counted(counts.pop(), f'{op} call')} each"
     first = by_rank[ranks[0]][0]
     waited = [] if touched else _waited(case, site, by_rank)
     its = words.verb(waited, "its", "theirs")

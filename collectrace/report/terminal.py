@@ -37,6 +37,9 @@ _NUMBER: Final = 8
 """The column in which the text of a line begins, after its number."""
 
 _GAP: Final = 3
+_HANG: Final = 4
+"""Columns by which the rest of a long line of the program is indented more."""
+
 _NARROWEST: Final = 16
 """Columns that notes get at least, also on a narrow page."""
 
@@ -164,11 +167,9 @@ def _column(page: Page, rows: Sequence[Row]) -> int:
 
 def _lines(page: Page, row: Row, column: int) -> list[Text]:
     """Return a line of the program, with notes on what ranks did there from ``column`` on."""
-    line = Text.assemble((row.number.rjust(_NUMBER - 3), "dim"), f"   {row.text}")
-    line.truncate(page.width, overflow="ellipsis" if page.is_unicode else "crop")
-    found = [line]
+    found = _program(page, row)
     notes = _notes(row)
-    if notes and row.text and line.cell_len + _GAP > column:
+    if notes and row.text and (len(found) > 1 or found[0].cell_len + _GAP > column):
         found.append(Text())
     width = max(page.width - column, _NARROWEST)
     for n, part in enumerate(part for note in notes for part in note.wrap(page.console, width)):
@@ -177,6 +178,21 @@ def _lines(page: Page, row: Row, column: int) -> list[Text]:
         found[-1].pad_right(column - found[-1].cell_len)
         found[-1] += part
     return found
+
+
+def _program(page: Page, row: Row) -> list[Text]:
+    """Return a line of the program. Only a line about which something is said is shown whole."""
+    number = Text(row.number.rjust(_NUMBER - 3) + "   ", "dim")
+    line = number + Text(row.text)
+    is_told = row.notes or row.what == "decision"
+    if line.cell_len <= page.width or not is_told:
+        line.truncate(page.width, overflow="ellipsis" if page.is_unicode else "crop")
+        return [line]
+    indent = len(row.text) - len(row.text.lstrip())
+    hang = min(_NUMBER + indent + _HANG, page.width // 2)
+    parts = Text(row.text.strip()).wrap(page.console, max(page.width - hang, _NARROWEST))
+    first, rest = parts[0], parts[1:]
+    return [number + Text(" " * indent) + first, *(Text(" " * hang) + one for one in rest)]
 
 
 def _listing(page: Page, listing: Listing, column: int) -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import phrases
+from collectrace.align.causes import deciders, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
@@ -93,9 +93,28 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             (f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
             "which agrees with it in all else."),
             alone if situation.suspects and is_tag else before,
+            _origin(situation, "tag" if is_tag else "peer"),
         ))),
         fixes,
     )  # fmt: skip
+
+
+def _origin(situation: Situation, what: str) -> str:
+    """Return a sentence on the line from which the differing argument comes, or nothing."""
+    ranked = deciders.ranked(situation)
+    found = [d for d in ranked if deciders.form(d) == "value" and not deciders.calls(d)][:1]
+    if not found:
+        return ""
+    origin, source = deciders.origin(found[0]), found[0].comes_from
+    if origin in ("unknown", "agreed"):
+        return ""
+    ends = {call.site for _, call in situation.called}
+    said = deciders.quoted(found[0])
+    if found[0].site in ends:
+        if source is None:
+            return ""
+        said = phrases.statement(source.text.partition("  #")[0], source.site)
+    return f"The {what} comes from {said}, which {deciders.ORIGINS[origin]}."
 
 
 def _named(issue: ChannelIssue) -> list[tuple[int, str, int, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -45,7 +45,7 @@ from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
 
-Differing = Literal["any", "data", "others"]
+Differing = Literal["any", "data", "others", "tag", "peer"]
 
 
 def decide(
@@ -66,7 +66,7 @@ def decide(
         two: another rank.
         agreements: knows which collectives gave both sides the same result; None: none is known.
         differing: the arguments that differ if both next calls are one: ``data``: the tensors;
-            ``others``: the root or the like.
+            ``others``: the root or the like; ``tag`` and ``peer``: those of a message.
         is_shared: whether both sides are in the same iteration of a loop; None: not known.
         is_skipped: side one never made the call of side two, which was due after its last call, in
             the same iteration of the loops around both.
@@ -359,6 +359,11 @@ class _Arguments:
             operands = [*node.tree.args, *(one.value for one in keywords)]
         if differing == "others":  # the tensor or tensor list is the first argument
             operands = operands[1:] or operands
+        if differing in _OF_MESSAGE and isinstance(node.tree, ast.Call):
+            names, position = _OF_MESSAGE[differing]
+            named = [one.value for one in node.tree.keywords if one.arg in names]
+            chosen: list[ast.AST | None] = [*named, *node.tree.args[position : position + 1]]
+            operands = chosen[:1] or operands
         computed = Outcome(Way.VALUE)
         for operand in operands:
             place = Place(context.function, node, context)
@@ -372,6 +377,12 @@ class _Arguments:
                     comes_from = origin_site(sources, found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 
+
+_OF_MESSAGE: Final[Mapping[str, tuple[frozenset[str], int]]] = {
+    "tag": (frozenset({"tag"}), 3),
+    "peer": (frozenset({"dst", "src", "group_dst", "group_src"}), 1),
+}
+"""Names and position of an argument of a message."""
 
 _NO_DATA: Final = frozenset(
     {"op", "group", "src", "dst", "group_src", "group_dst", "tag", "async_op"}

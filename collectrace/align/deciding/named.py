@@ -22,6 +22,7 @@ from collectrace.align.deciding.held import Levels, is_one_iteration, values_hel
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading import chains
 from collectrace.findings import KINDS, Decision, DecisionSide, Kind, SourceLine
 
@@ -81,6 +82,19 @@ _DIFFERING: Final[Mapping[Kind, Differing]] = {
     "dtype_mismatch": "data",
 }  # fmt: skip
 
+_OF_MESSAGE: Final[Mapping[str, Differing]] = {
+    "tag": "tag", "destination": "peer", "source": "peer",
+}  # fmt: skip
+
+
+def _differing(candidate: Candidate) -> Differing:
+    """Return which arguments of the calls differ."""
+    source = candidate.source
+    if isinstance(source, ChannelIssue) and source.near is not None:
+        return _OF_MESSAGE.get(source.near.differs, "any")
+    return _DIFFERING.get(candidate.what, "any")
+
+
 _Found = tuple[Pair, Answer]
 
 
@@ -96,7 +110,7 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         is_shared = partial(is_one_iteration, _levels(case, pair))
         own = pair.one, pair.two
-        differing = _DIFFERING.get(candidate.what, "any")
+        differing = _differing(candidate)
         if differing == "data" and pair.is_of_one_rank:
             differing = "any"  # a rank may have passed another group than before
         whole = libraries.add_library_frames(case.evidence.source_files, *own)

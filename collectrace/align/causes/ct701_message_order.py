@@ -63,6 +63,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     made = [calls[edge.waiting.rank] for edge in found if edge.waiting.rank in calls]
     who = words_.ranks(edge.waiting.rank for edge in found)
     places = {(one.op, one.site) for one in made}
+    do = "disagree on the order of messages" if len(places) > 1 else "wait for each other"
     if len(places) == 1:
         each = f"each waits in {words_.message(made[0])}{phrases.line(made[0].site)}"
     else:
@@ -71,7 +72,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     first_time = _first_time(situation, found)
     why, fixes = _decided(situation) if not first_time else (first_time, ())
     return Words(
-        f"{who} disagree on the order of messages: {each} first",
+        f"{who} {do}: {each} first",
         (wait_cycle.waits(situation), *why),
         (*fixes, *_fixes(situation, found, made))[:3],
     )

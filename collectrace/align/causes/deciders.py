@@ -366,12 +366,14 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     """Return the other statements that can have decided; empty if the chosen one is certain."""
     if chosen.is_certain or form(chosen) == "items":
         return []
+    raises = structure.around(situation, chosen).jump == "raise"
     return [
         one
         for one in ranked(situation)
         if one is not chosen
         and one.strength != "equal"
         and not _is_same_explanation(one, chosen)
+        and not (raises and form(one) == "handler")  # it catches what was raised
         and (_OF_MODEL.search(one.text) is None or _OF_MODEL.search(chosen.text) is not None)
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")

@@ -75,6 +75,9 @@ _HERE: Final[Mapping[Left, str]] = {
 }
 """Notes for the last known line of a busy rank."""
 
+_COMMON: Final = ("data", "length", "received", "random")
+"""Origins of most values."""
+
 _NO_BRANCH: Final = frozenset({"next", "value", "no_handler", None})
 """Outcomes that do not select what runs next."""
 
@@ -182,7 +185,7 @@ def _is_told(finding: Finding, decision: Decision, origin: DependsOn) -> bool:
 
     Most tensors are data of the rank: that tells something only of a statement that did decide.
     """
-    if origin not in ("data", "length") or decision.comes_from is None:
+    if origin not in _COMMON or decision.comes_from is None:
         return origin not in ("agreed", "unknown")
     return decision.is_certain or words.names_site(finding.cause, decision.comes_from.site)
 

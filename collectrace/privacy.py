@@ -44,7 +44,8 @@ _TABLE: Final[Mapping[Holds, str]] = {
         unfamiliar.ops unfamiliar.targets blind.name blind.how blind.what
         imported.tool imported.version imported.open group.phase call.device call.op call.dtype
         call.reduce_op call.role call.api done.device done.op answer.device unit.of join.phase
-        sync.api no_sync.phase unwaited.device unwaited.op raised.what values.reason exit.reason
+        sync.api no_sync.phase unwaited.device unwaited.op outside.op raised.what values.reason
+        exit.reason
         fault.doing activity.what activity.device activity.op kernel_wait.state
         kernel_wait.call
         kernel_wait.wchan""",
@@ -54,12 +55,14 @@ _TABLE: Final[Mapping[Holds, str]] = {
     Holds.NAME: """
         group.group group.description group.backend group.device_id call.group call.part
         call.thread done.group answer.group stack.path join.group join.joinables unwaited.group
-        raised.error raised.thread fault.error values.thread exit.error checkpoint.streams
-        checkpoint.channels activity.thread activity.group kernel_wait.thread kernel_wait.name""",
+        outside.thread raised.error raised.thread fault.error values.thread exit.error
+        checkpoint.streams checkpoint.channels activity.thread activity.group kernel_wait.thread
+        kernel_wait.name""",
     Holds.PATH: "header.cwd header.spool imported.file source_file.path kernel_wait.file",
     Holds.PLACE: """
         group.site group.via call.site call.via source.site join.site batch.site epoch.site
-        sync.site no_sync.site unwaited.site raised.site exit.site exit.through activity.site""",
+        sync.site no_sync.site unwaited.site outside.site raised.site exit.site exit.through
+        activity.site""",
     Holds.FRAME: "stack.frames stall.stacks exit.frames frame_values.frame",
     Holds.LIBRARY_FRAME: "stack.libraries",
     Holds.MESSAGE: "done.error raised.message fault.message exit.message exit.causes",

@@ -481,6 +481,19 @@ class Unwaited(Record):
     site: str | None = _opt("`path:line`")
 
 
+@dataclass(slots=True, kw_only=True)
+class Outside(Record):
+    """A call on a group that the rank is not in: torch warned, and issued nothing.
+
+    Only the first from each line is recorded.
+    """
+
+    kind: ClassVar[str] = "outside"
+    op: str = _doc("the public function")
+    site: str | None = _opt("`path:line`")
+    thread: str | None = _opt("thread name, if not the main one")
+
+
 HANDLED: Final = "handled"
 """The source of an exception that no function of torch raised: see :class:`Raised`."""
 
@@ -623,8 +636,8 @@ KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
         Header, Imported, Unfamiliar, Blind, Fault, Group, Stack, SourceFile, Source, Unit, Call,
-        Done, Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall,
-        Values, Checkpoint, Exit,
+        Done, Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Outside, Raised, Removed, Alive,
+        Stall, Values, Checkpoint, Exit,
     )
 }  # fmt: skip
 

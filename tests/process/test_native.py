@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -72,7 +73,7 @@ def agree(
     """Hold both to the same calls; those of rank 0."""
     runs = both(ranks, function, size, *args, **options)
     for rank in range(size):
-        in_python, in_c = (lines(ran, rank, "call", "raised") for ran in runs)
+        in_python, in_c = (lines(ran, rank, "call", "raised", "outside") for ran in runs)
         assert in_c == in_python
     return lines(runs[1], 0, "call")
 
@@ -141,6 +142,25 @@ def handled_and_raised() -> None:
 
 def test_exceptions(ranks: Ranks) -> None:
     assert agree(ranks, handled_and_raised, 1)
+
+
+def outside_of_the_group() -> None:
+    mine, other = (dist.new_group([rank]) for rank in (dist.get_rank(), 1 - dist.get_rank()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for group in (mine, other, other):
+            dist.all_reduce(torch.ones(1), group=group)
+        dist.barrier(other)
+        assert dist.all_reduce(torch.ones(1), group=other, async_op=True) is None
+
+
+def test_calls_that_torch_ignores(ranks: Ranks) -> None:
+    runs = both(ranks, outside_of_the_group, 2)
+    for ran in runs:
+        found = [orjson.loads(line) for line in lines(ran, 1, "outside")]
+        assert [one["op"] for one in found] == ["all_reduce", "barrier", "all_reduce"]
+        assert len({one["site"] for one in found}) == 3
+        assert len(lines(ran, 1, "call")) == 1
 
 
 def in_threads(count: int) -> None:

@@ -340,6 +340,9 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     """Return sentences on what decided, at most three."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
+    handler = next((one for one in ranked(situation) if form(one) == "handler"), None)
+    if handler is not None and structure.around(situation, first).jump == "raise":
+        told[0] = f"{told[0][:-1]}; {quoted(handler)} handled it."
     if len(chosen) > 1 and {form(one) for one in chosen} == {"value"}:
         all_of_them = words.listed([quoted(one) for one in chosen[:MOST]])
         told = [f"The results of {all_of_them} can differ between the ranks."]

@@ -80,6 +80,9 @@ FACTS: Final[dict[str, Fact]] = {
     "call_refused": Fact(
         "Calls of these ranks were refused, and they have made fewer calls since.", 95
     ),
+    "outside_of_group": Fact(
+        "These ranks made the call on a group that they are not in, so torch ignored it.", 95
+    ),
     "failed_in_the_call": Fact(
         "The call failed on these ranks alone, for a reason of their own.", 95
     ),

@@ -11,6 +11,7 @@ from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence, sites_of
+from collectrace.align.judging.outside import ignored
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.records import HANDLED, Call, Raised
@@ -59,6 +60,14 @@ def refused(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         calls = [one.call for those in found.by_rank.values() for one in those if one.call]
         sites = sites_of(calls)
         yield Evidence("call_refused", found.ranks, sites, found)
+
+
+def outside(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find ranks with a call that torch ignored, as they are not in the group passed."""
+    found = ignored(case, candidate)
+    if found is not None:
+        sites = tuple(dict.fromkeys(one.site for one in found.by_rank.values() if one.site))
+        yield Evidence("outside_of_group", found.ranks, sites, found)
 
 
 def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:

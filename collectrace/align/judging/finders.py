@@ -27,6 +27,7 @@ GROUPS: Final = (
 
 ROWS: Final = (
     Finder(states.refused, ("call_refused",)),
+    Finder(states.outside, ("outside_of_group",)),
     Finder(states.held_up, ("holds_up_others",)),
     Finder(majority.intruding, ("call_within_join",)),
     Finder(majority.outvoted, ("outvoted", "unlike_sister_groups")),
@@ -65,6 +66,7 @@ MESSAGES: Final = (
 
 CIRCLES: Final = (
     Finder(states.refused, ("call_refused",)),
+    Finder(states.outside, ("outside_of_group",)),
     Finder(code.in_hook, ("in_hook_of_one_rank",)),
     Finder(majority.of_kind, ("left_program_of_kind",)),
     Finder(messages.unpaired, ("unpaired",)),

@@ -27,6 +27,7 @@ from collectrace.records import (
     Imported,
     Join,
     NoSync,
+    Outside,
     Raised,
     Record,
     Stack,
@@ -135,6 +136,8 @@ class RankLog(Protocol):
     groups: Sequence[Group]
     joins: Sequence[Join]
     no_syncs: Sequence[NoSync]
+    outside: Sequence[Outside]
+    """Calls that torch ignored, as the rank is not in the group; the first from each line."""
     batches: Sequence[Batch]
     epochs: Sequence[Epoch]
     syncs: Sequence[Sync]

@@ -41,6 +41,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Outside,
     Raised,
     Record,
     Stack,
@@ -97,6 +98,7 @@ class FileLog:
         self.imported = found.imported
         self.blind: Sequence[Blind] = list(found.blind.values())
         self.no_syncs: Sequence[NoSync] = found.no_syncs
+        self.outside: Sequence[Outside] = found.outside
         self.batches: Sequence[Batch] = found.batches
         self.epochs: Sequence[Epoch] = found.epochs
         self.syncs: Sequence[Sync] = found.syncs

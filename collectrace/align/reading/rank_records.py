@@ -34,6 +34,7 @@ from collectrace.records import (
     Imported,
     Join,
     NoSync,
+    Outside,
     Raised,
     Record,
     Source,
@@ -95,6 +96,7 @@ class RankRecords:
         self.groups: list[Group] = []
         self.joins: list[Join] = []
         self.no_syncs: list[NoSync] = []
+        self.outside: list[Outside] = []
         self.batches: list[Batch] = []
         self.epochs: list[Epoch] = []
         self.syncs: list[Sync] = []
@@ -153,8 +155,8 @@ class RankRecords:
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], Any] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised, Fault: self.faults,
-            Values: self.values,
+            Sync: self.syncs, Unwaited: self.unwaited, Outside: self.outside, Raised: self.raised,
+            Fault: self.faults, Values: self.values,
         }  # fmt: skip
 
     @property

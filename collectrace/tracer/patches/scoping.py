@@ -6,11 +6,11 @@ The functions here make wrappers for a session. Without a run, a wrapper only pa
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Final
 
-from torch.distributed import ReduceOp, Work
+from torch.distributed import GroupMember, ReduceOp, Work
 
 from collectrace import ops
 from collectrace.ops import ANY_SOURCE
@@ -27,6 +27,9 @@ Make = Callable[[Session], Wrapper]
 _getframe = sys._getframe  # a separate name saves a look-up in each call
 
 _SUM: Final = ReduceOp.SUM
+_NOBODY: Final = GroupMember.NON_GROUP_MEMBER
+"""What ``new_group`` returns on a rank that is not in the group."""
+
 _MEMBER: Final = ReduceOp.RedOpType
 """The class of ``ReduceOp.SUM`` and the other members."""
 
@@ -80,10 +83,12 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                         counter.done = synchronous[1]
                 elif result is not None and state.issued is not None:
                     _track(recorder, result, state.issued, args)
+                else:
+                    _outside(recorder, name, caller, (state.issued, *args, *kwargs.values()))
                 return result
 
             return session.code.public(
-                call, position, session, wrapped, name, _SUM, _MEMBER, _inside, _track
+                call, position, session, wrapped, name, _SUM, _MEMBER, _inside, _track, _outside
             )
 
         return in_place_of
@@ -132,6 +137,22 @@ def _track(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:
             recorder.works.track(result, call, args[0] if args else None)
     except Exception as problem:
         recorder.count_failure(problem, "following a Work")
+
+
+def _outside(
+    recorder: Recorder, name: str, caller: FrameType | None, given: Iterable[Any] = (None, _NOBODY)
+) -> None:
+    """Note a call that torch ignored, with a warning: the rank is not in the group passed.
+
+    ``given``: the call that it issued, or None, and its arguments.
+    """
+    try:
+        issued, *arguments = given
+        if issued is not None or not any(one is _NOBODY for one in arguments):
+            return
+        recorder.outside(name, caller)
+    except Exception as problem:
+        recorder.count_beside(problem, f"noting {name} outside of its group")
 
 
 def role(name: str) -> Make:

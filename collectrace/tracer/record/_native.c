@@ -82,11 +82,11 @@ set(PyObject *object, int slot, PyObject *value)
 /* Other objects of the Python code, by the names under which `bind` is given them. */
 enum {
     INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE, DEVICE,
-    THINGS
+    NOBODY, THINGS
 };
 static const char *const thing_names[THINGS] = {
     "innermost", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
-    "Tensor", "Parameter", "dtype", "shape", "device",
+    "Tensor", "Parameter", "dtype", "shape", "device", "nobody",
 };
 static PyObject *things[THINGS];
 static PyTypeObject *state_type, *template_type;
@@ -741,7 +741,7 @@ done:
 
 typedef struct {
     HEAD
-    PyObject *session, *wrapped, *name, *sum, *member, *inside, *track, *code;
+    PyObject *session, *wrapped, *name, *sum, *member, *inside, *track, *outside, *code;
 } Public;
 
 /* The scope of this function inside another. */
@@ -803,6 +803,23 @@ track(Public *self, PyObject *recorder, PyObject *state, PyObject *result, PyObj
     return tracked == NULL ? -1 : 0;
 }
 
+/* The function has issued nothing: note that if a group was passed that the rank is not in. */
+static int
+outside(Public *self, PyObject *recorder, PyObject *frame, PyObject *const *args, Py_ssize_t n,
+        PyObject *names)
+{
+    Py_ssize_t all = n + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+    for (Py_ssize_t i = 0; i < all; i++) {
+        if (args[i] != things[NOBODY])
+            continue;
+        PyObject *told[] = {recorder, self->name, frame == NULL ? Py_None : frame};
+        PyObject *noted = PyObject_Vectorcall(self->outside, told, 3, NULL);
+        Py_XDECREF(noted);
+        return noted == NULL ? -1 : 0;
+    }
+    return 0;
+}
+
 /* What is made in patches/scoping.api. */
 static PyObject *
 public(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
@@ -849,6 +866,9 @@ public(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
     }
     else if (result != NULL && result != Py_None && GET(state, STATE_ISSUED) != Py_None
              && track(self, recorder, state, result, args, n) < 0)
+        Py_CLEAR(result);
+    else if (result != NULL && GET(state, STATE_ISSUED) == Py_None
+             && outside(self, recorder, frame, args, n, names) < 0)
         Py_CLEAR(result);
 done:
     Py_XDECREF(recorder);

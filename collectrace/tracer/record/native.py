@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 from torch.autograd import graph as autograd_graph
+from torch.distributed import GroupMember
 
 from collectrace.signature import BASE, PRIME
 from collectrace.tracer.record import scopes, sites
@@ -74,7 +75,7 @@ class C(Python):
             innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
             engine=autograd_graph._engine_run_backward.__code__, Tensor=torch.Tensor,
             Parameter=torch.nn.Parameter, dtype=torch.Tensor.dtype, shape=torch.Tensor.shape,
-            device=torch.Tensor.device,
+            device=torch.Tensor.device, nobody=GroupMember.NON_GROUP_MEMBER,
         )  # fmt: skip
 
     def install(self, recorder: Recorder) -> None:

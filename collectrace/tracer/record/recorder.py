@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
@@ -45,6 +46,9 @@ _MAX_BUCKETS: Final = 10_000
 
 _MOST_RAISED: Final = 100
 """``raised`` records per run: a program may live with exceptions."""
+
+_MOST_OUTSIDE: Final = 64
+"""Lines whose calls outside of their group are recorded."""
 
 _AT_ONCE: Final = 5_000_000_000
 """ns within which an operator raises if it rejects its arguments."""
@@ -84,6 +88,8 @@ class Recorder(RunRecord):
         which have no scope."""
         self._left_by = 0
         """The number of ``raised`` records written."""
+        self._outside: set[tuple[str, str | None]] = set()
+        """The function and the line of each call outside of its group."""
         self._noted: tuple[int, int, int] | None = None
         """The exception recorded last: its id, the id of its type, and the time of the last call
         before it. Another object may get the same id later."""
@@ -347,6 +353,17 @@ class Recorder(RunRecord):
             )  # fmt: skip
         except Exception as ours:
             self.count_beside(ours, "recording an exception")
+
+    def outside(self, name: str, caller: FrameType | None) -> None:
+        """Record that torch ignored a call, as this rank is not in the group that was passed."""
+        site, _ = sites.resolve(sites.find(caller))
+        mark = name, site
+        if mark in self._outside or len(self._outside) >= _MOST_OUTSIDE or not self.active:
+            return
+        self._outside.add(mark)
+        self.write(records.Outside(op=name, site=site, thread=self._local.state.label or None))
+        if self.sources is not None and site is not None:
+            self.sources.ask([site])
 
     def _thread(self, what: str) -> str | None:
         """Return the name of the calling thread; None: the main one, or no call made it known."""

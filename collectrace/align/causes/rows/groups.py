@@ -29,8 +29,14 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT606", "wait-in-different-groups",
         "Ranks wait for each other in different groups: one skipped a call, or the orders differ.",
-        kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
+        kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT608"),
         example="groups/rank_without_tokens", counter_example="groups/local_groups_in_a_ring",
+    ),
+    Cause(
+        "CT608", "not-in-the-group",
+        "A rank called a collective on a group that it is not in, which torch ignores.",
+        ROWS | kinds("deadlock", "missing_call"), ("root", "suspects"),
+        example="groups/group_of_another_row", counter_example="groups/wrong_group_same_members",
     ),
     retired("CT605", "opposite-group-order", "CT606"),
     retired("CT607", "repeated", "CT901"),

@@ -10,7 +10,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT302", "absent-rank",
         "A rank that others wait for raised an exception, ended, stopped, or is busy.",
-        ABSENCE, ("root",), yields_to=("CT2", "CT306", "CT317", "CT502", "CT505"),
+        ABSENCE, ("root",), yields_to=("CT2", "CT306", "CT317", "CT502", "CT505", "CT608"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(

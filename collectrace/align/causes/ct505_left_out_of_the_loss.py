@@ -47,12 +47,11 @@ _RUNS: Final[dict[Of, str]] = {
     "output.",
     "module": "A sharded model reduces the gradients of a module only if they come.",
 }
-_LACKS: Final = (
-    "what it needs took no part in the loss: it was cut out of the graph of backward(){line}"
-)
 _WHY: Final[dict[Of, str]] = {
-    "bucket": _LACKS,
-    "function": _LACKS,
+    "bucket": "some of these took no part in the loss: they are not in the graph that backward() "
+    "ran{line}",
+    "function": "its forward took no part in the loss: it is not in the graph that backward() "
+    "ran{line}",
     "module": "none came{line}: its parameters are frozen there, or took no part in the loss",
 }
 _ZERO: Final = (

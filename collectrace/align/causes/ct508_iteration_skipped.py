@@ -128,6 +128,13 @@ def _entered(situation: Situation, rank: int, since: int, until: int) -> int:
     return sum(since < t <= until for t in times)
 
 
+def _site(situation: Situation, found: Skipped) -> str | None:
+    """Return the line that last entered ``no_sync()``, or else that of the backward()."""
+    log = situation.case.log(found.rank)
+    entries = [one for one in (log.no_syncs if log is not None else ()) if one.phase == "entered"]
+    return next((one.site for one in reversed(entries) if one.site), found.call.site)
+
+
 def words(situation: Situation, found: Skipped) -> Words:
     """Return the words for a backward() that was skipped."""
     who, call = text.ranks(found.who or situation.suspects), phrases.call(found.call)
@@ -138,15 +145,15 @@ def words(situation: Situation, found: Skipped) -> Words:
         return Words(
             headline,
             (
-                "no_sync() was not entered for the same micro-batches on all ranks: up to the "
-                f"error {found.entered}.",
+                "no_sync() was not entered for the same micro-batches on all ranks"
+                f"{phrases.line(_site(situation, found))}: up to the error {found.entered}.",
                 "A backward() inside it sends no gradients, outside it does: since then gradients "
                 "of different iterations have met.",
             ),
             (
                 "Decide about no_sync() by the step number, with the same number of micro-batches "
-                f"on every rank{phrases.line(found.call.site)}; never by the length of a rank's "
-                "own data.",
+                f"on every rank{phrases.line(_site(situation, found))}; never by the length of a "
+                "rank's own data.",
             ),
         )
     model = text.of_model(found.call)

@@ -35,7 +35,8 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "rank": "depends on the rank",
     "clock": "depends on a clock, which each rank reads at another moment",
     "random": "depends on a random number, which each rank draws for itself",
-    "files": "depends on the file system, which each rank reads at another moment",
+    "files": "depends on the file system, which each rank reads at another moment, or on another "
+    "host",
     "environment": "depends on the environment or the host of the rank",
     "received": "depends on what the rank received from another rank, thread or process",
     "root": "depends on a result that only the root of a collective gets",

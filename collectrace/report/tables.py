@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -62,11 +63,20 @@ def values(finding: Finding) -> Grid | None:
                 if told(mine) != told(theirs):
                     one_is, two_is = told(mine, hashed=False), told(theirs, hashed=False)
                     two_is += ", another text" if one_is == two_is else ""
-                    rows.setdefault(text.clean(name), (one_is, two_is))
+                    rows.setdefault(text.clean(name), _rounded(one_is, two_is))
     if not rows:
         return None
     cells = tuple((name, *rows[name]) for name in sorted(rows)[:_MOST_NAMES])
     return Grid("values", ("", *(f"rank {rank}" for rank in ranks)), cells)
+
+
+def _rounded(one: str, two: str) -> tuple[str, str]:
+    """Return two values, long numbers with six digits if these still differ."""
+    short = tuple(f"{float(n):.6g}" if _LONG_NUMBER.fullmatch(n) else n for n in (one, two))
+    return (short[0], short[1]) if short[0] != short[1] else (one, two)
+
+
+_LONG_NUMBER: Final = re.compile(r"-?\d+\.\d{5,}(e[-+]?\d+)?")
 
 
 def value(one: Any, *, hashed: bool = True) -> str:

@@ -74,6 +74,27 @@ def test_a_name_that_holds_the_rank_is_not_told() -> None:
     assert grid.rows == (("peer", "3", "0"),)
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "shown"),
+    [
+        (0.4015761911869049, 28.95755958557129, ("0.401576", "28.9576")),
+        (0.1234567891, 0.1234567892, ("0.1234567891", "0.1234567892")),
+        (1.5, 2, ("1.5", "2")),
+    ],
+)
+def test_long_numbers_are_rounded_if_they_still_differ(
+    one: float, two: float, shown: tuple[str, str]
+) -> None:
+    alignment = alignments.with_decisions()
+    first = (alignment.findings[0].decisions or ())[0]
+    by_rank = {0: {"loss": one}, 3: {"loss": two}}
+    sides = tuple(replace(side, values=by_rank[side.rank]) for side in first.sides)
+    root = replace(alignment.findings[0], decisions=(replace(first, sides=sides),))
+    grid = tables.values(root)
+    assert grid is not None
+    assert grid.rows == (("loss", *shown),)
+
+
 def test_a_finding_without_decisions_has_no_heading() -> None:
     assert not any("decision in" in line for line in told(alignments.missing_call()))
 

@@ -42,6 +42,15 @@ def find(situation: Situation) -> ChannelIssue | None:
     return found if is_known else None
 
 
+def _awaiting(situation: Situation, rank: int) -> str | None:
+    """Return the line of the receive in which a rank of the cycle waits; None: it is in no one."""
+    for edge in situation.candidate.cycle:
+        channel = edge.waiting.channel
+        if edge.waiting.rank == rank and channel is not None and channel.destination == rank:
+            return phrases.line(edge.waiting.site)
+    return None
+
+
 def words(situation: Situation, found: ChannelIssue) -> Words:
     """Return the words for a send that closes a cycle."""
     assert found.near is not None
@@ -53,14 +62,19 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     made = f"rank {source}'s send to rank {target}{phrases.line(send.site)}"
     later = f"or wait() for it later, or {_BATCH}." if send.api == "isend" else _LATER
     if found.near.differs == "destination":
-        wrong = f"it was meant for rank {lacks}, whose recv{line} awaits one of rank {source}"
-        peer = f"If it was meant for rank {lacks}: pass dst={lacks} to it."
+        wrong = (
+            f"{made} may be meant for rank {lacks}, whose recv{line} awaits one of rank {source}"
+        )
+        peer = f"If the send was meant for rank {lacks}: pass dst={lacks} to it."
+        if (other := _awaiting(situation, target)) is not None:
+            wrong += f", or rank {target}'s recv{other} names the wrong rank"
+            peer += f" If rank {target}'s recv{other} is wrong: pass src={source} to that."
         early = f"let rank {source} send first what rank {lacks} awaits, {later}"
     else:
-        wrong = f"rank {lacks} was to receive it: its recv{line} names rank {awaited}"
+        wrong = f"{made} may be meant for rank {lacks}, whose recv{line} names rank {awaited}"
         peer = f"If rank {lacks} was to receive it: pass src={source} to the recv{line}."
         early = f"let rank {target} receive it first, {later}"
-    before = f", as {words_.counted(met, 'message')} did before" if met else ""
+    before = f", as {words_.counted(met, 'message')} went there before" if met else ""
     fixes = (peer, f"If it comes too early: {early}")
     if met:
         fixes = fixes[::-1]
@@ -73,10 +87,11 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         f"ranks {who.partition(' ')[2]} disagree: rank {source} sends to rank {target}, "
         f"rank {lacks} awaits rank {awaited}, in a cycle of waits",
         (
-            f"Either {wrong}; or {made} goes where it is meant to go{before}, and comes too early, "
-            f"as rank {target} waits, through others, for rank {source}.",
-            f"Rank {awaited} has sent rank {lacks} {none}.",
+            f"{words_.upper(wrong)}.",
+            f"Or it goes where it is meant to go{before}, and comes too early: rank {target} "
+            f"waits, through others, for rank {source}.",
             wait_cycle.waits(situation),
         ),
         fixes,
+        (f"Rank {awaited} has sent rank {lacks} {none}.",),
     )

@@ -204,8 +204,8 @@ def moved(decision: Decision, call: str, through: str = "") -> str:
     where = f" if {kept}" if kept else ""
     if through:
         return (
-            f"Move {call} out of what runs under {quoted(decision)} only: make it on every rank"
-            f"{where}, and leave the rest of {through} there."
+            f"Let every rank make {call}{where}: take it out of {through}, which only some ranks "
+            f"run under {quoted(decision)}. Leave the rest there."
         )
     return f"Move {call} out of {quoted(decision)}: make the call on every rank{where}, or on none."
 

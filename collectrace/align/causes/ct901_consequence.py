@@ -25,6 +25,7 @@ from collectrace.align.causes import phrases, repeated, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.matching.comparison import ChannelIssue
 
 FIX = "Nothing to change here: fix the finding that it follows from."
 
@@ -53,7 +54,8 @@ def words(situation: Situation, found: Candidate) -> Words:
 
 def place(candidate: Candidate) -> str:
     """Return ``call 29 of the default group``."""
-    what = f"call {candidate.seq}" if candidate.seq is not None else "a call"
+    numbered = "message" if isinstance(candidate.source, ChannelIssue) else "call"
+    what = f"{numbered} {candidate.seq}" if candidate.seq is not None else f"a {numbered}"
     if candidate.kind == "group_mismatch":
         what = "the creation"
     return what + (f" of {text.group(candidate.group)}" if candidate.group is not None else "")

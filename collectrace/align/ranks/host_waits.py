@@ -306,8 +306,8 @@ ROWS: Final = (
     ),
     Row(
         "thread", "a thread", "waited for another thread", _thread,
-        "Find out why the other thread of {who} neither releases the lock nor gives a result "
-        "(`py-spy dump`), and wait with a timeout. Hold no lock while you call a collective.",
+        "Find out which thread of {who} was to release the lock or give a result, and why it does "
+        "not (`py-spy dump`). Wait with a timeout, and hold no lock while you call a collective.",
         re.compile(
             r"/queue\.py:\d+ (get|put|join)$"
             r"|/threading\.py:\d+ (wait|wait_for|join|acquire|__enter__|_wait_for_tstate_lock)$"

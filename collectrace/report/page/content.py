@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from collectrace import internal, words
-from collectrace.findings import Alignment, Job, cause_of
+from collectrace.findings import Alignment, Decision, Finding, Job, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
 from collectrace.report import ending, opening, tables, text, verbose
@@ -105,7 +106,7 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
         "details": _named(
             [
                 *(b for b in told.blocks if isinstance(b, Grid) and b.marks),
-                *verbose.details(finding),
+                *verbose.details(replace(finding, decisions=_telling(finding))),
             ]
         ),
         "stream": data.stream_of(finding, overview),
@@ -154,3 +155,10 @@ def _setting(setting: Setting) -> dict[str, Any]:
         "own": setting.own,
         "differs": len(setting.values) > 1 and not setting.own,
     }
+
+
+def _telling(finding: Finding) -> tuple[Decision, ...]:
+    """Return the decisions that are certain or that the reasons name, or else the first one."""
+    found = finding.decisions or ()
+    named = (d for d in found if d.is_certain or words.names_site(finding.cause, d.site))
+    return tuple(named) or found[:1]

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from collectrace.align.alignment import align
 from collectrace.align.overview import bands
 from collectrace.align.overview.repeats import unpack
 from collectrace.findings import Alignment
-from collectrace.report.page import data, embedded, write
+from collectrace.report.page import content, data, embedded, write
 from tests.support import alignments, seed_cases
 from tests.support.commands import run
 from tests.support.judging import aligned
@@ -139,3 +140,16 @@ def test_each_column_of_the_evidence_has_a_heading() -> None:
     assert re.findall(r'<th scope="col">(.*?)</th>|<td></td>', head) == [
         "blame", "ranks", "weight", "what is known about these ranks",
     ]  # fmt: skip
+
+
+def test_only_decisions_that_are_told_have_a_panel() -> None:
+    shown = alignments.with_decisions()
+    root = shown.findings[0]
+    sure, *_ = root.decisions or ()
+    vague = replace(sure, site="/job/other.py:3", text="if other:", strength="possible")
+    found = replace(root, decisions=(vague, sure))
+    told = content._telling(found)
+    assert told == (sure,)
+    assert content._telling(replace(root, decisions=(vague,))) == (vague,)
+    named = replace(found, decisions=(vague,), cause="`if other:` (other.py:3) may differ.")
+    assert content._telling(named) == (vague,)

@@ -114,10 +114,21 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
-        said = clean(message)
+        needs = _NO_VALUE.fullmatch(message)
+        said = clean(message if needs is None else self._lacking(needs[1]))
         end = "" if said.endswith((".", "?")) else "."
         self.exit(UNUSABLE, f"{self.prog}: {said}{end} {self.prog} --help lists the arguments.\n")
 
+    def _lacking(self, option: str) -> str:
+        """Return what an option needs that stands without its value."""
+        action = self._option_string_actions.get(option.rpartition("/")[2])
+        value = action.metavar if action is not None else None
+        what = "needs a file" if value == "FILE" else f"needs a value ({value})"
+        more = ", or - for standard output" if action and "stdout" in (action.help or "") else ""
+        return f"{option} {what}{more}"
+
+
+_NO_VALUE: Final = re.compile(r"argument (\S+): expected one argument")
 
 _TO_BEGIN: Final = """\
 to begin:

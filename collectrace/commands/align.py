@@ -123,7 +123,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         s = 0.0
     if not 0 < s < threading.TIMEOUT_MAX:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return s
 
 

@@ -250,7 +250,10 @@ def _rank_files(folder: Folder, page: int) -> list[File]:
     if not files:
         blocked = source.blocked(Path(folder.label))
         if blocked is not None:
-            raise NotThere(f"{blocked} may not be read: become its owner, or ask for its files.")
+            raise NotThere(
+                f"{blocked} may not be read by this user. Run as its owner, or record with "
+                "COLLECTRACE_SHARED=1."
+            )
         raise NotThere(
             f"{folder.label} holds no rank files (rank00000.jsonl, ...). Give the run's log_dir."
         )

@@ -347,6 +347,11 @@ def _open_remote(url: str, depth: int) -> Folder:
         store, root = fsspec.core.url_to_fs(url)
         is_file = store.isfile(root)
         found = {} if is_file else store.find(root, maxdepth=depth + 1, detail=True)
+    except ImportError as problem:
+        scheme = url.partition(":")[0]
+        raise LogError(
+            f"cannot read {url}: {_one_line(problem)}. Run: pip install 'fsspec[{scheme}]'"
+        ) from None
     except Exception as problem:  # noqa: BLE001 - stores raise what they like
         raise LogError(f"cannot read {url}: {_one_line(problem)}") from None
     if is_file:

@@ -108,9 +108,10 @@ def _decision(one: Decision) -> Listing:
             f"`{text.clean(name)}` is {tables.value(value)}"
             for name, value in list((side.values or {}).items())[:_MOST_NAMES]
         ]
-        notes.append(
-            f"rank {side.rank}{usual}: {'; '.join([text.clean(words.outcome(side)), *held])}"
-        )
+        # That a line computed a value says nothing.
+        did = [] if side.did == "value" else [text.clean(words.outcome(side))]
+        if told := "; ".join([*did, *held]):
+            notes.append(f"rank {side.rank}{usual}: {told}")
     origins = words.listed([words.ORIGINS[origin] for origin in one.depends_on])
     notes.append(f"{_STRENGTH[one.strength]}; depends on {origins}")
     if one.read_later:

@@ -12,6 +12,7 @@ from collectrace import records
 from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.patches.patching import wrap
 from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local
 from collectrace.tracer.session import Session
 
@@ -25,15 +26,23 @@ def ddp_forward(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         recorder.forward_begins(instance)
         if id(instance) not in session.in_no_sync:
-            with contained(recorder.count_failure, "recording no_sync()"):
-                if instance.require_backward_grad_sync is False and torch.is_grad_enabled():
-                    site = sites.here()[0]
-                    for phase in ("entered", "left"):  # set by hand, as some programs do
-                        recorder.write(records.NoSync(phase=phase, site=site))
+            _note_flag(recorder, instance)
         scope = local.state.scope.inside_role("ddp.forward", instance)
         return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
+
+
+def _note_flag(recorder: Recorder, model: Any) -> None:
+    """Record ``no_sync()`` for a forward with its flag set by hand, as some programs do.
+
+    A function of its own, so that Dynamo compiles nothing of what it calls.
+    """
+    with contained(recorder.count_failure, "recording no_sync()"):
+        if model.require_backward_grad_sync is False and torch.is_grad_enabled():
+            site = sites.here()[0]
+            for phase in ("entered", "left"):
+                recorder.write(records.NoSync(phase=phase, site=site))
 
 
 def ddp_module(session: Session) -> Wrapper:

@@ -122,7 +122,7 @@ member.Member._diagnose = diagnose
         ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
         assert "cannot" not in ranks.said(elected)
-        ranks.wait_for_words("(found by rank", *({0, 1, 2} - {elected}))
+        ranks.wait_for_words("(details: output of rank", *({0, 1, 2} - {elected}))
         for rank in range(3):
             assert "Traceback" not in ranks.said(rank)
         files = [file.read_text() for file in tmp_path.glob("rank*/2*/rank*.jsonl")]

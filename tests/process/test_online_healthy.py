@@ -129,7 +129,7 @@ def test_a_mistake_ends_under_the_same_options(server: Server, tmp_path: Path) -
 
 
 def _was_told(said: str) -> bool:
-    return "the whole report: " in said or "(found by rank" in said
+    return "the whole report: " in said or "(details: output of rank" in said
 
 
 def _records(outcome: Outcome) -> list[str]:

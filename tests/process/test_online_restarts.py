@@ -50,7 +50,7 @@ print("one member", flush=True)
         ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
         assert ": call 8, " in ranks.said(elected)
-        ranks.wait_for_words("(found by rank", 1 - elected)
+        ranks.wait_for_words("(details: output of rank", 1 - elected)
         last = sorted(path.name for path in ranks.logs(elected).glob("2*"))
         assert len(last) == 4
         assert [p.parent.name for p in ranks.logs(elected).glob("2*/verdict.*.txt")] == [last[-1]]
@@ -117,7 +117,7 @@ attempt = int(attempt)
             start_new_session=True,
         )  # fmt: skip
     try:
-        ranks.wait_for_words("(found by rank")
+        ranks.wait_for_words("(details: output of rank")
         assert ranks.said(0).count("the whole report: ") == 1
         assert ": call 10, " in ranks.said(0)
         runs = sorted(path.name for path in (tmp_path / "logs").glob("2*"))

@@ -208,4 +208,4 @@ def test_any_turn_is_followed_by_another(tmp_path: Path, turn: bytes) -> None:
         (tmp_path / "stop").touch()
         ranks.wait_for(lambda: heads(ranks))
         [elected] = heads(ranks)
-        ranks.wait_for_words("(found by rank", 1 - elected)
+        ranks.wait_for_words("(details: output of rank", 1 - elected)

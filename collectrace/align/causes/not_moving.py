@@ -87,6 +87,9 @@ _UNSEEN: Final = (
     "for longer than `stall_after`: then the log has the line."
 )
 _UNDUMPED: Final = "See where {who} is while it hangs (`py-spy dump`): its dump shows no more."
+_SLEEP: Final = "sleep"
+"""The name of the row of ``host_waits`` on a sleep, which may stand for slow work."""
+
 LONGER: Final = "If the work is meant to take long, raise the timeout of init_process_group."
 
 
@@ -104,11 +107,12 @@ def busy(situation: Situation, found: Standings, who: str) -> StateWords:
     look = (_LOOK if places else _UNSEEN).format(
         who=who, stay=text.verb(found, "stays", "stay"), was=text.verb(found, "was", "were")
     )
-    fixes = (_FASTER,) if loads else (look, LONGER)
+    fixes: tuple[str, ...] = (_FASTER,) if loads else (look, LONGER)
     if one.host_wait is not None:
         row = one.host_wait.row
         did, doing = row.did, ""
         fixes = (row.fix.format(who=who), *((_FASTER,) if loads else ()))
+        fixes += (LONGER,) if row.name == _SLEEP else ()
     return StateWords(
         f"{did}{waited_for.site(one)}{held}",
         (f"{places}{doing}." if places else "", _host_waits(found)),

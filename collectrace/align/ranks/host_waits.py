@@ -330,8 +330,8 @@ ROWS: Final = (
     ),
     Row(
         "sleep", "the end of a sleep", "slept", _sleep,
-        "If {who} sleeps in a loop until a condition is true: find out why it stays false, and "
-        "limit the time. If it sleeps once: do so on every rank, or on none.",
+        "If {who} sleeps until a condition is true: find out why it stays false, and limit the "
+        "time. Else sleep on every rank, or on none.",
         calls=frozenset({"nanosleep", "clock_nanosleep"}), functions=frozenset({"sleep"}),
     ),
     Row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -65,8 +66,8 @@ NOTHING: Final = StackDumps()
 def read(beside: Mapping[str, Blob], cwd: str) -> StackDumps:
     """Parse the files of one rank, by their kinds.
 
-    A dump has the paths that code was compiled with. Relative ones are completed with ``cwd``, as
-    in the rank file.
+    A dump has the paths that code was compiled with. Relative ones are completed with ``cwd``, and
+    ``..`` is resolved, as in the rank file.
     """
     return StackDumps(_dump(beside.get("stacks"), cwd), _dump(beside.get("ends"), cwd))
 
@@ -82,10 +83,15 @@ def _dump(blob: Blob | None, cwd: str) -> Dump | None:
     if found is None or not cwd:
         return found
     whole = {
-        thread: [one if one.startswith(("/", "<")) else f"{cwd}/{one}" for one in frames]
+        thread: [one if one.startswith("<") else _absolute(cwd, one) for one in frames]
         for thread, frames in found.stacks.items()
     }
     return replace(found, stacks=whole)
+
+
+def _absolute(cwd: str, frame: str) -> str:
+    path, colon, rest = frame.partition(":")
+    return f"{posixpath.normpath(posixpath.join(cwd, path))}{colon}{rest}"
 
 
 def _innermost(dump: Dump) -> Sequence[str]:

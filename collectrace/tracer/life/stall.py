@@ -19,7 +19,7 @@ from collectrace.records import Activity
 from collectrace.tracer.life import kernel_waits
 from collectrace.tracer.life.kernel_waits import KernelWaits
 from collectrace.tracer.life.telling import tell
-from collectrace.tracer.record import lines
+from collectrace.tracer.record import lines, sites
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
@@ -157,6 +157,7 @@ def _lines(frame: FrameType | None) -> list[str]:
     found: list[str] = []
     while frame is not None and len(found) < _STACK_LINES:
         code = frame.f_code
-        found.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
+        path = sites.absolute(code.co_filename)
+        found.append(f"{path}:{frame.f_lineno} {code.co_name}")
         frame = frame.f_back
     return found[::-1]

@@ -300,15 +300,22 @@ def line(code: CodeType, lasti: int) -> str:
 
 
 def _site(code: CodeType, number: int) -> str:
-    path = code.co_filename
-    if not path.startswith("<"):
-        # A script started as `python train.py` has a relative name on some versions.
-        try:
-            path = os.path.abspath(path)
-        except OSError as problem:  # the working directory was deleted
-            if is_users(problem):
-                raise
-    return f"{path}:{number}"
+    return f"{absolute(code.co_filename)}:{number}"
+
+
+def absolute(path: str) -> str:
+    """Return the path of a code object's file as it is recorded everywhere.
+
+    A script that was started as `python ../train.py` has a relative name on some versions.
+    """
+    if path.startswith("<"):
+        return path
+    try:
+        return os.path.abspath(path)
+    except OSError as problem:  # the working directory was deleted
+        if is_users(problem):
+            raise
+        return path
 
 
 def resolve(place: Place) -> tuple[str | None, str | None]:

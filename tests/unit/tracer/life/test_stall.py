@@ -78,7 +78,7 @@ def test_stacks_are_taken_without_a_look_at_files_or_loaders(
     looked: list[str] = []
     monkeypatch.setattr(linecache, "checkcache", looked.append)
     inside, leave = threading.Event(), threading.Event()
-    code = compile("inside.set()\nleave.wait()", "/dev/zero", "exec")
+    code = compile("inside.set()\nleave.wait()", "/dev/../dev/zero", "exec")
     names = {"inside": inside, "leave": leave, "__name__": "mine", "__loader__": Loader()}
     thread = threading.Thread(target=exec, args=(code, names), name="worker")
     thread.start()

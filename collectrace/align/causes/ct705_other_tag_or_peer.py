@@ -106,7 +106,7 @@ def _origin(situation: Situation, what: str) -> str:
     if not found:
         return ""
     origin, source = deciders.origin(found[0]), found[0].comes_from
-    if origin in ("unknown", "agreed"):
+    if origin in ("unknown", "agreed", "data", "length"):
         return ""
     ends = {call.site for _, call in situation.called}
     said = deciders.quoted(found[0])

@@ -359,11 +359,12 @@ class _Arguments:
             operands = [*node.tree.args, *(one.value for one in keywords)]
         if differing == "others":  # the tensor or tensor list is the first argument
             operands = operands[1:] or operands
+        if differing in _OF_MESSAGE:
+            operands = []
         if differing in _OF_MESSAGE and isinstance(node.tree, ast.Call):
             names, position = _OF_MESSAGE[differing]
             named = [one.value for one in node.tree.keywords if one.arg in names]
-            chosen: list[ast.AST | None] = [*named, *node.tree.args[position : position + 1]]
-            operands = chosen[:1] or operands
+            operands += [*named, *node.tree.args[position : position + 1]][:1]
         computed = Outcome(Way.VALUE)
         for operand in operands:
             place = Place(context.function, node, context)

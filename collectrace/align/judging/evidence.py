@@ -189,6 +189,11 @@ FACTS: Final[dict[str, Fact]] = {
         55,
         ("was_told",),
     ),
+    "fewest_to_any": Fact(
+        "This rank sent one message less than its peers to a rank that receives from any of them.",
+        60,
+        ("was_told", "by_a_message", "by_a_plan", "told_the_waiter"),
+    ),
     "odd_in_round": Fact(
         "This rank reached a line less often in this iteration than its peers.",
         50,

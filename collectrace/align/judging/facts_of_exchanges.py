@@ -97,6 +97,34 @@ def _find_odd(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | N
     return Odd(place, now, over, len(before)) if len(over) + 1 >= CAN_OUTVOTE else None
 
 
+def fewest_to_any(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the only rank that sent one message less to a receiver from any rank than its peers.
+
+    It has gone on, so it does not wait for that receiver. Peers send from the same line. With one
+    message more, the receiver would have had all that it asked for.
+    """
+    for edge in candidate.cycle:
+        channel = edge.waiting.channel
+        if channel is None or channel.source >= 0:
+            continue
+        sent: dict[int, int] = {}
+        lines: set[CallPlace] = set()
+        for rank, key in case.sent_to_any(channel).items():
+            made = [one for one in calls_of(case, rank) if one.key == key]
+            sent[rank] = len(made)
+            lines |= {one.place for one in made}
+        fewest = min(sent, key=lambda rank: sent[rank], default=None)
+        others = {n for rank, n in sent.items() if rank != fewest}
+        if fewest is None or len(sent) < CAN_OUTVOTE or len(lines) != 1 or len(others) != 1:
+            continue
+        waits = case.standings[fewest].waiting
+        is_served = any(one.channel and one.channel.source == channel.destination for one in waits)
+        each = others.pop()
+        is_one_less = each - 1 == sent[fewest] and edge.waiting.seq == each * len(sent)
+        if is_one_less and sent[fewest] >= habit.ENOUGH and waits and not is_served:
+            yield Evidence("fewest_to_any", (fewest,))
+
+
 # -- one rank that serves several ----------------------------------------------------------------
 
 

@@ -73,6 +73,7 @@ CIRCLES: Final = (
     Finder(circles.other_group_than_peers, ("other_group_than_peers",)),
     Finder(circles.alone_in_row, ("alone_in_row",)),
     Finder(exchanges.odd_in_round, ("odd_in_round",)),
+    Finder(exchanges.fewest_to_any, ("fewest_to_any",)),
     Finder(exchanges.skipped_once, ("kept_an_answer", "skipped_call_once")),
     Finder(circles.led_by_its_rank, ("led_by_its_rank",)),
     Finder(exchanges.by_handler, ("came_by_handler", "left_out_by_handler")),

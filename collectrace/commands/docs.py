@@ -60,20 +60,20 @@ _WIDEST: Final = 100
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the chapter."""
     parser.add_argument(
-        "chapter", nargs="?", metavar="CHAPTER",
-        help="such as hangs, or a word to look for (default: list the chapters)",
+        "chapter", nargs="*", metavar="CHAPTER",
+        help="such as hangs, or words to look for (default: list the chapters)",
     )  # fmt: skip
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Show the chapter, the list, or where a word is used.
+    """Show the chapter, the list, or where words are used.
 
     Raises:
-        CollectraceError: there is no such chapter, and no chapter uses the word.
+        CollectraceError: there is no such chapter, and no chapter uses the words.
 
     """
-    asked = arguments.chapter
-    if asked is None:
+    asked = " ".join(arguments.chapter)
+    if not arguments.chapter:
         text = _list()
     else:
         text = read(asked.lower()) if asked.lower() in CHAPTERS else _places(asked)
@@ -90,28 +90,30 @@ def read(chapter: str) -> str:
 _COMMENT: Final = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 
 
-def _places(word: str) -> str:
-    """Return the chapters that use a word, and the headings above it.
+def _places(sought: str) -> str:
+    """Return the chapters that use a word, or several in sequence, and the headings above it.
 
     Raises:
-        CollectraceError: none uses it, or it is like the name of a chapter.
+        CollectraceError: none uses it.
 
     """
-    if re.fullmatch(r"ct\d+", word.lower()):
-        raise CollectraceError(f"{word} is a cause. collectrace explain {word.upper()} shows it.")
+    if re.fullmatch(r"ct\d+", sought.lower()):
+        shown = f"{sought} is a cause. collectrace explain {sought.upper()} shows it."
+        raise CollectraceError(shown)
+    begins = re.compile(rf"\b{re.escape(sought)}", re.IGNORECASE)
     found: dict[str, list[str]] = {}
-    like = output.meant(word.lower(), CHAPTERS)
-    for chapter in () if like else CHAPTERS:
-        heading = ""
+    for chapter in CHAPTERS if re.search(r"\w", sought) else ():
+        heading, is_text = "", True
         for line in read(chapter).splitlines():
-            heading = line.lstrip("# ") if line.startswith("#") else heading
-            if word.lower() in line.lower() and heading not in found.setdefault(chapter, []):
+            is_text ^= line.lstrip().startswith("```")
+            heading = line.lstrip("# ") if is_text and line.startswith("#") else heading
+            if begins.search(line) and heading not in found.setdefault(chapter, []):
                 found[chapter].append(heading)
     if not any(found.values()):
-        lacks = like or " No chapter uses the word."
-        raise CollectraceError(f"no chapter {word!r}.{lacks} collectrace docs lists the chapters.")
+        like = output.meant(sought.lower(), CHAPTERS) or " No chapter uses that."
+        raise CollectraceError(f"no chapter {sought!r}.{like} collectrace docs lists the chapters.")
     widest = max(map(len, CHAPTERS))
-    lines = [f"{word} is used in", ""]
+    lines = [f"{sought} is used in", ""]
     for chapter, headings in found.items():
         lines += [
             f"    {name:{widest}}  {heading}"

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,8 @@ def test_ctrl_c_at_once(module: str) -> None:
             "--html nodir/x/r.html: the folder nodir/x does not exist. Create it, or",
         ),
         (("explain", "uneven"), "no cause 'uneven'. Did you mean CT204 (uneven-inputs)?"),
-        (("docs", "hang"), "no chapter 'hang'. Did you mean hangs? collectrace docs lists"),
+        (("docs", "crahses"), "no chapter 'crahses'. Did you mean crashes? collectrace docs lists"),
+        (("docs", ""), "no chapter ''. No chapter uses that. collectrace docs lists"),
         (("import", "nowhere"), "nowhere: no such file or folder. Give a folder of Flight"),
         (("import", __file__), "test_cli.py is not a dump. Give a folder of Flight Recorder dumps"),
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
@@ -417,7 +418,7 @@ def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     [
         (
             "xyzzy",
-            "no chapter 'xyzzy'. No chapter uses the word. collectrace docs lists the chapters.",
+            "no chapter 'xyzzy'. No chapter uses that. collectrace docs lists the chapters.",
         ),
         ("ct102", "ct102 is a cause. collectrace explain CT102 shows it."),
     ],
@@ -432,6 +433,25 @@ def test_a_word_is_found_under_its_headings() -> None:
     assert "    crashes     My job crashed with a timeout\n" in out
     assert "                The timeout is shorter than the hang\n" in out
     assert "privacy" not in out
+
+
+@pytest.mark.parametrize(
+    ("sought", "heading"),
+    [
+        (("disable",), "Options of the recorder"),
+        (("compile",), "What is not recorded"),
+        (("automatic", "verdict"), "The automatic verdict"),
+    ],
+)
+def test_words_are_found_that_are_like_a_chapter(sought: Sequence[str], heading: str) -> None:
+    status, out, _ = run("docs", *sought)
+    assert status == 0
+    assert f"  {heading}\n" in out
+
+
+def test_neither_the_middle_of_a_word_nor_a_comment_of_a_script_is_found() -> None:
+    assert run("docs", "oom")[0] == 2
+    assert "SBATCH" not in run("docs", "slurm")[1]
 
 
 def test_a_chapter_is_shown_whatever_its_case_and_without_comments() -> None:

@@ -45,6 +45,8 @@ def enable(
     any form that the variables take, such as ``"64M"``. Missing ones come from ``COLLECTRACE_*``
     variables, or from the defaults. Imports torch.
 
+    Does nothing if the variable ``COLLECTRACE`` is 0: so a job can run untraced as it is.
+
     Raises nothing. If an option cannot be used, or this torch cannot be traced, it logs one line of
     warning, changes nothing, and the job runs untraced.
     """
@@ -76,8 +78,12 @@ def enable(
 
 
 def _enable(given: dict[str, Any]) -> None:
-    from collectrace.config import Config
+    import os
 
+    from collectrace.config import SWITCH, Config, is_switched_on
+
+    if os.environ.get(SWITCH) and not is_switched_on(os.environ):
+        return
     config = Config.from_environment(**given)
     from collectrace.tracer import torch_api
 

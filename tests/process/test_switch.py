@@ -156,6 +156,16 @@ def test_off_nothing_is_loaded(value: str, launch: Launcher) -> None:
     assert said.splitlines() == [str(sorted(loaded))]
 
 
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_off_wins_over_a_script_that_calls_enable(value: str, launch: Launcher) -> None:
+    said = launch(
+        "-c", "import collectrace, sys; collectrace.enable(); print('torch' in sys.modules)",
+        COLLECTRACE=value,
+    )  # fmt: skip
+    assert said.splitlines()[-1] == str(value == "1")
+    assert "collectrace:" not in said or value == "1"
+
+
 @pytest.mark.parametrize(
     ("variables", "says"),
     [

@@ -183,6 +183,12 @@ class Config:
         values[PREFIX + "OMIT"] = ",".join(told.omit)
         return values
 
+    def without_effect(self) -> list[str]:
+        """Return a message for each option that needs another one, which is not set."""
+        if self.on_divergence == ON_DIVERGENCE[0] or self.online:
+            return []
+        return [f"on_divergence={self.on_divergence} has no effect without online=1"]
+
     @property
     def omitted(self) -> tuple[str, ...]:
         """All parts that are left out, by whichever option."""

@@ -120,9 +120,11 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
     """Return the folder that the argument names, RAS reports (in it, or itself), and the process.
 
     Raises:
-        CollectraceError: it is not a folder, file or process.
+        CollectraceError: it is not a folder, file or process, or may not be read.
 
     """
+    import errno
+    import os
     from pathlib import Path
 
     if text is None:
@@ -133,6 +135,8 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
             raise CollectraceError(f"there is no process {text}. Leave it out to see all.")
         return None, [], int(text)
     if path.is_dir():
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise CollectraceError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
         saved = [*path.glob("*.ras.txt"), *path.glob("*.ras.json")]
         return path, sorted(saved, key=lambda file: file.stat().st_mtime)[-1:], None
     if path.is_file():

@@ -44,7 +44,7 @@ def enable(config: Config, asked: Collection[str] = ()) -> None:
         _warn_of_ignored(_session.config, config.absolute(), asked)
         return
     if os.environ.get("LOCAL_RANK", "0") == "0":  # once on each machine
-        for sentence in mistyped(os.environ):
+        for sentence in [*mistyped(os.environ), *config.without_effect()]:
             log.warning("collectrace: %s", sentence)
     sites.have_libraries(config.library)
     lines.omit(config.omitted)

@@ -281,3 +281,11 @@ def test_a_mistyped_variable_is_told_with_the_one_that_was_meant() -> None:
         "COLLECTRACE_QQQ is not a known option and is ignored. The options are LOG_DIR"
     )
     assert all(name.removeprefix(PREFIX) in far for name in Config().to_environment())
+
+
+def test_an_option_that_needs_another_one_is_told() -> None:
+    assert Config(on_divergence="raise", online=True).without_effect() == []
+    assert Config().without_effect() == []
+    assert Config(on_divergence="exit").without_effect() == [
+        "on_divergence=exit has no effect without online=1"
+    ]

@@ -156,10 +156,10 @@ def _as_others() -> None:
         libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-def report(folder: Path) -> tuple[int, str]:
+def report(folder: Path, *command: str) -> tuple[int, str]:
     """What the command says of a folder to somebody who may not read everything."""
     done = subprocess.run(
-        [sys.executable, "-m", "collectrace.align", str(folder)],
+        [sys.executable, "-m", "collectrace", *(command or ("align",)), str(folder)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         preexec_fn=_as_others,
         stdout=subprocess.PIPE,
@@ -181,6 +181,18 @@ def test_a_file_that_one_may_not_read(rank: int, tmp_path: Path) -> None:
     assert f"note: rank {rank}: its file cannot be read (Permission denied)." in said
     assert "left no file" not in said
     assert "enable()" not in said
+
+
+@pytest.mark.parametrize("command", ["align", "doctor"])
+def test_a_folder_that_one_may_not_read(command: str, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    healthy().write(logs)
+    logs.chmod(0)
+    status, said = report(logs, command)
+    logs.chmod(0o700)
+    assert status == 2
+    assert said == f"collectrace: cannot read {logs}: Permission denied"
 
 
 def test_no_file_that_one_may_read(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
+from collectrace.records import Call
 
 _TELLING: Final = ("condition", "loop", "handler")
 
@@ -72,14 +73,30 @@ def moved(situation: Situation, mine: NextCall) -> tuple[str, ...]:
     decision = first(situation)
     if decision is None or mine.call is None:
         return ()
+    through = _through(situation, decision, mine, mine.call)
+    return (remedies.moved(decision, phrases.call(mine.call), through),)
+
+
+def everywhere(situation: Situation, mine: NextCall, what: str) -> str:
+    """Return ``Run X on every rank``, with the line inside the condition that led to a call.
+
+    ``what``: the words for the call, if it is itself in the condition, or no condition is known.
+    """
+    decision = first(situation)
+    if decision is None or mine.call is None:
+        return f"Run {what} on every rank."
+    return remedies.everywhere(decision, _through(situation, decision, mine, mine.call) or what)
+
+
+def _through(situation: Situation, decision: Decision, mine: NextCall, call: Call) -> str:
+    """Return the line inside a condition that led to a call; empty if it is the call's own."""
     file, number = chains.split(decision.site)
     tree = situation.case.code.parsed(file)
     nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
     site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
-    call, through = phrases.call(mine.call), ""
-    if site not in ("", mine.call.site):
-        through = phrases.statement(phrases.text(situation.case, site), site)
-    return (remedies.moved(decision, call, through),)
+    if site in ("", call.site):
+        return ""
+    return phrases.statement(phrases.text(situation.case, site), site)
 
 
 def why(situation: Situation) -> tuple[str, ...]:

@@ -107,7 +107,6 @@ def words(situation: Situation, found: Found) -> Words:
     if call is None:
         raise ValueError(found)
     told, then = control.why(situation), apart.meets_others(situation)
-    moved = control.moved(situation, mine)
     if not call.role.startswith(FORWARDS):
         by = f" in {phrases.function(mine.stack[0])}" if len(mine.stack) > 1 else ""
         meanwhile: tuple[str, ...] = ()
@@ -116,15 +115,15 @@ def words(situation: Situation, found: Found) -> Words:
         return Words(
             f"only {mine.subject} called {phrases.call(call)}{by}",
             (*told[:1], *meanwhile, *then),
-            moved,
+            control.moved(situation, mine),
         )
     does = f"Each forward gathers parameters of modules from all ranks: {text.name(call)}."
-    fix = "Run this forward on every rank."
+    fixes: tuple[str, ...] = ()
     if call.role.startswith("ddp."):
         does = "DDP's forward issues collectives (it broadcasts buffers), in evaluation, too."
-        fix = (
-            "Run the forward on every rank. Or, to evaluate on one rank only, call the wrapped "
-            "module: model.module(...) issues no collective."
+        fixes = (
+            "Or, to evaluate on one rank only, call the wrapped module: model.module(...) issues "
+            "no collective.",
         )
     shared = min(chains.shared(mine.stack, other.stack), len(mine.stack) - 1)
     function = phrases.function(mine.stack[-1 - shared])
@@ -133,5 +132,5 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{mine.subject} ran a forward{inside}{line} that {other.subject} did not run",
         (does, *told[:1], *(then or told[1:])),
-        (fix, *(f"Or {text.lower(one)}" for one in moved)),
+        (control.everywhere(situation, mine, f"this forward{line}"), *fixes),
     )

@@ -44,7 +44,8 @@ class Fix:
     """A library function that must be on the stack, as in ``Stack.path``."""
     when: tuple[When, ...] = ("some ranks",)
     whole_forward: bool = False
-    """Whether it needs a forward that only some ranks ran as a whole."""
+    """Whether it needs a forward that only some ranks ran as a whole. Then it comes behind the
+    cause's own."""
     condition: str = ""
     """Text that a deciding statement must contain; empty: any."""
     replaces: bool = False
@@ -259,8 +260,6 @@ TABLE: Final = (
     # fully_shard gathers before each module's forward. With cpu_offload "only the rank0 will get
     # the state_dict" (StateDictOptions).
     Fix(
-        "Run this forward on every rank: a sharded model gathers its parameters from all of them. "
-        "Only printing belongs on one rank.\n"
         "Or evaluate a copy that is not sharded, filled by get_model_state_dict(model, "
         "options=StateDictOptions(full_state_dict=True, cpu_offload=True)) on every rank.",
         _MODULES, whole_forward=True,
@@ -293,8 +292,6 @@ TABLE: Final = (
     # FullStateDictConfig (fsdp/api.py): "`state` will be empty on non rank 0 and contain CPU
     # tensors on rank 0". summon_full_params: "Nor can forward and backward be started from within".
     Fix(
-        "Run this forward on every rank: FullyShardedDataParallel gathers the parameters of each "
-        "module that it wraps from all of them. Only printing belongs on one rank.\n"
         "Or evaluate a module that is not wrapped, filled by what model.state_dict() gives rank 0, "
         "called on every rank inside FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, "
         "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)).",

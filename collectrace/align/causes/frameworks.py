@@ -44,10 +44,11 @@ def apply_fix(situation: Situation, code: str, words: Words) -> Words:
     found = _row(situation, code)
     if found is None:
         return words
-    kept = words.fixes[1:] if found.whole_forward else words.fixes
     replaces = found.replaces or situation.kind == "p2p_mismatch"
-    fixes = (*found.text.split("\n"), *(() if replaces else kept))[:3]
-    return replace(words, why=(*words.why, *filter(None, [found.why])), fixes=fixes)
+    fixes = [*found.text.split("\n"), *(() if replaces else words.fixes)]
+    if found.whole_forward:
+        fixes = [*words.fixes, found.text]
+    return replace(words, why=(*words.why, *filter(None, [found.why])), fixes=tuple(fixes[:3]))
 
 
 def _row(situation: Situation, code: str) -> Fix | None:

@@ -210,6 +210,16 @@ def moved(decision: Decision, call: str, through: str = "") -> str:
     return f"Move {call} out of {quoted(decision)}: make the call on every rank{where}, or on none."
 
 
+def everywhere(decision: Decision, what: str) -> str:
+    """Return how to let every rank run something that is under a condition on the rank."""
+    kept = _parts_without_rank(decision)
+    where = f" if {kept}" if kept else ""
+    return (
+        f"Run {what} on every rank{where}: take it out of {quoted(decision)}, and leave the rest "
+        "there."
+    )
+
+
 def _parts_without_rank(decision: Decision) -> str:
     """Return the parts of ``if step % 4 == 3 and rank == 0:`` that do not test the rank."""
     head, node = _parsed(decision)

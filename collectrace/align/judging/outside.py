@@ -34,6 +34,8 @@ def ignored(case: Case, candidate: Candidate) -> Ignored | None:
     """
     found: dict[int, Outside] = {}
     awaited: dict[int, Call] = {}
+    if not any(log.outside for log in case.evidence.logs.values()):
+        return None
     for waiter, rank, call in _waits(case, candidate):
         mine, theirs = case.log(rank), case.log(waiter)
         if rank in found or mine is None or theirs is None or _outside_at(theirs, call):

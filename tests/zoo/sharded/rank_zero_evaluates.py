@@ -8,7 +8,7 @@ suspects: 0
 status: diverged
 cause: rank 0; BUG; CALLED; ASKS; evaluate*; forward | unshard | FSDP*; TRAINS;
     /since call \\d+/ | only rank 0 | rank 0 alone | never
-fix: CALLED; ASKS; every rank; this forward; full_state_dict=True
+fix: CALLED; ASKS; every rank; full_state_dict=True
 never: ragged; drop_last; loop ended; left the loop; logs do not show; find_unused_parameters
 """
 

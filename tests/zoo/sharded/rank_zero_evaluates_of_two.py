@@ -6,7 +6,7 @@ expect: op_mismatch role_mismatch shape_mismatch
 suspects: 0
 status: diverged
 cause: rank 0; BUG; forward | unshard | FSDP*; never | only rank 0 | rank 0 alone
-fix: every rank; this forward; full_state_dict=True
+fix: every rank; full_state_dict=True
 never: ragged; drop_last; loop ended; left the loop; logs do not show; ambiguous
 """
 

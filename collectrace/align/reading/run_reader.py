@@ -255,7 +255,8 @@ def _rank_files(folder: Folder, page: int) -> list[File]:
                 "COLLECTRACE_SHARED=1."
             )
         raise NotThere(
-            f"{folder.label} holds no rank files (rank00000.jsonl, ...). Give the run's log_dir."
+            f"{folder.label} holds no rank files (rank00000.jsonl, ...). Give the run's log_dir; "
+            "for a job that was not traced, set COLLECTRACE=1 or call collectrace.enable()."
         )
     return files
 

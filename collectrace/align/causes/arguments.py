@@ -275,10 +275,9 @@ def why(situation: Situation) -> tuple[str, ...]:
             said = deciders.quoted(loops[0])
             return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
         if not others:
-            origin, source = deciders.origin(loops[0]), loops[0].comes_from
-            if origin in ("unknown", "agreed") or source is None:
+            origin, said = deciders.origin(loops[0]), deciders.quoted_origin(loops[0])
+            if origin in ("unknown", "agreed") or not said:
                 return (f"The ranks can be {order}.",)
-            said = phrases.statement(source.text.partition("  #")[0], source.site)
             return (f"The ranks can be {order}, as {said} {deciders.ORIGINS[origin]}.",)
         return (f"It may come from {deciders.quoted(others[0])}, or the ranks are {order}.",)
     if deciders.form(found[0]) not in ("value", "items"):
@@ -286,15 +285,14 @@ def why(situation: Situation) -> tuple[str, ...]:
     origin = deciders.origin(found[0])
     reason = deciders.ORIGINS[origin] if origin != "agreed" else ""
     clause = f", which {reason}" if reason else ""
-    source = found[0].comes_from
-    if reason and source is not None and deciders.form(found[0]) == "value":
-        clause += f": {phrases.statement(source.text.partition('  #')[0], source.site)}"
+    source = deciders.quoted_origin(found[0])
+    if reason and source and deciders.form(found[0]) == "value":
+        clause += f": {source}"
     comes = "comes" if len(found) == 1 and found[0].is_certain else "may come"
     sites = {call.site for _, call in situation.called}
-    if reason and source is not None and sites == {found[0].site}:
+    if reason and source and sites == {found[0].site}:
         # The call itself is known: what it passes comes from elsewhere.
-        said = phrases.statement(source.text.partition("  #")[0], source.site)
-        return (f"It {comes} from {said}, which {reason}.",)
+        return (f"It {comes} from {source}, which {reason}.",)
     is_test = found[0].text.startswith(("if ", "elif "))
     what = f"what {deciders.quoted(found[0])} sets" if is_test else deciders.quoted(found[0])
     return (f"It {comes} from {what}{clause}.",)

@@ -105,15 +105,11 @@ def _origin(situation: Situation, what: str) -> str:
     found = [d for d in ranked if deciders.form(d) == "value" and not deciders.calls(d)][:1]
     if not found:
         return ""
-    origin, source = deciders.origin(found[0]), found[0].comes_from
-    if origin in ("unknown", "agreed", "data", "length"):
+    origin, ends = deciders.origin(found[0]), {call.site for _, call in situation.called}
+    is_call = found[0].site in ends
+    said = deciders.quoted_origin(found[0]) if is_call else deciders.quoted(found[0])
+    if origin in ("unknown", "agreed", "data", "length") or not said:
         return ""
-    ends = {call.site for _, call in situation.called}
-    said = deciders.quoted(found[0])
-    if found[0].site in ends:
-        if source is None:
-            return ""
-        said = phrases.statement(source.text.partition("  #")[0], source.site)
     return f"The {what} comes from {said}, which {deciders.ORIGINS[origin]}."
 
 

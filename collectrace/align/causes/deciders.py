@@ -162,8 +162,16 @@ def is_rank_test(decision: Decision) -> bool:
 
 def quoted(decision: Decision) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
-    source = (_loop_of(decision) if form(decision) == "items" else None) or decision
-    return phrases.statement(source.text.partition("  #")[0], source.site)
+    return _line((_loop_of(decision) if form(decision) == "items" else None) or decision)
+
+
+def quoted_origin(decision: Decision) -> str:
+    """Return the line on which a decision depends, in the same form; empty if none is known."""
+    return _line(decision.comes_from) if decision.comes_from is not None else ""
+
+
+def _line(one: Decision | SourceLine) -> str:
+    return phrases.statement(one.text.partition("  #")[0], one.site)
 
 
 def what_it_did(situation: Situation, decision: Decision) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog
 from collectrace.records import Call, Outside
 
 
@@ -51,21 +51,20 @@ def _waits(case: Case, candidate: Candidate) -> Iterator[tuple[int, int, Call]]:
 
     If ranks wait in a cycle, all waits count: the groups of a grid wait at one line.
     """
-    waits = [one for s in case.standings.values() for one in s.waiting] if candidate.cycle else ()
-    for (stream, seq), rank in {(w.stream, w.seq): w.rank for w in waits}.items():
-        call = case.call(rank, stream, seq) if stream is not None and seq is not None else None
-        for other in case.comparison.groups[call.group].ranks if call is not None else ():
-            if (
-                stream is not None
-                and call is not None
-                and case.call(other, stream, call.seq) is None
-            ):
-                yield rank, other, call
-    for side in candidate.sides if not candidate.cycle else ():
-        if side.call is not None and candidate.stream is not None:
-            others = (r for one in candidate.sides if one is not side for r in one.ranks)
-            for rank in (*candidate.absent, *others):
-                yield side.ranks[0], rank, side.call
+    if candidate.cycle:
+        waits = (one for standing in case.standings.values() for one in standing.waiting)
+        for (stream, seq), rank in {(one.stream, one.seq): one.rank for one in waits}.items():
+            if stream is None or seq is None or (call := case.call(rank, stream, seq)) is None:
+                continue
+            for other in case.comparison.groups[call.group].ranks:
+                if case.call(other, stream, seq) is None:
+                    yield rank, other, call
+    elif candidate.stream is not None:
+        for side in candidate.sides:
+            if side.call is not None:
+                others = (r for one in candidate.sides if one is not side for r in one.ranks)
+                for rank in (*candidate.absent, *others):
+                    yield side.ranks[0], rank, side.call
 
 
 def _outside_at(log: RankLog, call: Call) -> Outside | None:
@@ -74,11 +73,6 @@ def _outside_at(log: RankLog, call: Call) -> Outside | None:
 
 def _issued_at(log: RankLog, call: Call) -> bool:
     """Whether a rank issued a call of its own from that line."""
-    seen = (n for stream in log.last_seq for n in set(_appearances(log, stream)))
+    seen = (n for stream in log.last_seq for n in set(log.rows(stream)[0].appearance))
     known = log.vocabulary.appearances
     return any(known[n].site == call.site for n in seen)
-
-
-def _appearances(log: RankLog, stream: StreamKey) -> Iterator[int]:
-    rows, _ = log.rows(stream)
-    yield from rows.appearance

@@ -194,7 +194,9 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
         )
     is_message = found.call.peer is not None
     best = remedies.fixes(situation, first)[:2]
-    if form == "condition" and is_message:
+    left_out = found.usual if found.usual is not None else found.call
+    if form == "condition" and (is_message or left_out.peer is not None):
+        # If the other ranks left it out as well, the other end would still wait.
         best = (
             (
                 f"Let both ends of the message decide alike at {said}: decide together "

@@ -43,9 +43,9 @@ from collectrace.align.code.paths import BOTH, ONE, TWO, Context, Edge
 from collectrace.align.code.places import Agreements, Nothing, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
-from collectrace.align.code.slices import Tracer
+from collectrace.align.code.slices import Asked, Tracer
 
-Differing = Literal["any", "data", "others", "tag", "peer"]
+Differing = Literal["any", "data", "dtype", "others", "tag", "peer"]
 
 
 def decide(
@@ -66,7 +66,8 @@ def decide(
         two: another rank.
         agreements: knows which collectives gave both sides the same result; None: none is known.
         differing: the arguments that differ if both next calls are one: ``data``: the tensors;
-            ``others``: the root or the like; ``tag`` and ``peer``: those of a message.
+            ``dtype``: their dtype; ``others``: the root or the like; ``tag`` and ``peer``: those of
+            a message.
         is_shared: whether both sides are in the same iteration of a loop; None: not known.
         is_skipped: side one never made the call of side two, which was due after its last call, in
             the same iteration of the loops around both.
@@ -290,7 +291,7 @@ class _Naming:
         ):  # the loop that provides the item is the most informative place
             sources = [one._replace(inner=None) if is_item(one) else one for one in sources]
         if node.kind is Kind.LOOP and found:  # what decides how many items it has tells more
-            counted = self._tracer.lengths(condition, place)
+            counted = self._tracer.sources(condition, place, Asked.LENGTH)
             counts = origins.sorted_by_weight(one.origin for one in counted)
             if found[0] is not Origin.ORDER and counts == (Origin.AGREED,):
                 return (Origin.AGREED,), None
@@ -354,7 +355,7 @@ class _Arguments:
         operands = [node.tree]
         if isinstance(node.tree, ast.Call):
             keywords = node.tree.keywords
-            if differing == "data":
+            if differing in _OF_TENSORS:
                 keywords = [one for one in keywords if one.arg not in _NO_DATA]
             operands = [*node.tree.args, *(one.value for one in keywords)]
         if differing == "others":  # the tensor or tensor list is the first argument
@@ -369,7 +370,7 @@ class _Arguments:
         for operand in operands:
             place = Place(context.function, node, context)
             for at, sources in self._tracer.assignments(
-                operand, place, of_size=differing != "others"
+                operand, place, _ASKED.get(differing, Asked.SIZE)
             ):
                 line = line_of(at.node) if at.node is not None else at.line
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
@@ -378,6 +379,10 @@ class _Arguments:
                     comes_from = origin_site(sources, found, line)
                     yield at_line(at.function, line, (computed, computed), found, comes_from)
 
+
+_OF_TENSORS: Final = frozenset({"data", "dtype"})
+
+_ASKED: Final = {"others": Asked.VALUE, "dtype": Asked.DTYPE}
 
 _OF_MESSAGE: Final[Mapping[str, tuple[frozenset[str], int]]] = {
     "tag": (frozenset({"tag"}), 3),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum, auto
 from typing import Final
 
 from collectrace.align.code import calls, controls, names, origins
@@ -19,7 +20,7 @@ from collectrace.align.code.conditions import (
     is_same_on_all_ranks,
 )
 from collectrace.align.code.files import Function
-from collectrace.align.code.graph import Graph, Kind, called_name
+from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
 from collectrace.align.code.places import Agreements, Place, Site, Source, ignore_order
@@ -39,6 +40,23 @@ _MUTABLE: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.
 """Values that may change without their name being bound again."""
 
 
+class Asked(Enum):
+    """What of a value is traced: random numbers, say, decide no size."""
+
+    VALUE = auto()
+    SIZE = auto()
+    """Of a tensor."""
+    DTYPE = auto()
+    """Of a tensor, which a ``with`` around its computation can change."""
+    LENGTH = auto()
+    """The number of items of a list."""
+    IDENTITY = auto()
+    """Which object it is, and not what the object holds by now."""
+
+
+_OF_FORM: Final = frozenset({Asked.SIZE, Asked.DTYPE, Asked.LENGTH})
+
+
 class Tracer:
     """Traces expressions of one program back to their origins."""
 
@@ -46,33 +64,29 @@ class Tracer:
         self._program = program
         self._agreements = agreements
 
-    def sources(self, tree: ast.AST | None, place: Place, *, of_size: bool = False) -> list[Source]:
-        """Return what an expression depends on, with the places where it comes in.
-
-        ``of_size``: what the size of a tensor depends on, not its values.
-        """
-        return list(_Trace(self._agreements, self._program, of_size).follow(tree, place, 0))
-
-    def lengths(self, tree: ast.AST | None, place: Place) -> list[Source]:
-        """Return what the number of items depends on that a loop goes through."""
-        trace = _Trace(self._agreements, self._program, of_size=True, of_lists=True)
-        return list(trace.follow(tree, place, 0))
+    def sources(
+        self, tree: ast.AST | None, place: Place, asked: Asked = Asked.VALUE
+    ) -> list[Source]:
+        """Return what an expression depends on, with the places where it comes in."""
+        trace = _Trace(self._agreements, self._program, asked)
+        found = list(trace.follow(tree, place, 0))
+        return [*found, *trace.around(place, 0)] if asked is Asked.DTYPE else found
 
     def assignments(
-        self, tree: ast.AST | None, place: Place, *, of_size: bool = False
+        self, tree: ast.AST | None, place: Place, asked: Asked = Asked.VALUE
     ) -> list[tuple[Place, list[Source]]]:
         """Return the assignments that gave a local name its value, with what each depends on.
 
         If a value comes from the caller, or an expression is no name, return the places of its
         sources instead. What selects an assignment is a source, too.
         """
-        sources = self.sources(tree, place, of_size=of_size)
+        sources = self.sources(tree, place, asked)
         definitions = self._program.definitions(place.function)
         is_local = all(one.place.function is place.function for one in sources)
         if not isinstance(tree, ast.Name) or definitions is None or not is_local or not place.node:
             return [(one.place, [one]) for one in sources]
         given = [
-            (at, self.sources(binding.value, at, of_size=of_size))
+            (at, self.sources(binding.value, at, asked))
             for binding in definitions.reaching(place.node, tree.id)
             if binding.how in (How.VALUE, How.CHANGE)
             and (at := Place(place.function, binding.node, place.context))
@@ -84,22 +98,10 @@ class Tracer:
 class _Trace:
     """The trace of one expression."""
 
-    def __init__(
-        self,
-        agreements: Agreements,
-        program: Program,
-        of_size: bool,
-        *,
-        of_lists: bool = False,
-        of_identity: bool = False,
-    ) -> None:
+    def __init__(self, agreements: Agreements, program: Program, asked: Asked) -> None:
         self._agreements = agreements
         self._program = program
-        self._of_size = of_size
-        self._of_lists = of_lists
-        """Whether the lengths of lists are asked for, and not their items."""
-        self._of_identity = of_identity
-        """Whether it is asked which object it is, and not what the object holds by now."""
+        self._asked = asked
         self._seen: set[tuple[int, int, int]] = set()
 
     def follow(self, tree: ast.AST | None, place: Place, depth: int) -> Iterator[Source]:
@@ -136,8 +138,8 @@ class _Trace:
             yield Source(place, Origin.AGREED)
             return
         match tree.ops:
-            case [ast.Is() | ast.IsNot()] if not self._of_identity:
-                trace = _Trace(self._agreements, self._program, self._of_size, of_identity=True)
+            case [ast.Is() | ast.IsNot()] if self._asked is not Asked.IDENTITY:
+                trace = _Trace(self._agreements, self._program, Asked.IDENTITY)
                 yield from trace.follow(tree, place, depth)
             case [ast.In() | ast.NotIn()]:
                 yield from ignore_order(self._parts(tree, place, depth))
@@ -148,14 +150,28 @@ class _Trace:
         """Return what the parts of an expression depend on; of a lambda, its result."""
         if isinstance(tree, ast.Tuple | ast.List | ast.Dict):  # an empty one has no parts
             yield Source(place, Origin.AGREED)
-        if self._of_lists and isinstance(tree, ast.List) and not _is_unpacked(tree):
+        if self._asked is Asked.LENGTH and isinstance(tree, ast.List) and not _is_unpacked(tree):
             return  # it has as many items as are written there
         children = ast.iter_child_nodes(tree)
-        if self._of_lists and isinstance(tree, ast.ListComp | ast.GeneratorExp):
+        if self._asked is Asked.LENGTH and isinstance(tree, ast.ListComp | ast.GeneratorExp):
             children = iter(tree.generators)
         for child in children:
             if isinstance(child, ast.expr | ast.comprehension | ast.keyword):
                 yield from self.follow(child, place, depth)
+
+    def around(self, place: Place, depth: int) -> Iterator[Source]:
+        """Return what decides in which contexts a value is computed: ``with precision(rank):``."""
+        function, context = place.function, place.context
+        graph = self._program.graph(function)
+        for one in graph.nodes if graph is not None else ():
+            if _holds(one, place.node):
+                at = Place(function, one, context)
+                for item in one.head.items if isinstance(one.head, ast.With) else ():
+                    found = as_data(self.follow(item.context_expr, at, depth))
+                    yield from (one for one in found if one.origin not in _SILENT)
+        if context is not None and context.parent is not None:
+            outer = Place(context.parent.function, context.call, context.parent)
+            yield from self.around(outer, depth)
 
     # Names
 
@@ -218,32 +234,39 @@ class _Trace:
         depth: int,
     ) -> Iterator[Source]:
         """Return what some bindings of a name depend on, and what chose between them."""
-        if self._of_lists:
+        if self._asked is Asked.LENGTH:
             bound = [one for one in bound if not _keeps_length(one)]
-        if self._of_identity:
+        if self._asked is Asked.IDENTITY:
             bound = [one for one in bound if one.how is not How.CHANGE]
         for binding in bound:
             at = Place(definitions.function, binding.node, place.context)
-            match binding.how:
-                case How.PARAMETER:
-                    yield from self._parameter(name, place, depth)
-                case How.EXCEPTION:
-                    yield Source(at, Origin.EXCEPTION)
-                case How.CALL if isinstance(binding.value, ast.Call):
-                    yield Source(at, self._result(binding.value, at))
-                case How.UNKNOWN:
-                    yield from self._defined(name, at)
-                case How.ITEM if _is_index(name, binding):
-                    yield Source(at, Origin.AGREED)
-                case How.ITEM:  # the loop itself decides the item
-                    found = self.follow(binding.value, at, depth + 1)
-                    yield from (Source(at, one.origin, one.inner or one.place) for one in found)
-                case _:
-                    yield from self.follow(binding.value, at, depth + 1)
-                    if self._may_change(name, binding.value, binding.how, at.function):
-                        yield Source(at, Origin.UNKNOWN)
+            if binding.how is How.PARAMETER:
+                yield from self._parameter(name, place, depth)
+            else:
+                yield from self._given(name, binding, at, depth)
+            if self._asked is Asked.DTYPE:
+                yield from self.around(at, depth + 1)
         if len(bound) > 1 or any(one.how is How.CHANGE for one in bound):
             yield from self._chosen(bound, definitions, place, depth)
+
+    def _given(self, name: str, binding: Binding, at: Place, depth: int) -> Iterator[Source]:
+        """Return what the value depends on that a statement gives a name."""
+        match binding.how:
+            case How.EXCEPTION:
+                yield Source(at, Origin.EXCEPTION)
+            case How.CALL if isinstance(binding.value, ast.Call):
+                yield Source(at, self._result(binding.value, at))
+            case How.UNKNOWN:
+                yield from self._defined(name, at)
+            case How.ITEM if _is_index(name, binding):
+                yield Source(at, Origin.AGREED)
+            case How.ITEM:  # the loop itself decides the item
+                found = self.follow(binding.value, at, depth + 1)
+                yield from (Source(at, one.origin, one.inner or one.place) for one in found)
+            case _:
+                yield from self.follow(binding.value, at, depth + 1)
+                if self._may_change(name, binding.value, binding.how, at.function):
+                    yield Source(at, Origin.UNKNOWN)
 
     def _chosen(
         self, bound: Sequence[Binding], definitions: Definitions, place: Place, depth: int
@@ -361,7 +384,7 @@ class _Trace:
                 yield from self._set_under(tree.attr, depth)
                 owner = self._program.only_class_with(tree.attr)
                 if owner is not None:
-                    yield from of_processed(self._of_object(tree.attr, owner, depth))
+                    yield from self._processed(self._of_object(tree.attr, owner, depth))
                 base = self.follow(tree.value, place, depth + 1)
                 yield from (one for one in base if one.origin is not Origin.AGREED)
 
@@ -383,7 +406,7 @@ class _Trace:
     def _changed(self, change: names.AttributeBinding, at: Place, depth: int) -> Iterator[Source]:
         """Return what a change depends on: its value, and whether it is made."""
         value = change.value
-        if self._of_identity and isinstance(value, ast.Tuple) and value.elts:
+        if self._asked is Asked.IDENTITY and isinstance(value, ast.Tuple) and value.elts:
             value = value.elts[0]  # the index decides whether there is such an item
         yield from as_data(self.follow(value, at, depth + 1))
         graph = self._program.graph(change.function)
@@ -413,9 +436,7 @@ class _Trace:
     # Calls
 
     def _call(self, tree: ast.Call, place: Place, depth: int) -> Iterator[Source]:
-        operands: list[ast.AST] = [*tree.args, *(one.value for one in tree.keywords)]
-        if isinstance(tree.func, ast.Attribute):
-            operands.insert(0, tree.func.value)
+        operands = self._operands(tree)
         text = names.dotted(tree.func)
         name = called_name(tree)
         known = calls.called_by(tree, place.function, self._program.lookup)
@@ -446,13 +467,22 @@ class _Trace:
             operands.append(tree.func)
         for operand in operands:
             if not self._is_imported(operand, place):
-                found = of_processed(self.follow(operand, place, depth + 1))
+                found = self._processed(self.follow(operand, place, depth + 1))
                 yield from (one for one in found if one.origin is not Origin.AGREED)
+
+    def _operands(self, tree: ast.Call) -> list[ast.AST]:
+        """Return a method's object and the arguments that have a part in what is asked."""
+        given = [ast.keyword(None, one) for one in tree.args] + tree.keywords
+        if self._asked in _OF_FORM:
+            given = [one for one in given if one.arg not in _VALUES]
+            given = given[:1] if called_name(tree) in _FILLED else given
+        operands: list[ast.AST] = [one.value for one in given]
+        return [tree.func.value, *operands] if isinstance(tree.func, ast.Attribute) else operands
 
     def _by_row(
         self, row: origins.Row, operands: Sequence[ast.AST], place: Place, depth: int
     ) -> Iterator[Source]:
-        if self._of_size and row.origin is Origin.RANDOM and operands:
+        if self._asked in _OF_FORM and row.origin is Origin.RANDOM and operands:
             for operand in operands:  # the numbers that are drawn do not decide how many there are
                 yield from self.follow(operand, place, depth)
             return
@@ -492,7 +522,7 @@ class _Trace:
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
             found = self.follow(operand, place, depth)
-            yield from found if is_asked else of_processed(found)
+            yield from found if is_asked else self._processed(found)
 
     def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what decides how many items an object of a known class yields."""
@@ -515,6 +545,18 @@ class _Trace:
         agreed = self._agreements.agreed(Site(place.function.file.path, tree.lineno))
         return Origin.AGREED if agreed else Origin.UNKNOWN
 
+    def _processed(self, found: Iterable[Source]) -> Iterator[Source]:
+        """Return sources of an unknown function's result, by its arguments.
+
+        If a model takes a batch of random numbers, its result is data and not random. The size of
+        a part that the rank chose remains chosen.
+        """
+        if self._asked in _OF_FORM:
+            return as_data(found)
+        return (
+            one._replace(origin=Origin.DATA) if one.origin in _PROCESSED else one for one in found
+        )
+
     def _is_imported(self, tree: ast.AST, place: Place) -> bool:
         """Whether an expression is a module, or a member of one."""
         text = names.dotted(tree)
@@ -536,15 +578,6 @@ def as_data(found: Iterable[Source]) -> Iterator[Source]:
         yield one._replace(origin=Origin.CHOSEN) if one.origin is Origin.RANK else one
 
 
-def of_processed(found: Iterable[Source]) -> Iterator[Source]:
-    """Return sources of an unknown function's result, by its arguments.
-
-    If a model takes a batch of random numbers, its result is data and not random.
-    """
-    for one in found:
-        yield one._replace(origin=Origin.DATA) if one.origin in _PROCESSED else one
-
-
 _PROCESSED: Final = frozenset({Origin.RANK, Origin.CHOSEN, Origin.RANDOM})
 
 
@@ -563,6 +596,17 @@ def _keeps_length(binding: Binding) -> bool:
     """Whether a statement changes an item and not their number: ``meters["loss"] += loss``."""
     tree = binding.node.tree
     return isinstance(tree, ast.AugAssign) and isinstance(tree.target, ast.Subscript)
+
+
+def _holds(outer: Node, node: Node | None) -> bool:
+    """Whether a step enters the ``with`` around another step."""
+    block = outer.head
+    if node is None or outer.kind is not Kind.ENTER or not isinstance(block, ast.With):
+        return False
+    return block.body[0].lineno <= node.line <= (block.end_lineno or 0)
+
+
+_SILENT: Final = frozenset({Origin.AGREED, Origin.UNKNOWN})
 
 
 def _is_index(name: str, binding: Binding) -> bool:
@@ -586,6 +630,12 @@ def _is_flag(*values: ast.expr | None) -> bool:
     """
     return any(isinstance(one, ast.Constant) and not one.value for one in values)
 
+
+_VALUES: Final = frozenset({"generator", "fill_value"})
+"""Arguments that decide the values of a tensor alone."""
+
+_FILLED: Final = frozenset({"full", "full_like"})
+"""Functions whose first argument alone decides the size."""
 
 _OF_NUMBERS: Final = frozenset({"int", "bool", "str", "abs", "min", "max"})
 """Functions whose result is a rank if their argument is."""

@@ -79,7 +79,7 @@ def _levels(case: Case, pair: Pair) -> list[Levels]:
 
 _DIFFERING: Final[Mapping[Kind, Differing]] = {
     "root_mismatch": "others", "reduce_op_mismatch": "others", "shape_mismatch": "data",
-    "dtype_mismatch": "data",
+    "dtype_mismatch": "dtype",
 }  # fmt: skip
 
 _OF_MESSAGE: Final[Mapping[str, Differing]] = {
@@ -111,7 +111,7 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         is_shared = partial(is_one_iteration, _levels(case, pair))
         own = pair.one, pair.two
         differing = _differing(candidate)
-        if differing == "data" and pair.is_of_one_rank:
+        if differing in ("data", "dtype") and pair.is_of_one_rank:
             differing = "any"  # a rank may have passed another group than before
         whole = libraries.add_library_frames(case.evidence.source_files, *own)
         # A library may be too large to follow. Then the user's frames alone may still suffice.

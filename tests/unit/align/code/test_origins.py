@@ -10,7 +10,7 @@ from collectrace.align.code.files import Files
 from collectrace.align.code.origins import Origin, Row, Rule
 from collectrace.align.code.places import Agreements, Nothing, Place, Site
 from collectrace.align.code.program import Program
-from collectrace.align.code.slices import Tracer
+from collectrace.align.code.slices import Asked, Tracer
 from tests.unit.align.code.standin import Texts
 
 PATH = "/origins/program.py"
@@ -24,7 +24,7 @@ class All:
 
 
 def origins_of(
-    text: str, agreements: Agreements | None = None, *, of_size: bool = False
+    text: str, agreements: Agreements | None = None, asked: Asked = Asked.VALUE
 ) -> tuple[Origin, ...]:
     """What the condition in the line depends on that ends in ``# HERE``."""
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
@@ -40,7 +40,7 @@ def origins_of(
     found: set[Origin] = set()
     for node in graph.at(line):
         if (condition := condition_of(node)) is not None:
-            sources = tracer.sources(condition, Place(function, node), of_size=of_size)
+            sources = tracer.sources(condition, Place(function, node), asked)
             found.update(one.origin for one in sources)
     return origins.sorted_by_weight(found)
 
@@ -233,8 +233,8 @@ def test_a_condition_is_followed_to_its_origin(case: str) -> None:
 def test_the_numbers_that_are_drawn_do_not_decide_a_size() -> None:
     text = "import torch, time\nx = torch.randn(%s)\nif x:  # HERE\n    pass"
     assert origins_of(text % "time.time()")[:1] == (Origin.RANDOM,)
-    assert origins_of(text % "time.time()", of_size=True) == (Origin.CLOCK,)
-    assert Origin.RANDOM not in origins_of(text % "4", of_size=True)
+    assert origins_of(text % "time.time()", asked=Asked.SIZE) == (Origin.CLOCK,)
+    assert Origin.RANDOM not in origins_of(text % "4", asked=Asked.SIZE)
 
 
 REDUCED = """
@@ -255,3 +255,33 @@ def test_the_result_of_an_all_reduce_is_agreed_if_the_records_say_so() -> None:
 def test_a_result_that_is_changed_since_is_not_agreed() -> None:
     changed = REDUCED.replace("if flag", "flag[0] = local()\nif flag")
     assert Origin.AGREED not in origins_of(changed, All())
+
+
+def test_a_generator_and_what_fills_a_tensor_decide_no_size() -> None:
+    text = "import torch, time\nx = torch.%s\nif x:  # HERE\n    pass"
+    for made in ("rand(4, generator=time.time())", "full((4,), time.time())"):
+        assert origins_of(text % made, asked=Asked.SIZE) in ((Origin.AGREED,), (Origin.UNKNOWN,))
+    assert origins_of(text % "full((4,), time.time())") == (Origin.CLOCK,)
+
+
+def test_the_size_of_a_part_that_the_rank_chose_differs_by_rank() -> None:
+    text = (
+        "from torch.distributed import get_rank\nfrom torch import nn\n"
+        "x = nn.Parameter(table[get_rank() * 4 :])\nif x:  # HERE\n    pass"
+    )
+    assert origins_of(text, asked=Asked.SIZE) == (Origin.CHOSEN,)
+    assert origins_of(text) == (Origin.DATA,)
+
+
+def test_a_dtype_depends_on_the_contexts_around_a_value() -> None:
+    text = (
+        "from torch.distributed import get_rank\nimport contextlib, torch\n"
+        "def precision(rank):\n"
+        "    if rank == 1:\n"
+        "        return torch.autocast('cpu')\n"
+        "    return contextlib.nullcontext()\n"
+        "with precision(get_rank()):\n    x = model(4)\n"
+        "if x:  # HERE\n    pass"
+    )
+    assert origins_of(text, asked=Asked.DTYPE)[:1] == (Origin.CHOSEN,)
+    assert origins_of(text, asked=Asked.SIZE) == (Origin.UNKNOWN,)

@@ -73,7 +73,8 @@ class Config:
 
     stall_after: float = 60.0
     """Seconds a collective may be pending before it counts as stalled. Long enough for an
-    evaluation or a checkpoint on one rank, far shorter than any backend's timeout."""
+    evaluation or a checkpoint on one rank. If the default group gives up sooner than after twice
+    this time, half of its timeout counts: then the record has the stacks of all ranks."""
 
     max_failures: int = 20
     """Internal failures after which the tracer switches itself off. A tracer that fails on every
@@ -388,7 +389,8 @@ OPTIONS: Final[dict[str, Option]] = {
         "bytes one rank may keep, such as 512M",
     ),
     "stall_after": Option(
-        _seconds, _SECONDS, "S", "seconds after which a pending collective has stalled"
+        _seconds, _SECONDS, "S",
+        "seconds after which a pending collective has stalled; at most half of a timeout",
     ),
     "heartbeat": Option(_seconds, _SECONDS, "S", "seconds between two heartbeats"),
     "max_failures": Option(

@@ -393,7 +393,7 @@ class Session(native.HasRecorder):
             recorder.book.asked += 1
             recorder.write(record)
             recorder.book.adopt(pg, record)
-        recorder.book.default = default
+        recorder.book.use_default(default)
         self.move_to_run(c10d._world.pg_map[default][1], rank, world_size)
 
     def _agree(self, store: Any) -> str:

@@ -54,6 +54,22 @@ def test_a_stall_is_recorded_on_both_sides_and_told_once_to_a_person(ranks: Rank
     assert "collectrace:" not in ran.output(1)
 
 
+def test_a_stall_is_recorded_before_the_group_gives_up(ranks: Ranks) -> None:
+    env = {"COLLECTRACE_STALL_AFTER": "600", "COLLECTRACE_HEARTBEAT": "5"}
+    failed = frozenset({1})
+    ran = ranks.run(_late_for_the_timeout, timeout=6, env=env, exits=(failed, failed))
+    busy = ran.log(1).of(Stall)[0]
+    assert busy.pending >= 3e9
+    assert any("_late_for_the_timeout" in one for stack in busy.stacks.values() for one in stack)
+
+
+def _late_for_the_timeout() -> None:
+    dist.barrier()
+    if dist.get_rank() == 1:
+        time.sleep(8)
+    dist.all_reduce(torch.ones(1))
+
+
 def _creates_alone() -> None:
     if dist.get_rank() == 1:
         time.sleep(LONG)

@@ -28,6 +28,7 @@ from collectrace import words as text
 from collectrace.align.causes import lagging, not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.ranks.standing import Standing
 
@@ -85,6 +86,7 @@ def _late(situation: Situation, found: IncompleteRow) -> Words:
     late, call = sorted(found.late), waited_for.call(situation)
     who, others = text.ranks(late), [rank for rank in found.calls if rank not in found.late]
     by = text.seconds(max(found.late.values()))
+    waited = patience.held_up_by(situation.case, found, late[0])
     return Words(
         phrases.fitting(
             f"{who} reached {call} {by} late, after the others had given up",
@@ -96,6 +98,7 @@ def _late(situation: Situation, found: IncompleteRow) -> Words:
             lagging.before(situation, found, late[0]),
         ),
         (
+            *((waited.row.fix.format(who=who),) if waited is not None else ()),
             f"Find out what keeps {who} so long before this call: work that only some ranks do, or "
             "that takes longer there. Move it out of the loop, or give it to all ranks.",
             not_moving.LONGER,

@@ -7,6 +7,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.causes import phrases, waited_for
 from collectrace.align.causes.situation import Situation
+from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
 
 _MOST: Final = 6
@@ -50,4 +51,6 @@ def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
     was = waited_for.place_in(stall.stacks) if stall is not None else ""
     at = f", and was at {was}" if was else ""
     gap = words.seconds(call.t - since)
-    return f"Rank {rank} made no call in this group for {gap}{after}{at}."
+    waited = patience.held_up_by(case, source, rank)
+    doing = f". There it waited for {waited.what}" if waited is not None else ""
+    return f"Rank {rank} made no call in this group for {gap}{after}{at}{doing}."

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace import exceptions
-from collectrace.align.judging import absence, places, refusals
+from collectrace.align.judging import absence, patience, places, refusals
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
@@ -27,14 +27,23 @@ _WINDOW: Final = 200
 
 
 def stalled(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks that failed in a call that all made, made it late, or stopped without a report."""
+    """Find ranks that failed in a call that all made, made it late, or stopped without a report.
+
+    Whoever waited for a rank that was in the call, for its lock, say, is not to blame for that.
+    """
     source = candidate.source
     if not isinstance(source, IncompleteRow):
         return
     if source.failed:
         yield Evidence("failed_in_the_call", tuple(sorted(source.failed)))
     elif source.late:
-        yield Evidence("came_late", tuple(sorted(source.late)))
+        there = source.calls.keys() - source.late.keys()
+        held_up = (
+            rank
+            for rank in source.late
+            if (wait := patience.held_up_by(case, source, rank)) and wait.holder in there
+        )
+        yield Evidence("came_late", tuple(sorted({*source.late}.difference(held_up))))
     standings = [case.standings[rank] for rank in candidate.ranks]
     stopped = [s.rank for s in standings if s.state in ("silent", "died") or s.early]
     yield Evidence("stopped", tuple(sorted(stopped)))

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from collectrace import exceptions
-from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.closing_send import ENDS
 from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks import host_waits
+from collectrace.align.ranks.host_waits import HostWait
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.reading.evidence import GroupConflict, RankLog, StreamKey
 
@@ -256,6 +258,16 @@ def late_after_timeout(case: Case, stream: StreamKey) -> tuple[int, Mapping[int,
         if t is not None and t > min(gave_up) + case.clocks.uncertainty
     }
     return (seq, after) if 0 < len(after) < len(came) else None
+
+
+def held_up_by(case: Case, source: IncompleteRow, rank: int) -> HostWait | None:
+    """Return what a rank waited for before it made a call late; None if that is not known."""
+    log, call = case.log(rank), source.calls.get(rank)
+    if log is None or call is None or log.stall is None or log.stall.t >= call.t:
+        return None
+    last = case.call(rank, source.stream, source.seq - 1)
+    is_between = last is None or last.t < log.stall.t
+    return host_waits.seen_in(log, case.evidence) if is_between else None
 
 
 def _raised_at(case: Case, standing: Standing, stream: StreamKey, seq: int) -> int:

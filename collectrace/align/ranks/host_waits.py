@@ -67,9 +67,19 @@ class Row(NamedTuple):
 
 
 def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
-    """Return what a rank waited for in its last stall; None if that is not known."""
+    """Return what a rank waited for in its last stall; None if it went on since."""
     stall, last = log.stall, log.last_call
-    if stall is None or (last is not None and last.t > stall.t):
+    return (
+        None
+        if last is not None and stall is not None and last.t > stall.t
+        else seen_in(log, evidence)
+    )
+
+
+def seen_in(log: RankLog, evidence: RunEvidence) -> HostWait | None:
+    """Return what a rank waited for as it stalled last; None if that is not known."""
+    stall = log.stall
+    if stall is None:
         return None
     thread = thread_at_work(stall.stacks)
     kernel = next((one for one in stall.waits or () if one.thread == thread), KernelWait())

@@ -33,20 +33,23 @@ _MOST_SOURCES: Final = 8
 class Stalls:
     """Notices that a rank has been in one thing for too long, and records what it is in.
 
-    The limit is ``stall_after`` seconds. Each next record needs twice the time, so that a job that
-    hangs over night does not fill the disk. A rank that is in nothing, but has issued no call for
-    that time, is recorded, too, without a message. If its peers hang, its stack explains it.
+    The limit is ``stall_after()`` seconds. Each next record needs twice the time, so that a job
+    that hangs over night does not fill the disk. A rank that is in nothing, but has issued no call
+    for that time, is recorded, too, without a message. If its peers hang, its stack explains it.
     ``is_explained`` returns whether the reason was printed already.
     """
 
     def __init__(
-        self, recorder: Recorder, stall_after: float, is_explained: Callable[[], bool]
+        self,
+        recorder: Recorder,
+        stall_after: Callable[[], float],
+        is_explained: Callable[[], bool],
     ) -> None:
         self._recorder = recorder
         self._is_explained = is_explained
-        self._stall_after = int(stall_after * 1e9)
-        self._next = self._stall_after
-        """How long something must last before the next record, ns."""
+        self._stall_after = stall_after
+        self._times = 1
+        """How many times the limit something must last before the next record."""
         self.count = 0
         """How many stalls were recorded."""
         self.due = 0
@@ -72,17 +75,17 @@ class Stalls:
         idle_since = self._recorder.last_t or (0 if doing else self._joined)
         if idle_since and not is_calling:
             begun.append(idle_since)
-        pending = t - min(begun) if begun else 0
-        if pending < self._stall_after:
-            self._next = self._stall_after
-        self.due = t - pending + self._next if begun else 0
-        if pending < self._next:
+        pending, limit = t - min(begun) if begun else 0, int(self._stall_after() * 1e9)
+        if pending < limit:
+            self._times = 1
+        self.due = t - pending + self._times * limit if begun else 0
+        if pending < self._times * limit:
             return False
-        first = self._next == self._stall_after
+        first = self._times == 1
         # Twice, four times, eight times the limit: a look that waits for eight is not late.
-        while 2 * self._next < 3 * pending:
-            self._next *= 2
-        self.due = t - pending + self._next
+        while 2 * self._times * limit < 3 * pending:
+            self._times *= 2
+        self.due = t - pending + self._times * limit
         threads = stacks()
         waits, children = self._kernel.look()
         self._recorder.write(
@@ -94,7 +97,7 @@ class Stalls:
         self._request_sources(threads)
         self.count += 1
         longest = min(doing, key=lambda a: a.since, default=None)
-        is_long = longest is not None and t - longest.since >= self._stall_after
+        is_long = longest is not None and t - longest.since >= limit
         if longest is not None and is_long and not self._is_explained():
             self._tell_user(longest, t - longest.since)
         if first:

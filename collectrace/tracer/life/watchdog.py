@@ -49,11 +49,8 @@ class Watchdog:
     def __init__(self, recorder: Recorder, config: Config, values: ValueRecords) -> None:
         self._recorder = recorder
         self._config = config
-        # A heartbeat notices what may become a stall: less often, stalls would be noticed late.
-        self._heartbeat = min(config.heartbeat, config.stall_after)
-        self._stall_after = config.stall_after
         self._blind_spots = BlindSpots()
-        self._stalls = Stalls(recorder, config.stall_after, self._is_explained)
+        self._stalls = Stalls(recorder, self._stall_after, self._is_explained)
         self.reporter: Reporter | None = None
         """Compares the ranks when this one stalls; None: that is not wanted."""
         self._values = values
@@ -87,11 +84,11 @@ class Watchdog:
         return self._stalls.count
 
     def arm(self, stack_dumps: StackDumps) -> None:
-        """Write the stacks from now on if the GIL is held for longer than ``stall_after``."""
+        """Write the stacks from now on if the GIL is held for as long as a stall takes."""
         native_id = self._thread.native_id
         if stack_dumps.signum is not None and native_id is not None:
             switch = DeadMansSwitch(stack_dumps.signum, native_id)
-            switch.set(self._stall_after)
+            switch.set(self._stall_after())
             self._stack_dumps = stack_dumps
             self._switch = switch
 
@@ -106,8 +103,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         polls = 0
-        pause = int(self._heartbeat / _POLLS * 1e9)
-        due = now() + pause
+        due = now() + self._pause()
         while not self._is_stopped:
             try:
                 self._wait(min(due, self._stalls.due or due))
@@ -116,7 +112,7 @@ class Watchdog:
                 is_due = now() >= due
                 if is_due:
                     polls += 1
-                    due = now() + pause
+                    due = now() + self._pause()
                 self._reset_switch()
                 if is_due and not self._can_write():
                     continue
@@ -138,6 +134,22 @@ class Watchdog:
             if self._switch is not None:
                 self._switch.remove()
 
+    def _stall_after(self) -> float:
+        """Return the seconds after which a pending call has stalled.
+
+        At most half of the timeout of the default group: then the record has the stacks of all
+        ranks before the backend gives up.
+        """
+        return min(self._config.stall_after, self._recorder.book.timeout / 2)
+
+    def _heartbeat(self) -> float:
+        """Return the seconds between two heartbeats: less often, stalls would be noticed late."""
+        return min(self._config.heartbeat, self._stall_after())
+
+    def _pause(self) -> int:
+        """Return the ns between two polls."""
+        return int(self._heartbeat() / _POLLS * 1e9)
+
     def _wait(self, due: int) -> None:
         """Wait until ``due``, ns, or until there is news."""
         with contextlib.suppress(Empty):
@@ -150,7 +162,7 @@ class Watchdog:
         before, self._last_turn = self._last_turn, now()
         if self._switch is None or self._stack_dumps is None:
             return
-        self._switch.set(self._stall_after)
+        self._switch.set(self._stall_after())
         dump = self._stack_dumps.collect()
         if dump is not None:
             self._recorder.write(
@@ -201,7 +213,7 @@ class Watchdog:
     def poll(self) -> None:
         """Poll the Works that are held; record those that nobody waited for."""
         works = self._recorder.works
-        works.poll(round(self._heartbeat * _WORK_AGE * 1e9))
+        works.poll(round(self._heartbeat() * _WORK_AGE * 1e9))
         for record in works.unwaited_records():
             self._recorder.write(record)
 
@@ -221,7 +233,7 @@ class Watchdog:
     def write_watermarks(self) -> None:
         """Write a ``done`` record for each stream and channel with a new watermark."""
         recorder = self._recorder
-        old = now() - int(self._heartbeat * _CALL_AGE * 1e9)
+        old = now() - int(self._heartbeat() * _CALL_AGE * 1e9)
         in_flight: dict[CallCounter, int] = {}
         for state in scopes.all_states():
             call = state.call

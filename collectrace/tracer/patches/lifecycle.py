@@ -200,7 +200,7 @@ class _GroupCreation:
         )  # fmt: skip
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):
-            recorder.book.default = pg
+            recorder.book.use_default(pg)
             self._session.move_to_run(store, pg.rank(), pg.size())
         recorder.write(record)
 

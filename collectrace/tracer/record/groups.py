@@ -6,6 +6,7 @@ Parts of this use private attributes of torch (``distributed_c10d._world``, torc
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 import weakref
@@ -108,6 +109,8 @@ class GroupBook:
         """By the ProcessGroup object."""
         self.default: Any = None
         """The default group of the recorded rank; None: there is none yet."""
+        self.timeout = math.inf
+        """Of the default group, seconds."""
         self.asking: Group | None = None
         """The ``asked`` record of a group that is being created."""
         self.asked = 0
@@ -141,6 +144,11 @@ class GroupBook:
         """Add a group with its ``ready`` record, and return its state."""
         state = self.states[pg] = GroupState(record, pg.rank())
         return state
+
+    def use_default(self, pg: Any) -> None:
+        """Take a group as the default group of the recorded rank."""
+        self.default = pg
+        self.timeout = timeout_of(pg)
 
     def named(self, name: str) -> GroupState | None:
         """Return the group with this name in the record; None: it was destroyed."""
@@ -220,6 +228,15 @@ def members(pg: Any, world_size: int | None) -> list[int] | None:
     except Exception:  # a group written in Python may raise anything
         told = []
     return told if len(told) == size else None
+
+
+def timeout_of(pg: Any) -> float:
+    """Return the seconds after which the backend of a group gives up; infinity: not known."""
+    try:
+        options = pg._get_backend(pg._device_types[0]).options
+        return float(options._timeout.total_seconds()) or math.inf
+    except Exception:  # a backend without options; a group written in Python may raise anything
+        return math.inf
 
 
 def backend_of(pg: Any) -> str:

@@ -31,7 +31,7 @@ def test_a_rank_in_nothing(
 ) -> None:
     written: list[Record] = []
     recorder = SimpleNamespace(sources=None, global_rank=rank, last_t=0, write=written.append)
-    stalls = Stalls(cast(Any, recorder), stall_after=20, is_explained=lambda: False)
+    stalls = Stalls(cast(Any, recorder), stall_after=lambda: 20, is_explained=lambda: False)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
     for second in range(1, 32):
         monkeypatch.setattr(stall, "now", lambda second=second: second * SECOND)
@@ -49,7 +49,7 @@ def test_a_stall_is_due_to_the_second_and_told_to_who_does_not_know_why(
     recorder = SimpleNamespace(
         sources=None, global_rank=1, last_t=0, write=lambda _: True, writer=writer
     )
-    stalls = Stalls(cast(Any, recorder), stall_after=20, is_explained=lambda: is_explained)
+    stalls = Stalls(cast(Any, recorder), stall_after=lambda: 20, is_explained=lambda: is_explained)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
     waits = Activity(thread="MainThread", what="call", since=7 * SECOND, op="barrier", seq=3)
     dues = []

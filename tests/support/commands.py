@@ -31,4 +31,4 @@ def run(*argv: str) -> tuple[int, str, str]:
 
 
 UNDECIDED: Final = re.compile(r"Exit status 3\.\n(collectrace explain CT(318|9..) .*\n)?\Z")
-"""How a report ends that cannot show that all is well: at most that a rank may yet come, or is slow."""
+"""How a report ends that cannot show that all is well: a rank may yet come, or is slow."""

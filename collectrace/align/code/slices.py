@@ -510,13 +510,16 @@ class _Trace:
             value: ast.AST | None = condition_of(node)
             if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
                 value = node.tree.value
+                is_passed_on = value is not None and _is_of_one(value, callee)
+            else:
+                is_passed_on = isinstance(value, ast.Name)
             inner = Place(callee, node, None)
             handlers = graph.returning_handlers(node) if node.kind is Kind.DISPATCH else ()
             for handler in handlers:
                 yield Source(place, Origin.EXCEPTION, Place(callee, handler, None))
             for one in self.follow(value, inner, depth + 3) if value else ():
-                # For ``return found``, the line that sets ``found`` is more informative.
-                further = one.inner or one.place if isinstance(value, ast.Name) else inner
+                # For ``return float(loss)``, the line that sets ``loss`` is more informative.
+                further = one.inner or one.place if is_passed_on else inner
                 yield Source(place, one.origin, further)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
         is_asked = origins.is_rank(called_name(tree))
@@ -607,6 +610,16 @@ def _holds(outer: Node, node: Node | None) -> bool:
 
 
 _SILENT: Final = frozenset({Origin.AGREED, Origin.UNKNOWN})
+
+
+def _is_of_one(value: ast.AST, function: Function) -> bool:
+    """Whether an expression is made of one variable, as ``float(loss)`` and ``a[0] / a[1]`` are."""
+    parts = [*ast.walk(value)]
+    if any(isinstance(one, ast.IfExp) for one in parts):
+        return False
+    known = {called_name(one) for one in parts if isinstance(one, ast.Call)}
+    used = {one.id for one in parts if isinstance(one, ast.Name)}
+    return len(used - known - function.file.imports.keys()) == 1
 
 
 def _is_index(name: str, binding: Binding) -> bool:

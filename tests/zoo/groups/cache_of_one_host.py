@@ -6,7 +6,7 @@ ranks: 4
 expect: deadlock missing_call
 suspects: 2
 status: hung
-cause: rank 2; BUG; FILLED; ranks 0-1; as rank 0, in its place of another group
+cause: rank 2; BUG; FILLED; Ranks 0-1 made that call | as rank 0, in its place of another group
 fix: as rank 0 does | every rank
 never: rank 3 alone; rank 0 left; network; drop_last
 """

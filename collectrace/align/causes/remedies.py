@@ -84,6 +84,12 @@ def together(situation: Situation, condition: Decision) -> str:
     leaves = not found.inside and found.jump is not None
     ways = ("if one does", "only if all do") if leaves else ("only if all do", "if one does")
     ops = ("MAX", "MIN") if leaves != found.is_else else ("MIN", "MAX")
+    if leaves and (name := _empty(condition)):
+        return (
+            f"Let a rank with nothing in {name} make the calls behind {quoted(condition)}, too, "
+            f"with zeros. Or decide together before it: all_reduce {tested(condition)} with "
+            f"{ops[1]}, so that every rank {way} {ways[1]}."
+        )
     first = (
         f"Decide together before {quoted(condition)}: all_reduce {tested(condition)} with {ops[0]},"
         f" so that every rank {way} {ways[0]}"
@@ -91,6 +97,18 @@ def together(situation: Situation, condition: Decision) -> str:
     has_tensor = bool(found.inside and found.inside[0][1].shape)
     zeros = "; a rank that has nothing passes zeros" if has_tensor else ""
     return f"{first} ({ops[1]}: {ways[1]}{zeros})."
+
+
+def _empty(decision: Decision) -> str:
+    """Return the list that a condition tests for having no items, as code; empty for another."""
+    head, node = _parsed(decision)
+    match node:
+        case ast.If(test=ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() as tested)):
+            code = ast.get_source_segment(head, tested) or ""
+        case _:
+            return ""
+    known = [(side.values or {}).get(code) for side in decision.sides]
+    return f"`{code}`" if any(isinstance(one, dict) and "len" in one for one in known) else ""
 
 
 _JUMPS: Final[dict[structure.Jump | None, str]] = {

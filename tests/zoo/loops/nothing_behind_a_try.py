@@ -7,7 +7,7 @@ expect: op_mismatch
 suspects: 1
 status: diverged
 cause: rank 1; BUG; left out | did not issue
-fix: nothing_behind_a_try.py:34; not rows; decide together; every rank
+fix: nothing_behind_a_try.py:34; not rows; decide together; every rank; nothing in `rows`
 never: a try failed; tried again; an exception
 """
 

@@ -56,11 +56,11 @@ def fix(situation: Situation, decision: Decision) -> str:
             "every rank takes the same branch."
         )
     if kind in ("condition", "loop") and (away := structure.blocked_elsewhere(situation, decision)):
-        who = f"{words.upper(words.ranks(away))} {words.verb(away, 'does', 'do')} not reach {said}"
-        what = "of iterations" if kind == "loop" else "of calls"
+        who = f"{words.ranks(away)} {words.verb(away, 'does', 'do')} not reach {said}"
+        what = "iterations" if kind == "loop" else "calls"
         return (
-            f"{who}: decide together before the branch that separates the ranks, so that every "
-            f"rank makes the same number {what}."
+            f"Decide together before the branch that separates the ranks: {who}. Every rank must "
+            f"make the same number of {what}."
         )
     if kind == "handler" and structure.is_waited_in(situation, decision):
         return (

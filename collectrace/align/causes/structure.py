@@ -181,7 +181,8 @@ def blocked_elsewhere(situation: Situation, decision: Decision) -> tuple[int, ..
     """
     path, line = chains.split(decision.site)
     here = Frame(path, line, decision.function)
-    is_sure = decision.strength == "only"  # the outcome of one side implies that of the other
+    # The outcome of one side implies that of the other, or a rank is compared with itself.
+    is_sure = decision.strength == "only" or len({side.rank for side in decision.sides}) == 1
     came = {side.rank for side in decision.sides if side.did is not None or is_sure}
     stacks = [
         (side.ranks, [Frame.parse(one) for one in side.stack or ()])

@@ -184,10 +184,11 @@ def _indexed() -> tuple[dict[str, Row], dict[str, Row], dict[str, Row]]:
 _WHOLE, _METHODS, _PREFIXES = _indexed()
 
 
-def row_of(name: str) -> Row | None:
+def row_of(name: str, *, is_imported: bool = True) -> Row | None:
     """Return the row of a dotted name with its imports resolved: ``torch.distributed.recv``.
 
-    The object in front of a method may be any variable: ``loss.item``.
+    The object in front of a method may be any variable: ``loss.item``. ``is_imported``: the first
+    part is a module: a variable may be called ``queue``, too.
     """
     found = _WHOLE.get(name)
     if found is not None:
@@ -195,7 +196,7 @@ def row_of(name: str) -> Row | None:
     parts = name.split(".")
     for n in range(len(parts), 0, -1):
         found = _PREFIXES.get(".".join(parts[:n]) + ".")
-        if found is not None and n < len(parts):
+        if found is not None and n < len(parts) and is_imported:
             return found
     if parts[0] == "torch" and parts[-1] in TRANSPARENT:
         return None  # ``torch.empty`` makes a tensor; ``.empty`` in the table is a queue's method

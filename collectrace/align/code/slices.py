@@ -185,7 +185,7 @@ class _Trace:
             else:
                 yield from found
             return
-        row = origins.row_of(self._resolved(name, place.function))
+        row = self._row(name, place.function)
         if row is not None:
             yield Source(place, row.origin)
         elif name in origins.TRANSPARENT or is_bound_by_comprehension(name, place):
@@ -349,7 +349,7 @@ class _Trace:
     def _defined(self, name: str, place: Place) -> Iterator[Source]:
         """Return what an imported name, a function or a class depends on."""
         if name in place.function.file.imports:
-            row = origins.row_of(self._resolved(name, place.function))
+            row = self._row(name, place.function)
             if row is not None:
                 yield Source(place, row.origin)
             else:
@@ -359,7 +359,7 @@ class _Trace:
 
     def _attribute(self, tree: ast.Attribute, place: Place, depth: int) -> Iterator[Source]:
         text = names.dotted(tree)
-        row = origins.row_of(self._resolved(text, place.function) if text else f"?.{tree.attr}")
+        row = self._row(text or f"?.{tree.attr}", place.function)
         owner = calls.class_of(place.function)
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
@@ -445,7 +445,7 @@ class _Trace:
             return
         for iterator in calls.iterators_of(name, self._program.lookup):
             yield from self._iterated(iterator, place, depth)
-        row = origins.row_of(self._resolved(text, place.function) if text else f"?.{name}")
+        row = self._row(text or f"?.{name}", place.function)
         if row is not None:
             if row.rule is Rule.RESULT:
                 yield Source(place, self._result(tree, place))
@@ -540,7 +540,7 @@ class _Trace:
 
     def _result(self, tree: ast.Call, place: Place) -> Origin:
         """Return the origin of a collective's return value, or of what it writes to an argument."""
-        row = origins.row_of(self._resolved(names.dotted(tree.func), place.function))
+        row = self._row(names.dotted(tree.func), place.function)
         name = called_name(tree)
         if row is None and name in names.IN_PLACE:
             row = origins.row_of(f"torch.distributed.{name}")
@@ -568,11 +568,11 @@ class _Trace:
         text = names.dotted(tree)
         return bool(text) and text.partition(".")[0] in place.function.file.imports
 
-    def _resolved(self, text: str, function: Function) -> str:
-        """Return a dotted name with the import of its first part resolved."""
+    def _row(self, text: str, function: Function) -> origins.Row | None:
+        """Return the row of a dotted name, with the import of its first part resolved."""
         first, dot, rest = text.partition(".")
-        found = function.file.imports.get(first, first)
-        return f"{found}{dot}{rest}"
+        found = function.file.imports.get(first)
+        return origins.row_of(f"{found or first}{dot}{rest}", is_imported=found is not None)
 
 
 def as_data(found: Iterable[Source]) -> Iterator[Source]:

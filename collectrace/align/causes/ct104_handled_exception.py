@@ -42,8 +42,8 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.reading import chains
-from collectrace.findings import Decision
-from collectrace.records import Call, Raised
+from collectrace.findings import Decision, Side
+from collectrace.records import Raised
 
 
 class Found(NamedTuple):
@@ -76,21 +76,29 @@ def words(situation: Situation, found: Found) -> Words:
     flag += " Then let every rank make the same calls."
     if handler is not None:
         flag = said.lower(remedies.fix(situation, handler))
-    flag = f"If a rank may fail alone, {flag}"
-    again, retried = _again(situation, handler), _retried(situation, handler)
-    if retried is not None:
-        flag = (
-            f"Take {phrases.call(retried.call)} out of what is tried again. Or share an error flag "
-            "with all ranks after each attempt (all_reduce with MAX), so that all try again."
+    last: tuple[str, ...] = (f"If a rank may fail alone, {flag}",)
+    again: tuple[str, ...] = ()
+    headline = collectives.headline(situation)
+    if handler is not None and (found_again := structure.tried_again(situation, handler)):
+        side, call, loop = found_again
+        lead = phrases.statement(phrases.text(situation.case, loop), loop)
+        again = (
+            f"{lead} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",
         )
-    headline = retried.headline if retried is not None else collectives.headline(situation)
+        if not _skips(situation, handler, side):
+            headline = f"{said.ranks(side.ranks)} called {phrases.call(call)} once more"
+            last = (
+                "Share an error flag with all ranks after each attempt (all_reduce with MAX), so "
+                "that all try again.",
+            )
+        last = (f"Take {phrases.call(call)} out of what is tried again.", *last)
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
         why = (*why[:1], *again, *why[1:])
         left = deciders.may_have_left(situation)
         whose = deciders.entered(situation, handler) or (said.ranks(left) if left else "some ranks")
         look = f"Find the exception that only {whose} raised and {place} handled. "
-        return Words(headline, why, (look + flag,))
+        return Words(headline, why, (look + last[0], *last[1:]))
     who, first = said.ranks(raised), raised[min(raised)]
     then = f"{said.upper(who)} handled it"
     at = f" at {place}" if place else ""
@@ -114,39 +122,17 @@ def words(situation: Situation, found: Found) -> Words:
         (
             *(hint.fix for hint in ct302.hints(one.message for one in raised.values())),
             f"Fix what raised {first.error} on {who}{phrases.line(first.site)}.",
-            flag,
+            *last,
         )[:3],
     )
 
 
-def _again(situation: Situation, handler: Decision | None) -> tuple[str, ...]:
-    """Return a sentence if a loop led a rank back to the ``try`` block of a handler."""
-    found = structure.tried_again(situation, handler) if handler is not None else None
-    if found is None:
-        return ()
-    side, call, loop = found
-    text = phrases.statement(phrases.text(situation.case, loop), loop)
-    return (f"{text} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",)
-
-
-class _Retried(NamedTuple):
-    """A call that a rank made twice, as it tried again what comes behind the call."""
-
-    call: Call
-    headline: str
-
-
-def _retried(situation: Situation, handler: Decision | None) -> _Retried | None:
-    """Return the call that a rank only made once more; None if it skipped calls of that loop."""
-    found = structure.tried_again(situation, handler) if handler is not None else None
-    departure = situation.departure
-    if found is None or handler is None or departure is None or departure.what is not What.SKIPPED:
-        return None
-    side, call, _ = found
-    path = chains.file(handler.site)
+def _skips(situation: Situation, handler: Decision, side: Side) -> bool:
+    """Whether a rank that tried again skipped calls of that loop, or none at all."""
+    departure, path = situation.departure, chains.file(handler.site)
+    if departure is None or departure.what is not What.SKIPPED:
+        return True
     frames = (
         frame for one in departure.calls for frame in situation.case.stack(side.ranks[0], one)
     )
-    if any(chains.scope(frame) == (path, handler.function) for frame in frames):
-        return None
-    return _Retried(call, f"{said.ranks(side.ranks)} called {phrases.call(call)} once more")
+    return any(chains.scope(frame) == (path, handler.function) for frame in frames)

@@ -43,6 +43,9 @@ _LONGEST_TEXT: Final = 300
 _SENTENCE: Final = 100
 """Characters of an exception's text after which its first sentence is enough."""
 
+_FRAMES: Final = re.compile(r"^Traceback \(most recent.*\n(?:[ \t].*\n)*", re.MULTILINE)
+"""A traceback in a text, down to its type and text, as torch.distributed.checkpoint quotes it."""
+
 _ADDRESS: Final = re.compile(r"( object)? at 0x[0-9a-f]+(?=>)")
 """Of an object's ``repr``."""
 
@@ -171,12 +174,13 @@ def brief(text: str, limit: int = _LONGEST_TEXT) -> str:
 def exception(error: str, message: str) -> str:
     """``RuntimeError: Connection closed by peer``: without C++ files, and advice that follows.
 
-    Nor with the addresses of objects: what is the same on every rank reads so.
+    Nor with the addresses of objects, so that what is the same on every rank reads so. Of a text
+    that quotes a traceback, what stands behind the frames.
     """
-    told = brief(_ADDRESS.sub("", _CPP.sub("", message)))
+    told = brief(_ADDRESS.sub("", _CPP.sub("", _FRAMES.split(message)[:2][-1])))
     if len(told) > _SENTENCE and (end := told.find(". ", 20)) > 0:
         told = told[:end]
-    told = told.rstrip(".")
+    told = told if told.endswith("...") else told.rstrip(".")
     return f"{error}: {told}" if told else error
 
 

@@ -45,3 +45,16 @@ def test_a_size_is_counted_where_the_shape_does_not_show_it(
 )
 def test_a_line_that_is_named(text: str, is_named: bool) -> None:
     assert words.names_site(text, "/job/train.py:12") == is_named
+
+
+def test_of_a_quoted_traceback_the_error_is_told() -> None:
+    text = (
+        "CheckpointException ranks:dict_keys([1])\n"
+        "Traceback (most recent call last): (RANK 1)\n"
+        '  File "/lib/torch/distributed/checkpoint/utils.py", line 193, in reduce_scatter\n'
+        "    local_data = map_fun()\n"
+        "AssertionError: no such file: 'step_8/.metadata'\n"
+    )
+    told = words.exception("CheckpointException", text)
+    assert told == "CheckpointException: AssertionError: no such file: 'step_8/.metadata'"
+    assert words.exception("ValueError", "x" * 400).endswith("x...")

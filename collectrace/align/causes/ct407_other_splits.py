@@ -70,6 +70,8 @@ def words(situation: Situation, found: Found) -> Words:
         decided = arguments.why(situation) if arguments.sure(situation) else ()
         why = (said, _changed(before), *decided) if decided else (said, told, _changed(before))
         return Words(headline, why, (_unchanged(before),))
+    if not equal and _are_own(source):
+        return Words(headline, (said, _OWN), (_RULE,))
     return Words(
         headline,
         (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),
@@ -82,6 +84,7 @@ _EQUAL: Final = (
     "Give all ranks tensors of the same size: the same data in the same order, or agree on the "
     "size first (all_reduce with MAX) and pad to it."
 )
+_OWN: Final = "Each rank expects the sizes that it sends itself: they were not exchanged."
 _RULE: Final = (
     "Exchange the sizes first (all_to_all_single of the counts) and use what was received: "
     "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j."
@@ -108,6 +111,12 @@ def _equal_parts(source: Divergence) -> str:
             return ""
         found.setdefault(sizes.pop(), []).append(rank)
     return text.listed([f"{n} on {text.ranks(ranks)}" for n, ranks in found.items()])
+
+
+def _are_own(source: Divergence) -> bool:
+    """Whether every rank expects the sizes that it sends, which differ between the ranks."""
+    sizes = [call.splits for call in source.calls.values() if call is not None and call.splits]
+    return len(sizes) == len(source.calls) and all(sent == awaited for sent, awaited in sizes)
 
 
 def _unchanged(before: Exchanged) -> str:

@@ -125,12 +125,15 @@ def words(situation: Situation, found: Found) -> Words:
             "Or, to evaluate on one rank only, call the wrapped module: model.module(...) issues "
             "no collective.",
         )
-    shared = min(chains.shared(mine.stack, other.stack), len(mine.stack) - 1)
-    function = phrases.function(mine.stack[-1 - shared])
-    inside = f" in {function}" if function else ""
+    here = (frame for frame in mine.stack if chains.site(frame) == call.site)
+    function = phrases.function(next(here, ""))
     line = phrases.line(call.site)
+    headline = f"{mine.subject} ran a forward{line} that {other.subject} did not run"
+    whole = headline.replace(line, f" in {function}{line}", 1)
+    if not function or function.startswith("<") or len(whole) > phrases.HEADLINE:
+        whole = headline
     return Words(
-        f"{mine.subject} ran a forward{inside}{line} that {other.subject} did not run",
+        whole,
         (does, *told[:1], *(then or told[1:])),
         (control.everywhere(situation, mine, f"this forward{line}"), *fixes),
     )

@@ -26,7 +26,6 @@ How to fix it
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import roles
@@ -54,7 +53,7 @@ _GIVE: Final = "(torch.distributed.algorithms.join)."
 _ADVICE: Final[dict[Why, tuple[str, str]]] = {
     "own call": (
         "Out of inputs, a rank answers DDP's collectives in join(), and no others.",
-        "Move {call} out of the `with model.join():` block{block}.",
+        "Move {moved} out of the join() block{block}.",
     ),
     "own call in forward": (
         "Out of inputs, a rank answers DDP's collectives in join(), and none that the model's "
@@ -179,11 +178,13 @@ def _open_forwards(situation: Situation, side: Side) -> list[int]:
 def words(situation: Situation, met: Unanswered) -> Words:
     """Return the words for a call that join() does not answer."""
     who, joined = text.ranks(met.side.ranks), text.ranks(met.joined.ranks)
-    made = _in_the_block(met) if met.why == "own call" else met.call
-    call = phrases.call(made)
+    call = phrases.call(met.call)
+    line = _in_the_block(met)
+    moved = f"the call{line} that leads to {call}" if line else call
     why, fix = _ADVICE[met.why]
     own, shadow = text.tensors(met.call), text.tensors(met.shadow)
-    named = {"call": call, "model": met.call.model or 1, "own": own, "shadow": shadow}
+    named = {"call": call, "moved": moved, "model": met.call.model or 1, "own": own,
+             "shadow": shadow}  # fmt: skip
     if met.why == "outside":
         entered = _latest(situation, met.side.ranks[0], met.call)
         block = phrases.line(entered.site if entered is not None else None)
@@ -195,7 +196,7 @@ def words(situation: Situation, met: Unanswered) -> Words:
     uneven = inputs.uneven(situation)
     ran_out = f"{text.upper(joined)} ran out of inputs first."
     return Words(
-        f"{phrases.made(met.side.ranks, made)} inside join(); {joined} had run out of inputs",
+        f"{phrases.made(met.side.ranks, met.call)} inside join(); {joined} had run out of inputs",
         (
             f"Uneven inputs: {uneven.phrase}." if uneven is not None else ran_out,
             why.format(**named),
@@ -208,9 +209,9 @@ def words(situation: Situation, met: Unanswered) -> Words:
     )
 
 
-def _in_the_block(met: Unanswered) -> Call:
-    """Return the call with its line in the function of the ``with`` block, if it has one."""
+def _in_the_block(met: Unanswered) -> str:
+    """Return the line of the function of the ``with`` block that led to the call, or nothing."""
     block = (met.joined.stack or ("",))[0]
     frames = (met.side.stack or ())[1:]
     found = next((f for f in frames if block and chains.place(f) == chains.place(block)), "")
-    return replace(met.call, site=chains.site(found)) if found else met.call
+    return phrases.line(chains.site(found)) if found else ""

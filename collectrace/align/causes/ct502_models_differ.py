@@ -197,8 +197,14 @@ def words(situation: Situation, found: What) -> Words:
         if value.comes_from is not None and deciders.origin(value) != "unknown":
             source = phrases.statement(value.comes_from.text, value.comes_from.site)
             decided = f"What {said} works on comes from {source}, and can differ between the ranks."
+    headline = f"{who} {row.did}"
+    if not situation.suspects and found in ("dtype", "size"):
+        gradients = phrases.on_each(
+            [text.tensors(call) for _, call in sides], [side.ranks for side, _ in sides]
+        )
+        headline = f"ranks disagree: gradients are {gradients}"
     return Words(
-        f"{who} {row.did}{phrases.line(sides[0][1].site)}",
+        f"{headline}{phrases.line(sides[0][1].site)}",
         tuple(one for one in (_describe(situation, found), row.why, decided) if one),
         row.fixes,
     )

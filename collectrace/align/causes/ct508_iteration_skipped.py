@@ -23,15 +23,22 @@ How to fix it
 
 from __future__ import annotations
 
+import ast
 from typing import NamedTuple
 
 from collectrace import roles
 from collectrace import words as text
-from collectrace.align.causes import apart, caught, control, phrases
+from collectrace.align.causes import apart, caught, control, deciders, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging import departures
+from collectrace.align.code.controls import controls
+from collectrace.align.code.decisions import origin_site
+from collectrace.align.code.graph import called_name
+from collectrace.align.code.origins import Origin, sorted_by_weight
+from collectrace.align.code.places import Nothing, Place
+from collectrace.align.code.slices import Tracer
+from collectrace.align.judging import departures, places
 from collectrace.align.judging.departures import Departure
 from collectrace.records import Call
 
@@ -135,6 +142,28 @@ def _site(situation: Situation, found: Skipped) -> str | None:
     return next((one.site for one in reversed(entries) if one.site), found.call.site)
 
 
+def _decided(situation: Situation, found: Skipped, site: str) -> str:
+    """Return a sentence on what decides whether the line enters ``no_sync()``, or nothing."""
+    case = situation.case
+    level = places.level(case, found.rank, site)
+    if level is None:
+        return ""
+    function, graph, line = level
+    entering = [node for node in graph.at(line) if called_name(node.tree) == "no_sync"]
+    for one in reversed(controls(function, graph, entering) if entering else []):
+        sources = Tracer(case.program, Nothing()).sources(one.test, Place(function, one.node))
+        origins = sorted_by_weight(source.origin for source in sources)
+        if one.test is None or not origins or origins[0] in (Origin.AGREED, Origin.UNKNOWN):
+            continue
+        at = origin_site(sources, origins, one.line)
+        place = f"{at.path}:{at.line}" if at is not None else ""
+        source = f": {phrases.statement(phrases.text(case, place), place)}" if place else ""
+        return (
+            f"`{ast.unparse(one.test)}` decides, and {deciders.ORIGINS[origins[0].value]}{source}."
+        )
+    return ""
+
+
 def words(situation: Situation, found: Skipped) -> Words:
     """Return the words for a backward() that was skipped."""
     who, call = text.ranks(found.who or situation.suspects), phrases.call(found.call)
@@ -142,17 +171,20 @@ def words(situation: Situation, found: Skipped) -> Words:
         headline = f"{who} ran iteration {found.iteration} inside no_sync(), others did not"
         if found.iteration is None:
             headline = f"{who} entered no_sync() in other micro-batches than rank {found.rank}"
+        site = _site(situation, found) or ""
+        decided = _decided(situation, found, site)
         return Words(
             headline,
             (
                 "no_sync() was not entered for the same micro-batches on all ranks"
-                f"{phrases.line(_site(situation, found))}: up to the error {found.entered}.",
+                f"{phrases.line(site)}: up to the error {found.entered}.",
+                *((decided,) if decided else ()),
                 "A backward() inside it sends no gradients, outside it does: since then gradients "
                 "of different iterations have met.",
             ),
             (
                 "Decide about no_sync() by the step number, with the same number of micro-batches "
-                f"on every rank{phrases.line(_site(situation, found))}; never by the length of a "
+                f"on every rank{phrases.line(site)}; never by the length of a "
                 "rank's own data.",
             ),
         )

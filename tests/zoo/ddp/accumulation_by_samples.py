@@ -5,7 +5,7 @@ Their boundaries slip, unnoticed, until one has no more of them.
 expect: missing_call op_mismatch role_mismatch shape_mismatch
 suspects: none
 status: diverged hung
-cause: no_sync(); BUG; rank 1; rank 0
+cause: no_sync(); BUG; rank 1; rank 0; `boundary` decides
 fix: step number; same number of micro-batches
 never: find_unused_parameters; took no part in the loss
 """

@@ -4,7 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; no_sync*; 4 times | every 3; iteration 2
+cause: rank 2; no_sync*; 4 times | every 3; iteration 2; `accumulate = 3
 fix: no_sync*; step number | same steps | all ranks
 never: find_unused_parameters; take part in the loss; fewer batches
 """

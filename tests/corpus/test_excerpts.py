@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,6 @@ from collectrace.findings import Alignment, Finding
 from collectrace.log_folder import SOURCES
 from collectrace.report import terminal
 from tests.zoo import corpus
-from tests.zoo.verdict import recorded
 
 ENTRIES: Final = corpus.index()
 
@@ -37,9 +35,6 @@ def shown(finding: Finding) -> list[str]:
         for line in part.lines
     ]
 
-
-_SITE: Final = re.compile(r"\w+\.py:\d+")
-MOST_LACKING: Final = 0.02
 
 EXCERPTS: Final = {
     "loops/left_through_a_helper": [
@@ -170,23 +165,6 @@ def test_what_a_busy_rank_waits_for_stands_beside_its_stack(tmp_path: Path) -> N
 def test_a_message_that_was_skipped_is_marked_where_it_was_made_before(tmp_path: Path) -> None:
     found = aligned("p2p/rest_kept_in_the_worker", tmp_path).findings[0]
     assert "Worker.push:33 call: rank 3 skipped this" in shown(found)
-
-
-def test_the_lines_of_a_headline_are_shown() -> None:
-    """All but few: a line in a library, or one of which only the call is known."""
-    lacking, looked_at = [], 0
-    for run in corpus.runs():
-        if run.twin or not run.case.is_error:
-            continue
-        finding = recorded(run, ENTRIES[run.name]).finding
-        if finding is None:
-            continue
-        parts = finding.excerpt or ()
-        lines = {f"{Path(part.path).name}:{one.line}" for part in parts for one in part.lines}
-        looked_at += 1
-        if {*_SITE.findall(finding.headline)} - lines:
-            lacking.append(run.name)
-    assert len(lacking) <= looked_at * MOST_LACKING, lacking
 
 
 def test_lines_that_are_lost_do_not_move_the_difference(tmp_path: Path) -> None:

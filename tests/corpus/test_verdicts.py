@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.support import decisions
-from tests.zoo import corpus, decided, missed
+from tests.zoo import corpus, decided, deciding, missed
 from tests.zoo.corpus import Run
 from tests.zoo.verdict import Verdict, recorded
 
@@ -23,6 +24,18 @@ TORCH: Final = _CONSTRAINTS.rpartition("torch==")[2].strip()
 
 MOST_LINES: Final = 24
 """Lines of the program that a finding shows."""
+
+
+NAMING: Final = [
+    run for run in RUNS if not run.twin and run.case.is_error and deciding.lines_named(run.case)
+]
+"""Runs whose scripts name the line that decided."""
+
+FEWEST_NAMING: Final = 130
+"""Fewer: the headers are no longer understood."""
+
+MOST_NAMED: Final = 7
+"""Decisions of a finding."""
 
 
 def record(*names: str) -> str:
@@ -44,6 +57,10 @@ def problem(name: str, program: str) -> str | None:
 
 JUDGED: Final[dict[str, Verdict]] = {}
 """By name: both tests of a script look at one verdict."""
+
+
+def _named(*names: str) -> list[Run]:
+    return [run for run in RUNS if run.name in names]
 
 
 def current(run: Run) -> Verdict:
@@ -103,6 +120,70 @@ def test_no_place_is_lost(run: Run) -> None:
         numbers = [line.line for line in part.lines]
         assert numbers == sorted(set(numbers))
     assert len(shown) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    "run", [r for r in RUNS if not r.twin and r.case.is_error], ids=lambda run: run.name
+)
+def test_the_lines_of_a_headline_are_shown(run: Run) -> None:
+    found = current(run).finding
+    if found is None:
+        return
+    shown = {
+        f"{Path(part.path).name}:{one.line}" for part in found.excerpt or () for one in part.lines
+    }
+    lacking = {*_SITE.findall(found.headline)} - shown
+    assert bool(lacking) == (run.name in missed.PLACES), lacking
+
+
+_SITE: Final = re.compile(r"\w+\.py:\d+")
+
+
+@pytest.mark.parametrize("run", NAMING, ids=lambda run: run.name)
+def test_the_line_that_decided_is_named(run: Run) -> None:
+    """Where a header names one it is among the decisions of the finding, which are few."""
+    found = current(run).finding
+    named = [one.site.rpartition("/")[2] for one in (found.decisions if found else None) or ()]
+    wanted = {f"{run.case.path.name}:{line}" for line in deciding.lines_named(run.case)}
+    assert wanted.isdisjoint(named) == (run.name in missed.DECIDING), named
+    assert len(named) <= MOST_NAMED
+
+
+@pytest.mark.parametrize(
+    "run",
+    _named(
+        "matching/root_differs",
+        "matching/root_of_reduce_differs",
+        "matching/reduce_op_differs_often",
+    ),
+    ids=lambda run: run.name,
+)
+def test_no_tensor_decides_a_root_or_a_reduce_op(run: Run) -> None:
+    found = current(run).finding
+    assert found is not None
+    assert found.decisions
+    assert [one.text for one in found.decisions if "torch.ones" in one.text] == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    _named(
+        "loops/hook_of_another_kind",
+        "matching/meter_formatted_on_one_rank",
+        "sharded/block_run_by_itself",
+    ),
+    ids=lambda run: run.name,
+)
+def test_a_line_that_made_a_call_computes_no_value(run: Run) -> None:
+    found = current(run).finding
+    assert found is not None
+    assert found.code == "CT106"
+    assert "The result of" not in found.cause
+    assert found.fix.startswith("Make what")
+
+
+def test_enough_headers_name_a_deciding_line() -> None:
+    assert len(NAMING) >= FEWEST_NAMING
 
 
 @pytest.mark.parametrize("shape", decisions.SHAPES)

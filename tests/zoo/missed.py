@@ -26,7 +26,6 @@ VERDICTS: Final = {
 
 WORDS: Final = {
     "ddp/one_meter_more": _PART,
-    "groups/cache_of_one_host": _PART,
     "groups/tied_weight_sent_twice": _PART,
     "groups/unused_in_one_node": _PART,
     "loops/class_without_a_sample": _COUNT,
@@ -45,3 +44,15 @@ WORDS: Final = {
     "p2p/table_fetched_again": _HABIT,
 }
 """The cause, or the fix, lacks what the header asks for, or says what it rules out."""
+
+PLACES: Final = {
+    "matching/helper_other_size": "the headline names a caller, the excerpt the helper",
+    "p2p/length_told_when_it_changes": "the lines are in a library",
+}
+"""A line of the headline is not among the lines of the program that are shown."""
+
+DECIDING: Final = {
+    "matching/collective_while_one_goes_first": "a condition on the rank held rank 1 at the entry: "
+    "the line only led rank 0 to its call in the body, which the cause tells",
+}
+"""The line that decided is not among the decisions."""

@@ -170,6 +170,8 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
     why, alike = _decided(situation)
     if alike:
         fixes = [*alike, *(f"Or {words_.lower(one)}" for one in fixes)]
+    if group := wait_cycle.smaller_group(situation, collective):
+        fixes = [group, *(f"Or {words_.lower(one)}" for one in fixes)]
     fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
     told = [wait_cycle.waits(situation), counts, *why]
     return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

@@ -13,6 +13,9 @@ from collectrace.align.ranks.standing import HOST, Waiting
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call, Group
 
+_LOOK_BACK: Final = 400
+"""Earlier calls of a rank that are examined."""
+
 MOST: Final = 4
 """Waits or members that a sentence lists."""
 
@@ -38,6 +41,31 @@ def describe_wait(situation: Situation, edge: Edge) -> str:
         return creation(asked)
     call = calls(situation).get(edge.waiting.rank)
     return with_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
+
+
+def smaller_group(situation: Situation, edge: Edge) -> str:
+    """Return the fix if the ranks in a collective of a cycle are all members of a smaller group.
+
+    Empty if it is none, or if the rank made the call from that line before.
+    """
+    case, rank = situation.case, edge.waiting.rank
+    stream, seq = edge.waiting.stream, edge.waiting.seq
+    call = case.call(rank, stream, seq) if stream is not None and seq is not None else None
+    if stream is None or call is None:
+        return ""
+    before = case.before(rank, stream, call.seq, _LOOK_BACK)
+    if any(one is not None and one.site == call.site for one in before):
+        return ""
+    members = case.comparison.streams.get(stream, ())
+    came = {one for one in members if case.call(one, stream, call.seq) is not None}
+    for info in case.comparison.groups.values():
+        if info.name != stream.group and {*info.ranks} == came and len(came) > 1:
+            who, which = words.ranks(sorted(came)), words.group(info)
+            return (
+                f"If {phrases.call(call)} is meant for {who} alone, pass it {which}, whose "
+                "members they are."
+            )
+    return ""
 
 
 def with_group(case: Case, call: Call, site: str | None = None) -> str:

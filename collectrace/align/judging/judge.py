@@ -284,10 +284,13 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
         places = (*source.variants, *source.instead)
         asked = next((g for ranks, g in places if rank in ranks and g is not None), None)
         return case.clocks.when(rank, _asked_at(case, rank, asked)) if asked is not None else None
-    held = {e.waiting.rank for e in source}
-    behind = waitgraph.reachable(case.graph, rank) & held
-    waiting = case.standings[rank].waiting
-    return waiting[0].since if waiting and (rank in held or behind) else None
+    held = {e.waiting.rank: e.waiting.since for e in source}
+    if rank not in held and not waitgraph.reachable(case.graph, rank) & held.keys():
+        return None
+    standing = case.standings[rank]
+    if standing.host_wait is not None and not standing.waiting:  # for a lock of the cycle
+        return held.get(rank, case.clocks.when(rank, standing.host_wait.t))
+    return standing.waiting[0].since if standing.waiting else None
 
 
 def _asked_at(case: Case, rank: int, group: Group) -> int:

@@ -53,7 +53,7 @@ _GIVE: Final = "(torch.distributed.algorithms.join)."
 _ADVICE: Final[dict[Why, tuple[str, str]]] = {
     "own call": (
         "Out of inputs, a rank answers DDP's collectives in join(), and no others.",
-        "Move {moved} out of the join() block{block}.",
+        "Move {moved} out of the `{head}` block{block}.",
     ),
     "own call in forward": (
         "Out of inputs, a rank answers DDP's collectives in join(), and none that the model's "
@@ -183,8 +183,11 @@ def words(situation: Situation, met: Unanswered) -> Words:
     moved = f"the call{line} that leads to {call}" if line else call
     why, fix = _ADVICE[met.why]
     own, shadow = text.tensors(met.call), text.tensors(met.shadow)
-    named = {"call": call, "moved": moved, "model": met.call.model or 1, "own": own,
-             "shadow": shadow}  # fmt: skip
+    head = phrases.text(situation.case, (met.joined.stack or ("",))[0])
+    named = {
+        "call": call, "moved": moved, "model": met.call.model or 1, "own": own, "shadow": shadow,
+        "head": head if head.startswith("with ") else "with model.join():",
+    }  # fmt: skip
     if met.why == "outside":
         entered = _latest(situation, met.side.ranks[0], met.call)
         block = phrases.line(entered.site if entered is not None else None)

@@ -55,7 +55,7 @@ def test_a_barrier_inside_join_that_is_a_barrier(tmp_path: Path) -> None:
     first, *others = seed(4, tmp_path)
     assert (first.kind, first.code, first.seq) == ("op_mismatch", "CT201", 29)
     assert (first.suspects, sites(first)) == ((1,), {(0,): JOIN, (1,): INSIDE})
-    assert "(join_cases.py:53) out of the join() block" in first.fix
+    assert "(join_cases.py:53) out of the `with model.join() if" in first.fix
     assert not [f.kind for f in others if f.severity == "error"]
 
 

@@ -40,10 +40,10 @@ from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import BOTH, ONE, TWO, Context, Edge
-from collectrace.align.code.places import Agreements, Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
-from collectrace.align.code.slices import Asked, Tracer
+from collectrace.align.code.slices import Tracer
 
 Differing = Literal["any", "data", "dtype", "others", "tag", "peer"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
 
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Node
@@ -61,3 +62,30 @@ def ignore_order(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of a value that does not depend on the order of a set."""
     for one in found:
         yield one._replace(origin=Origin.AGREED) if one.origin is Origin.ORDER else one
+
+
+def as_data(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of a value that others select or compute, such as ``batches[rank]``.
+
+    Such a value is chosen by the rank, and no longer a test of it.
+    """
+    for one in found:
+        yield one._replace(origin=Origin.CHOSEN) if one.origin is Origin.RANK else one
+
+
+class Asked(Enum):
+    """What of a value is traced: random numbers, say, decide no size."""
+
+    VALUE = auto()
+    SIZE = auto()
+    """Of a tensor."""
+    DTYPE = auto()
+    """Of a tensor, which a ``with`` around its computation can change."""
+    LENGTH = auto()
+    """The number of items of a list."""
+    IDENTITY = auto()
+    """Which object it is, and not what the object holds by now."""
+
+
+OF_FORM: Final = frozenset({Asked.SIZE, Asked.DTYPE, Asked.LENGTH})
+"""Of these, values decide nothing: random numbers, seeds, and what fills a tensor."""

@@ -8,8 +8,7 @@ Whatever it cannot follow is unknown, and never counts as agreed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum, auto
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.code import calls, controls, names, origins
@@ -23,8 +22,9 @@ from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
-from collectrace.align.code.places import Agreements, Place, Site, Source, ignore_order
+from collectrace.align.code.places import Agreements, Asked, Place, Source, as_data, ignore_order
 from collectrace.align.code.program import Program
+from collectrace.align.code.results import Results
 from collectrace.align.reading.rank_names import is_variable
 
 _MOST: Final = 200
@@ -38,23 +38,6 @@ _MOST_BINDINGS: Final = 6
 
 _MUTABLE: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Call)
 """Values that may change without their name being bound again."""
-
-
-class Asked(Enum):
-    """What of a value is traced: random numbers, say, decide no size."""
-
-    VALUE = auto()
-    SIZE = auto()
-    """Of a tensor."""
-    DTYPE = auto()
-    """Of a tensor, which a ``with`` around its computation can change."""
-    LENGTH = auto()
-    """The number of items of a list."""
-    IDENTITY = auto()
-    """Which object it is, and not what the object holds by now."""
-
-
-_OF_FORM: Final = frozenset({Asked.SIZE, Asked.DTYPE, Asked.LENGTH})
 
 
 class Tracer:
@@ -102,6 +85,7 @@ class _Trace:
         self._agreements = agreements
         self._program = program
         self._asked = asked
+        self._results = Results(self, program, agreements, asked)
         self._seen: set[tuple[int, int, int]] = set()
 
     def follow(self, tree: ast.AST | None, place: Place, depth: int) -> Iterator[Source]:
@@ -121,7 +105,7 @@ class _Trace:
             case ast.Attribute():
                 yield from self._attribute(tree, place, depth)
             case ast.Call():
-                yield from self._call(tree, place, depth)
+                yield from self._results.of_call(tree, place, depth)
             case ast.Await() | ast.Yield() | ast.YieldFrom():
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
@@ -185,7 +169,7 @@ class _Trace:
             else:
                 yield from found
             return
-        row = self._row(name, place.function)
+        row = self._results.row(name, place.function)
         if row is not None:
             yield Source(place, row.origin)
         elif name in origins.TRANSPARENT or is_bound_by_comprehension(name, place):
@@ -255,7 +239,7 @@ class _Trace:
             case How.EXCEPTION:
                 yield Source(at, Origin.EXCEPTION)
             case How.CALL if isinstance(binding.value, ast.Call):
-                yield Source(at, self._result(binding.value, at))
+                yield Source(at, self._results.returned(binding.value, at))
             case How.UNKNOWN:
                 yield from self._defined(name, at)
             case How.ITEM if _is_index(name, binding):
@@ -330,7 +314,7 @@ class _Trace:
             if how is How.UNKNOWN:
                 yield from self._defined(name, place)
             elif how is How.CALL and isinstance(value, ast.Call):
-                yield Source(at, self._result(value, at))
+                yield Source(at, self._results.returned(value, at))
             else:
                 yield from self.follow(value, at, depth + 1)
                 if self._may_change(name, value, how, module):
@@ -349,7 +333,7 @@ class _Trace:
     def _defined(self, name: str, place: Place) -> Iterator[Source]:
         """Return what an imported name, a function or a class depends on."""
         if name in place.function.file.imports:
-            row = self._row(name, place.function)
+            row = self._results.row(name, place.function)
             if row is not None:
                 yield Source(place, row.origin)
             else:
@@ -359,13 +343,13 @@ class _Trace:
 
     def _attribute(self, tree: ast.Attribute, place: Place, depth: int) -> Iterator[Source]:
         text = names.dotted(tree)
-        row = self._row(text or f"?.{tree.attr}", place.function)
+        row = self._results.row(text or f"?.{tree.attr}", place.function)
         owner = calls.class_of(place.function)
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
             computed = calls.property_of(tree.attr, owner)
             if computed is not None:
-                found = list(self._inside(computed, ast.Call(tree, [], []), place, depth))
+                found = list(self._results.inside(computed, ast.Call(tree, [], []), place, depth))
             else:
                 found = list(self._of_object(tree.attr, owner, depth))
         if found:
@@ -375,16 +359,16 @@ class _Trace:
             else:
                 yield from found
         elif row is not None and row.rule is not Rule.RESULT:
-            yield from self._by_row(row, [tree.value], place, depth)
+            yield from self._results.by_row(row, [tree.value], place, depth)
         elif origins.is_rank(tree.attr):
             yield Source(place, Origin.RANK)
         else:
             yield Source(place, Origin.UNKNOWN)
-            if not self._is_imported(tree.value, place):
+            if not self._results.is_imported(tree.value, place):
                 yield from self._set_under(tree.attr, depth)
                 owner = self._program.only_class_with(tree.attr)
                 if owner is not None:
-                    yield from self._processed(self._of_object(tree.attr, owner, depth))
+                    yield from self._results.processed(self._of_object(tree.attr, owner, depth))
                 base = self.follow(tree.value, place, depth + 1)
                 yield from (one for one in base if one.origin is not Origin.AGREED)
 
@@ -433,159 +417,6 @@ class _Trace:
                     if source.origin is not Origin.AGREED:
                         yield Source(at, source.origin)
 
-    # Calls
-
-    def _call(self, tree: ast.Call, place: Place, depth: int) -> Iterator[Source]:
-        operands = self._operands(tree)
-        text = names.dotted(tree.func)
-        name = called_name(tree)
-        known = calls.called_by(tree, place.function, self._program.lookup)
-        if known is not None:
-            yield from self._inside(known, tree, place, depth)
-            return
-        for iterator in calls.iterators_of(name, self._program.lookup):
-            yield from self._iterated(iterator, place, depth)
-        row = self._row(text or f"?.{name}", place.function)
-        if row is not None:
-            if row.rule is Rule.RESULT:
-                yield Source(place, self._result(tree, place))
-            else:
-                yield from self._by_row(row, operands, place, depth)
-            return
-        is_method = isinstance(tree.func, ast.Attribute)
-        if name in (origins.TRANSPARENT_METHODS if is_method else origins.TRANSPARENT) or (
-            name in origins.TRANSPARENT and text
-        ):
-            for operand in operands:
-                if not self._is_imported(operand, place):
-                    found = self.follow(operand, place, depth)
-                    found = found if name in _OF_NUMBERS else as_data(found)
-                    yield from ignore_order(found) if name in _ORDERLESS else found
-            return
-        yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
-        if not isinstance(tree.func, ast.Name | ast.Attribute):
-            operands.append(tree.func)
-        for operand in operands:
-            if not self._is_imported(operand, place):
-                found = self._processed(self.follow(operand, place, depth + 1))
-                yield from (one for one in found if one.origin is not Origin.AGREED)
-
-    def _operands(self, tree: ast.Call) -> list[ast.AST]:
-        """Return a method's object and the arguments that have a part in what is asked."""
-        given = [ast.keyword(None, one) for one in tree.args] + tree.keywords
-        if self._asked in _OF_FORM:
-            given = [one for one in given if one.arg not in _VALUES]
-            given = given[:1] if called_name(tree) in _FILLED else given
-        operands: list[ast.AST] = [one.value for one in given]
-        return [tree.func.value, *operands] if isinstance(tree.func, ast.Attribute) else operands
-
-    def _by_row(
-        self, row: origins.Row, operands: Sequence[ast.AST], place: Place, depth: int
-    ) -> Iterator[Source]:
-        if self._asked in _OF_FORM and row.origin is Origin.RANDOM and operands:
-            for operand in operands:  # the numbers that are drawn do not decide how many there are
-                yield from self.follow(operand, place, depth)
-            return
-        if row.rule is Rule.ALONE:
-            yield Source(place, row.origin)
-            return
-        found = list(as_data(o for operand in operands for o in self.follow(operand, place, depth)))
-        if row.origin is Origin.LENGTH:
-            found = list(ignore_order(found))
-        if any(one.origin is not Origin.AGREED for one in found) or not operands:
-            yield Source(place, row.origin)
-            found = [] if row.rule is Rule.ONLY else found
-        yield from found
-
-    def _inside(
-        self, callee: Function, tree: ast.Call, place: Place, depth: int
-    ) -> Iterator[Source]:
-        """Return what a function's result depends on: its returns, and the conditions on them."""
-        definitions = self._program.definitions(callee)
-        if definitions is None or depth > _DEEPEST - 4 or definitions.graph.is_generator:
-            yield Source(place, Origin.UNKNOWN)
-            return
-        graph = definitions.graph
-        ends = [one for one in graph.nodes if isinstance(one.tree, ast.Return | ast.Raise)]
-        chosen = choosing_steps(graph, ends, graph.exit)
-        deciding = graph.nodes if chosen is None else [one.node for one in chosen]
-        for node in graph.nodes:
-            value: ast.AST | None = condition_of(node) if node in deciding else None
-            if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
-                value = node.tree.value
-                is_passed_on = value is not None and _is_of_one(value, callee)
-            else:
-                is_passed_on = isinstance(value, ast.Name)
-            inner = Place(callee, node, None)
-            handlers = graph.returning_handlers(node) if node.kind is Kind.DISPATCH else ()
-            for handler in handlers:
-                yield Source(place, Origin.EXCEPTION, Place(callee, handler, None))
-            for one in self.follow(value, inner, depth + 3) if value else ():
-                # For ``return float(loss)``, the line that sets ``loss`` is more informative.
-                further = one.inner or one.place if is_passed_on else inner
-                yield Source(place, one.origin, further)
-        passed = [*tree.args, *(one.value for one in tree.keywords)]
-        is_asked = origins.is_rank(called_name(tree))
-        for operand in passed:
-            found = self.follow(operand, place, depth)
-            yield from found if is_asked else self._processed(found)
-
-    def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
-        """Return what decides how many items an object of a known class yields."""
-        definitions = self._program.definitions(iterator)
-        for node in definitions.graph.nodes if definitions is not None else ():
-            condition, inner = condition_of(node), Place(iterator, node, None)
-            for one in self.follow(condition, inner, depth + 3) if condition is not None else ():
-                yield Source(place, one.origin, inner)
-
-    def _result(self, tree: ast.Call, place: Place) -> Origin:
-        """Return the origin of a collective's return value, or of what it writes to an argument."""
-        row = self._row(names.dotted(tree.func), place.function)
-        name = called_name(tree)
-        if row is None and name in names.IN_PLACE:
-            row = origins.row_of(f"torch.distributed.{name}")
-        if row is None:
-            return Origin.UNKNOWN
-        if row.rule is not Rule.RESULT:
-            return row.origin
-        agreed = self._agreements.agreed(Site(place.function.file.path, tree.lineno))
-        return Origin.AGREED if agreed else Origin.UNKNOWN
-
-    def _processed(self, found: Iterable[Source]) -> Iterator[Source]:
-        """Return sources of an unknown function's result, by its arguments.
-
-        If a model takes a batch of random numbers, its result is data and not random. The size of
-        a part that the rank chose remains chosen.
-        """
-        if self._asked in _OF_FORM:
-            return as_data(found)
-        return (
-            one._replace(origin=Origin.DATA) if one.origin in _PROCESSED else one for one in found
-        )
-
-    def _is_imported(self, tree: ast.AST, place: Place) -> bool:
-        """Whether an expression is a module, or a member of one."""
-        text = names.dotted(tree)
-        return bool(text) and text.partition(".")[0] in place.function.file.imports
-
-    def _row(self, text: str, function: Function) -> origins.Row | None:
-        """Return the row of a dotted name, with the import of its first part resolved."""
-        first, dot, rest = text.partition(".")
-        found = function.file.imports.get(first)
-        return origins.row_of(f"{found or first}{dot}{rest}", is_imported=found is not None)
-
-
-def as_data(found: Iterable[Source]) -> Iterator[Source]:
-    """Return sources of a value that others select or compute, such as ``batches[rank]``.
-
-    Such a value is chosen by the rank, and no longer a test of it.
-    """
-    for one in found:
-        yield one._replace(origin=Origin.CHOSEN) if one.origin is Origin.RANK else one
-
-
-_PROCESSED: Final = frozenset({Origin.RANK, Origin.CHOSEN, Origin.RANDOM})
-
 
 def _picks(tree: ast.AST) -> bool:
     """Whether an expression selects or computes a value from its parts, instead of testing them."""
@@ -615,16 +446,6 @@ def _holds(outer: Node, node: Node | None) -> bool:
 _SILENT: Final = frozenset({Origin.AGREED, Origin.UNKNOWN})
 
 
-def _is_of_one(value: ast.AST, function: Function) -> bool:
-    """Whether an expression is made of one variable, as ``float(loss)`` and ``a[0] / a[1]`` are."""
-    parts = [*ast.walk(value)]
-    if any(isinstance(one, ast.IfExp) for one in parts):
-        return False
-    known = {called_name(one) for one in parts if isinstance(one, ast.Call)}
-    used = {one.id for one in parts if isinstance(one, ast.Name)}
-    return len(used - known - function.file.imports.keys()) == 1
-
-
 def _is_index(name: str, binding: Binding) -> bool:
     """Whether a name counts the items of a loop: ``for name, batch in enumerate(loader):``."""
     match binding.node.tree:
@@ -646,18 +467,6 @@ def _is_flag(*values: ast.expr | None) -> bool:
     """
     return any(isinstance(one, ast.Constant) and not one.value for one in values)
 
-
-_VALUES: Final = frozenset({"generator", "fill_value"})
-"""Arguments that decide the values of a tensor alone."""
-
-_FILLED: Final = frozenset({"full", "full_like"})
-"""Functions whose first argument alone decides the size."""
-
-_OF_NUMBERS: Final = frozenset({"int", "bool", "str", "abs", "min", "max"})
-"""Functions whose result is a rank if their argument is."""
-
-_ORDERLESS: Final = frozenset({"sorted", "min", "max", "any", "all", "bool"})
-"""Functions whose results do not depend on the order of their argument's items."""
 
 _IMMUTABLE: Final = frozenset(
     {"len", "int", "float", "bool", "str", "range", "min", "max", "sum", "abs", "round", "tuple",

@@ -8,9 +8,9 @@ from collectrace.align.code import origins
 from collectrace.align.code.conditions import condition_of
 from collectrace.align.code.files import Files
 from collectrace.align.code.origins import Origin, Row, Rule
-from collectrace.align.code.places import Agreements, Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
 from collectrace.align.code.program import Program
-from collectrace.align.code.slices import Asked, Tracer
+from collectrace.align.code.slices import Tracer
 from tests.unit.align.code.standin import Texts
 
 PATH = "/origins/program.py"

@@ -24,6 +24,7 @@ How to fix it
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, NamedTuple
 
 from collectrace import roles
@@ -117,6 +118,25 @@ def _reports_unused(situation: Situation, rank: int) -> bool:
     return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
 
 
+def _listed_by_ddp(situation: Situation, rank: int) -> tuple[str, ...]:
+    """Return a sentence on the parameters that DDP's own exception names, if there is one."""
+    log = situation.case.log(rank)
+    message = log.exit.message if log is not None and log.exit is not None else None
+    found = _WITHOUT_GRADIENT.search(message or "")
+    if found is None:
+        return ()
+    by = " by their places in model.named_parameters()" if found[1] else ""
+    return (f"Its exception names them{by}: {text.brief(found[2], _LONGEST)}.",)
+
+
+_LONGEST: Final = 80
+
+_WITHOUT_GRADIENT: Final = re.compile(
+    r"Parameters?( indices)? which did not receive grad for rank \d+: (.+)"
+)
+"""Torch 2.13, ``Reducer::ensure_prior_reduction_finished`` (reducer.cpp); with names in DETAIL."""
+
+
 def _of_exchange(situation: Situation) -> Left | None:
     """Return the exchange whose backward the suspects skipped, judged by the sizes."""
     sides, case = apart.at_finding(situation), situation.case
@@ -153,6 +173,7 @@ def words(situation: Situation, found: Left) -> Words:
             _RUNS[found.of].format(function=found.function),
             f"On {gone.subject} {_WHY[found.of].format(line=line)}.",
             *((f"{text.upper(gone.subject)} had gone on{beyond} without it.",) if is_past else ()),
+            *_listed_by_ddp(situation, gone.rank),
         ),
         _FIXES[found.of],
     )

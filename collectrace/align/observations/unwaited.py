@@ -24,6 +24,8 @@ _HARM: Final = {
 }
 """The harm of a write to the tensor of a message, by its op."""
 
+_IN_A_LIST: Final = " If a loop starts several, keep all of them: a list, and no single variable."
+
 _Line = tuple[str | None, str, bool]
 """Site, op and whether the tensor was written to."""
 
@@ -46,9 +48,13 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
     at = f" at {words.site(site)}" if site else ""
     counts = {sum(record.count for record in records) for records in by_rank.values()}
     calls = words.counted(count, f"{op} call")
-    if len(counts) == 1 < len(ranks) < count:
-        calls = f"{words.counted(counts.pop(), f'{op} call')} each"
     first = by_rank[ranks[0]][0]
+    own = counts.pop() if len(counts) == 1 else 0
+    made = _made(case, ranks[0], first) if own else 0
+    if own < made or (1 < len(ranks) < count and own):
+        of = f"{own} of " if own < made else ""
+        each = " each" if len(ranks) > 1 else ""
+        calls = f"{of}{words.counted(max(own, made), f'{op} call')}{each}"
     waited = [] if touched else _waited(case, site, by_rank)
     its = words.verb(waited, "its", "theirs")
     others = f"; {words.ranks(waited)} waited for {its}" if waited else ""
@@ -72,13 +78,27 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
             f"Move the write after wait(), or pass a copy of the tensor to the {op}."
             if touched
             else f"Keep what {op}(..., async_op=True) returns{at}, and call wait() on it{where} "
-            "before the tensor is used; or leave async_op out."
+            f"before the tensor is used; or leave async_op out.{_IN_A_LIST if own < made else ''}"
         ),
         group=case.comparison.groups.get(first.group),
         seq=first.seq,
         sides=tuple(_sides(case, by_rank)),
         suspects=ranks,
     )
+
+
+def _made(case: Case, rank: int, record: Unwaited) -> int:
+    """Return how many calls a rank made from the line in this stream; 0: not all are known."""
+    log, stream = case.log(rank), StreamKey(record.group, record.device)
+    if log is None or not log.scanned or log.rotated or record.peer is not None:
+        return 0
+    rows, _ = log.rows(stream)
+    seen = rows.vocabulary.appearances
+    return sum(seen[n].site == record.site for n in rows.appearance[-_MOST:])
+
+
+_MOST: Final = 10_000
+"""Latest calls of a stream among which those of a line are counted."""
 
 
 def _waited(case: Case, site: str | None, by_rank: dict[int, list[Unwaited]]) -> list[int]:

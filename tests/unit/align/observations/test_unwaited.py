@@ -44,6 +44,17 @@ def test_works_that_were_waited_for_are_not_told(tmp_path: Path) -> None:
     assert told(run, tmp_path) == []
 
 
+def test_of_several_works_of_a_line_some_were_waited_for(tmp_path: Path) -> None:
+    run = Run(2)
+    calls = started(run)
+    started(run)
+    for n in range(2):
+        leave(run.rank(n), calls[n])
+    (found,) = told(run, tmp_path)
+    assert "never waited for 1 of 2 all_reduce calls each started at" in found.headline
+    assert found.fix.endswith("keep all of them: a list, and no single variable.")
+
+
 def test_a_work_that_nobody_waited_for(tmp_path: Path) -> None:
     run = Run(3)
     calls = started(run)

@@ -38,10 +38,14 @@ def unwaited_work(case: Case) -> list[Finding]:
             line = (record.site, record.op, bool(record.touched))
             by_line.setdefault(line, {}).setdefault(rank, []).append(record)
     ordered = sorted(by_line.items(), key=lambda item: (not item[0][2], item[0][0] or ""))
-    return [_finding(case, line, by_rank) for line, by_rank in ordered]
+    counting = len(ordered) <= _MOST_LINES
+    return [_finding(case, line, by_rank, counting=counting) for line, by_rank in ordered]
 
 
-def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Finding:
+def _finding(
+    case: Case, line: _Line, by_rank: dict[int, list[Unwaited]], *, counting: bool
+) -> Finding:
+    """Return a finding; ``counting``: with how many such calls were waited for."""
     site, op, touched = line
     ranks = tuple(sorted(by_rank))
     count = sum(record.count for records in by_rank.values() for record in records)
@@ -50,7 +54,7 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
     calls = words.counted(count, f"{op} call")
     first = by_rank[ranks[0]][0]
     own = counts.pop() if len(counts) == 1 else 0
-    made = _made(case, ranks[0], first) if own else 0
+    made = _made(case, ranks[0], first) if own and counting else 0
     if own < made or (1 < len(ranks) < count and own):
         of = f"{own} of " if own < made else ""
         each = " each" if len(ranks) > 1 else ""
@@ -99,6 +103,9 @@ def _made(case: Case, rank: int, record: Unwaited) -> int:
 
 _MOST: Final = 10_000
 """Latest calls of a stream among which those of a line are counted."""
+
+_MOST_LINES: Final = 10
+"""Lines of which the calls are counted: each reads the stream."""
 
 
 def _waited(case: Case, site: str | None, by_rank: dict[int, list[Unwaited]]) -> list[int]:

@@ -24,7 +24,7 @@ How to fix it
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace import roles
 from collectrace import words as text
@@ -158,10 +158,13 @@ def _decided(situation: Situation, found: Skipped, site: str) -> str:
         at = origin_site(sources, origins, one.line)
         place = f"{at.path}:{at.line}" if at is not None else ""
         source = f": {phrases.statement(phrases.text(case, place), place)}" if place else ""
-        return (
-            f"`{ast.unparse(one.test)}` decides, and {deciders.ORIGINS[origins[0].value]}{source}."
-        )
+        test = text.brief(ast.unparse(one.test), _LONGEST)
+        return f"`{test}` decides, and {deciders.ORIGINS[origins[0].value]}{source}."
     return ""
+
+
+_LONGEST: Final = 60
+"""Characters of a test that are quoted."""
 
 
 def words(situation: Situation, found: Skipped) -> Words:

@@ -125,7 +125,7 @@ class Results:
         graph = definitions.graph
         ends = [one for one in graph.nodes if isinstance(one.tree, ast.Return | ast.Raise)]
         chosen = choosing_steps(graph, ends, graph.exit)
-        deciding = graph.nodes if chosen is None else [one.node for one in chosen]
+        deciding = {*graph.nodes} if chosen is None else {one.node for one in chosen}
         for node in graph.nodes:
             value: ast.AST | None = condition_of(node) if node in deciding else None
             if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:

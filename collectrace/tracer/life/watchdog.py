@@ -36,6 +36,9 @@ _WORK_AGE: Final = 2
 _CALL_AGE: Final = 4
 """Heartbeats after which a call counts as complete if a later one of its stream is."""
 
+_SHORTEST_STALL: Final = 1.0
+"""Seconds; a shorter timeout makes no shorter stalls, nor more heartbeats."""
+
 _SLOW_WRITE: Final = 0.1
 """Seconds that a write to the rank file may take."""
 
@@ -140,7 +143,8 @@ class Watchdog:
         At most half of the timeout of the default group: then the record has the stacks of all
         ranks before the backend gives up.
         """
-        return min(self._config.stall_after, self._recorder.book.timeout / 2)
+        by_timeout = max(_SHORTEST_STALL, self._recorder.book.timeout / 2)
+        return min(self._config.stall_after, by_timeout)
 
     def _heartbeat(self) -> float:
         """Return the seconds between two heartbeats: less often, stalls would be noticed late."""

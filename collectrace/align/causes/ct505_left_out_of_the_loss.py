@@ -166,14 +166,14 @@ def words(situation: Situation, found: Left) -> Words:
     inside = f" in {found.function}()" if found.function else ""
     beyond = f" to {phrases.call(gone.call)}" if gone.call is not None else ""
     is_past = gone.call is None or not roles.of(gone.call.role).in_backward
+    past = (f"{text.upper(gone.subject)} had gone on{beyond} without it.",) if is_past else ()
     what = "send a gradient bucket in" if found.of == "bucket" else "issue"
     return Words(
         f"{gone.subject} did not {what} {phrases.call(found.call)}{inside}, {maker.subject} did",
         (
             _RUNS[found.of].format(function=found.function),
             f"On {gone.subject} {_WHY[found.of].format(line=line)}.",
-            *((f"{text.upper(gone.subject)} had gone on{beyond} without it.",) if is_past else ()),
-            *_listed_by_ddp(situation, gone.rank),
+            *(_listed_by_ddp(situation, gone.rank) or past),
         ),
         _FIXES[found.of],
     )

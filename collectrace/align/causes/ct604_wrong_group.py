@@ -66,7 +66,8 @@ def find(situation: Situation) -> Passed | None:
     ops = {(call.op, side.call.site) for side, call in called if side.call is not None}
     # A call that is lost still shows where its rank waits.
     ops |= {(edge.waiting.op, edge.waiting.site) for edge in situation.candidate.cycle}
-    if len(ops) != 1 or any(edge.waiting.stream is None for edge in situation.candidate.cycle):
+    is_none = any(edge.waiting.stream is None for edge in situation.candidate.cycle)
+    if is_none or len(ops) != 1 or not called:
         return None
     left = departed.find(situation)
     is_other = left is not None and left.what is What.OTHER_CALL

@@ -34,6 +34,9 @@ from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 from collectrace.signature import numel
 
+_MOST: Final = 1_000
+"""Messages that are compared. A harmed record may claim any number of them."""
+
 _NEAR: Final = 4
 """Following messages that may be swapped with a message."""
 
@@ -112,7 +115,7 @@ def _others(sender: RankLog, issue: ChannelIssue) -> Iterator[tuple[ChannelKey, 
 def _fit(ends: tuple[RankLog, RankLog], key: ChannelKey, made: range, later: int) -> bool:
     """Whether the messages ``made`` of the second end match those ``later`` on of the first."""
     other, mine = ends
-    pairs = ((mine.channel_call(key, n), other.channel_call(key, n + later)) for n in made)
+    pairs = ((mine.channel_call(key, n), other.channel_call(key, n + later)) for n in made[:_MOST])
     return all(one is None or (two is not None and _size(one) == _size(two)) for one, two in pairs)
 
 

@@ -29,6 +29,7 @@ from collectrace.records import (
 )
 from tests.support import bounded, commands, hostile_text, kind_examples
 from tests.support.synthetic import Run
+from tests.zoo import corpus
 
 HUGE: Final = (3 << 30, 8 << 40)
 EXABYTE: Final = 10**18
@@ -271,3 +272,13 @@ def test_a_report_for_a_pipe_that_nobody_reads(logs: Path, tmp_path: Path, optio
         2,
         "collectrace: pipe: it cannot be written (nobody reads from it). Name another file.\n",
     )
+
+
+def test_a_message_that_claims_to_be_the_last_of_very_many(tmp_path: Path) -> None:
+    name = "p2p/one_of_alternating_left_out"
+    logs = corpus.unpack(corpus.index()[name].files(), tmp_path)
+    file = next(logs.rglob("rank00000.jsonl"))
+    lines = file.read_bytes()
+    assert lines.count(b'"seq":5,') == 1
+    file.write_bytes(lines.replace(b'"seq":5,', b'"seq":%d,' % EXABYTE))
+    assert bounded.run("align", logs, cwd=tmp_path)[0] in (1, 3)

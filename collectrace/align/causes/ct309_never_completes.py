@@ -95,7 +95,7 @@ def _late(situation: Situation, found: IncompleteRow) -> Words:
         (
             f"{text.upper(text.ranks(others))} waited there in vain; when {who} came, nobody was "
             "left to answer.",
-            lagging.before(situation, found, late[0]),
+            lagging.before(situation, found, late[0], waited),
         ),
         (
             *((waited.row.fix.format(who=who),) if waited is not None else ()),

@@ -195,7 +195,7 @@ def words(situation: Situation, found: What) -> Words:
         said = deciders.quoted(value)
         decided = f"What {said} works on can differ between the ranks."
         if value.comes_from is not None and deciders.origin(value) != "unknown":
-            source = phrases.statement(value.comes_from.text, value.comes_from.site)
+            source = deciders.quoted_origin(value)
             decided = f"What {said} works on comes from {source}, and can differ between the ranks."
     headline = f"{who} {row.did}"
     if not situation.suspects and found in ("dtype", "size"):

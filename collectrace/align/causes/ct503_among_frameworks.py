@@ -128,12 +128,12 @@ def words(situation: Situation, found: Found) -> Words:
     here = (frame for frame in mine.stack if chains.site(frame) == call.site)
     function = phrases.function(next(here, ""))
     line = phrases.line(call.site)
-    headline = f"{mine.subject} ran a forward{line} that {other.subject} did not run"
-    whole = headline.replace(line, f" in {function}{line}", 1)
-    if not function or function.startswith("<") or len(whole) > phrases.HEADLINE:
-        whole = headline
+    ran, did_not = f"{mine.subject} ran a forward", f"{line} that {other.subject} did not run"
+    headline = f"{ran} in {function}{did_not}"
+    if function[:1] in ("", "<") or len(headline) > phrases.HEADLINE:
+        headline = ran + did_not
     return Words(
-        whole,
+        headline,
         (does, *told[:1], *(then or told[1:])),
         (control.everywhere(situation, mine, f"this forward{line}"), *fixes),
     )

@@ -23,7 +23,6 @@ How to fix it
 
 from __future__ import annotations
 
-import ast
 from typing import Final, NamedTuple
 
 from collectrace import roles
@@ -32,13 +31,8 @@ from collectrace.align.causes import apart, caught, control, deciders, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.code.controls import controls
-from collectrace.align.code.decisions import origin_site
-from collectrace.align.code.graph import called_name
-from collectrace.align.code.origins import Origin, sorted_by_weight
-from collectrace.align.code.places import Nothing, Place
-from collectrace.align.code.slices import Tracer
-from collectrace.align.judging import departures, places
+from collectrace.align.deciding import named
+from collectrace.align.judging import departures
 from collectrace.align.judging.departures import Departure
 from collectrace.records import Call
 
@@ -142,27 +136,6 @@ def _site(situation: Situation, found: Skipped) -> str | None:
     return next((one.site for one in reversed(entries) if one.site), found.call.site)
 
 
-def _decided(situation: Situation, found: Skipped, site: str) -> str:
-    """Return a sentence on what decides whether the line enters ``no_sync()``, or nothing."""
-    case = situation.case
-    level = places.level(case, found.rank, site)
-    if level is None:
-        return ""
-    function, graph, line = level
-    entering = [node for node in graph.at(line) if called_name(node.tree) == "no_sync"]
-    for one in reversed(controls(function, graph, entering) if entering else []):
-        sources = Tracer(case.program, Nothing()).sources(one.test, Place(function, one.node))
-        origins = sorted_by_weight(source.origin for source in sources)
-        if one.test is None or not origins or origins[0] in (Origin.AGREED, Origin.UNKNOWN):
-            continue
-        at = origin_site(sources, origins, one.line)
-        place = f"{at.path}:{at.line}" if at is not None else ""
-        source = f": {phrases.statement(phrases.text(case, place), place)}" if place else ""
-        test = text.brief(ast.unparse(one.test), _LONGEST)
-        return f"`{test}` decides, and {deciders.ORIGINS[origins[0].value]}{source}."
-    return ""
-
-
 _LONGEST: Final = 60
 """Characters of a test that are quoted."""
 
@@ -175,7 +148,11 @@ def words(situation: Situation, found: Skipped) -> Words:
         if found.iteration is None:
             headline = f"{who} entered no_sync() in other micro-batches than rank {found.rank}"
         site = _site(situation, found) or ""
-        decided = _decided(situation, found, site)
+        decision = named.condition_at(situation.case, found.rank, site, "no_sync")
+        decided = ""
+        if decision is not None:
+            test = text.brief(decision.text, _LONGEST)
+            decided = deciders.depends(decision, f"`{test}` decides, and")
         return Words(
             headline,
             (

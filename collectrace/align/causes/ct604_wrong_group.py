@@ -65,9 +65,9 @@ def find(situation: Situation) -> Passed | None:
         return Passed(words_.name(called[0][1]), sites, both)
     ops = {(call.op, side.call.site) for side, call in called if side.call is not None}
     # A call that is lost still shows where its rank waits.
-    ops |= {(edge.waiting.op, edge.waiting.site) for edge in situation.candidate.cycle}
-    is_none = any(edge.waiting.stream is None for edge in situation.candidate.cycle)
-    if is_none or len(ops) != 1 or not called:
+    waits = [edge.waiting for edge in situation.candidate.cycle]
+    ops |= {(one.op, one.site) for one in waits}
+    if not called or len(ops) != 1 or any(one.stream is None for one in waits):
         return None
     left = departed.find(situation)
     is_other = left is not None and left.what is What.OTHER_CALL

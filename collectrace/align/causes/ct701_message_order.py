@@ -168,10 +168,8 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
         end = "send" if message.waiting.op == "recv" else "recv"
         fixes.insert(0, f"Let rank {peer} make its {end}, too, or leave out the {one}.")
     why, alike = _decided(situation)
-    if alike:
-        fixes = [*alike, *(f"Or {words_.lower(one)}" for one in fixes)]
-    if group := wait_cycle.smaller_group(situation, collective):
-        fixes = [group, *(f"Or {words_.lower(one)}" for one in fixes)]
-    fixes.append(f"Or if the other end does not come after it: {words_.lower(COUNT)}")
+    group = wait_cycle.smaller_group(situation, collective)
+    uneven = f"If the other end does not come after it: {words_.lower(COUNT)}"
+    fixes = [*group, *alike, *fixes, uneven]
     told = [wait_cycle.waits(situation), counts, *why]
     return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))

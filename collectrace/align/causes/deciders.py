@@ -342,7 +342,7 @@ def depends(decision: Decision, subject: str = "") -> str:
     said = f"{subject or own} {ORIGINS[on]}"
     if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
-    return f"{said}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
+    return f"{said}: {_line(source)}."
 
 
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Final
 from collectrace import words
 from collectrace.align.causes import phrases, waited_for
 from collectrace.align.causes.situation import Situation
-from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
+from collectrace.align.ranks.host_waits import HostWait
 
 _MOST: Final = 6
 """Call numbers that a sentence lists."""
@@ -33,8 +33,11 @@ def notes(situation: Situation) -> tuple[str, ...]:
     return (f"Of the calls of this group, {'; '.join(parts[:_MOST])}{more}.",)
 
 
-def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
-    """Return what a rank did between the call before and the one that it reached late."""
+def before(situation: Situation, source: IncompleteRow, rank: int, waited: HostWait | None) -> str:
+    """Return what a rank did between the call before and the one that it reached late.
+
+    ``waited``: what it waited for meanwhile, outside of calls.
+    """
     case = situation.case
     log, call = case.log(rank), source.calls.get(rank)
     if log is None or call is None:
@@ -51,6 +54,5 @@ def before(situation: Situation, source: IncompleteRow, rank: int) -> str:
     was = waited_for.place_in(stall.stacks) if stall is not None else ""
     at = f", and was at {was}" if was else ""
     gap = words.seconds(call.t - since)
-    waited = patience.held_up_by(case, source, rank)
     doing = f". There it waited for {waited.what}" if waited is not None else ""
     return f"Rank {rank} made no call in this group for {gap}{after}{at}{doing}."

@@ -13,9 +13,6 @@ from collectrace.align.ranks.standing import HOST, Waiting
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call, Group
 
-_LOOK_BACK: Final = 400
-"""Earlier calls of a rank that are examined."""
-
 MOST: Final = 4
 """Waits or members that a sentence lists."""
 
@@ -43,7 +40,7 @@ def describe_wait(situation: Situation, edge: Edge) -> str:
     return with_group(situation.case, call) if call is not None else edge.waiting.op or "a call"
 
 
-def smaller_group(situation: Situation, edge: Edge) -> str:
+def smaller_group(situation: Situation, edge: Edge) -> tuple[str, ...]:
     """Return the fix if the ranks in a collective of a cycle are all members of a smaller group.
 
     Empty if it is none, or if the rank made the call from that line before.
@@ -52,10 +49,10 @@ def smaller_group(situation: Situation, edge: Edge) -> str:
     stream, seq = edge.waiting.stream, edge.waiting.seq
     call = case.call(rank, stream, seq) if stream is not None and seq is not None else None
     if stream is None or call is None:
-        return ""
-    before = case.before(rank, stream, call.seq, _LOOK_BACK)
+        return ()
+    before = case.before(rank, stream, call.seq)
     if any(one is not None and one.site == call.site for one in before):
-        return ""
+        return ()
     members = case.comparison.streams.get(stream, ())
     came = {one for one in members if case.call(one, stream, call.seq) is not None}
     for info in case.comparison.groups.values():
@@ -63,9 +60,9 @@ def smaller_group(situation: Situation, edge: Edge) -> str:
             who, which = words.ranks(sorted(came)), words.group(info)
             return (
                 f"If {phrases.call(call)} is meant for {who} alone, pass it {which}, whose "
-                "members they are."
+                "members they are.",
             )
-    return ""
+    return ()
 
 
 def with_group(case: Case, call: Call, site: str | None = None) -> str:

@@ -47,9 +47,9 @@ _CALLING: Final = (
 _IMPLICIT: Final = (Kind.LOOP, Kind.ENTER, Kind.LEAVE, Kind.UNWIND)
 _KEEPING: Final = frozenset(
     {"staticmethod", "classmethod", "override", "abstractmethod", "property", "no_grad",
-     "inference_mode", "enable_grad", "record"}
+     "inference_mode", "enable_grad"}
 )  # fmt: skip
-"""Decorators that leave what a function returns unchanged; ``record`` is torchelastic's."""
+"""Decorators that leave what a function returns unchanged."""
 
 
 def locate_frame(graph: Graph, line: int, callee: Function | None, generator: bool) -> list[Node]:

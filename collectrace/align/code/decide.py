@@ -370,7 +370,7 @@ class _Arguments:
         for operand in operands:
             place = Place(context.function, node, context)
             for at, sources in self._tracer.assignments(
-                operand, place, _ASKED.get(differing, Asked.SIZE)
+                operand, place, _ASKED.get(differing, Asked.VALUE)
             ):
                 line = line_of(at.node) if at.node is not None else at.line
                 is_import = at.node is not None and isinstance(at.node.tree, IMPORTS)
@@ -382,7 +382,7 @@ class _Arguments:
 
 _OF_TENSORS: Final = frozenset({"data", "dtype"})
 
-_ASKED: Final = {"others": Asked.VALUE, "dtype": Asked.DTYPE}
+_ASKED: Final = {"any": Asked.SIZE, "data": Asked.SIZE, "dtype": Asked.DTYPE}
 
 _OF_MESSAGE: Final[Mapping[str, tuple[frozenset[str], int]]] = {
     "tag": (frozenset({"tag"}), 3),

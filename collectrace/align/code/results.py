@@ -87,12 +87,11 @@ class Results:
 
     def _operands(self, tree: ast.Call) -> list[ast.AST]:
         """Return a method's object and the arguments that have a part in what is asked."""
-        given = [ast.keyword(None, one) for one in tree.args] + tree.keywords
-        if self._asked in OF_FORM:
-            given = [one for one in given if one.arg not in _VALUES]
-            given = given[:1] if called_name(tree) in _FILLED else given
-        operands: list[ast.AST] = [one.value for one in given]
-        return [tree.func.value, *operands] if isinstance(tree.func, ast.Attribute) else operands
+        left_out = _VALUES if self._asked in OF_FORM else ()
+        is_filled = self._asked in OF_FORM and called_name(tree) in _FILLED
+        owner = [tree.func.value] if isinstance(tree.func, ast.Attribute) else []
+        given = (one.value for one in tree.keywords if one.arg not in left_out)
+        return [*owner, *tree.args[: 1 if is_filled else None], *given]
 
     def by_row(
         self, row: origins.Row, operands: Sequence[ast.AST], place: Place, depth: int

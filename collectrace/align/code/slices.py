@@ -146,13 +146,12 @@ class _Trace:
     def around(self, place: Place, depth: int) -> Iterator[Source]:
         """Return what decides in which contexts a value is computed: ``with precision(rank):``."""
         function, context = place.function, place.context
-        graph = self._program.graph(function)
-        for one in graph.nodes if graph is not None else ():
-            if _holds(one, place.node):
-                at = Place(function, one, context)
-                for item in one.head.items if isinstance(one.head, ast.With) else ():
-                    found = as_data(self.follow(item.context_expr, at, depth))
-                    yield from (one for one in found if one.origin not in _SILENT)
+        for step, block in _blocks(self._program.graph(function), place.node):
+            for item in block.items:
+                found = as_data(
+                    self.follow(item.context_expr, Place(function, step, context), depth)
+                )
+                yield from (one for one in found if one.origin not in _SILENT)
         if context is not None and context.parent is not None:
             outer = Place(context.parent.function, context.call, context.parent)
             yield from self.around(outer, depth)
@@ -435,12 +434,16 @@ def _keeps_length(binding: Binding) -> bool:
     return isinstance(tree, ast.AugAssign) and isinstance(tree.target, ast.Subscript)
 
 
-def _holds(outer: Node, node: Node | None) -> bool:
-    """Whether a step enters the ``with`` around another step."""
-    block = outer.head
-    if node is None or outer.kind is not Kind.ENTER or not isinstance(block, ast.With):
-        return False
-    return block.body[0].lineno <= node.line <= (block.end_lineno or 0)
+def _blocks(graph: Graph | None, node: Node | None) -> Iterator[tuple[Node, ast.With]]:
+    """Yield the ``with`` statements around a step, each with a step that enters it."""
+    if graph is None or node is None:
+        return
+    for one in graph.nodes:
+        block = one.head if one.kind is Kind.ENTER else None
+        if not isinstance(block, ast.With):
+            continue
+        if block.body[0].lineno <= node.line <= (block.end_lineno or 0):
+            yield one, block
 
 
 _SILENT: Final = frozenset({Origin.AGREED, Origin.UNKNOWN})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,16 +11,19 @@ from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide, decisions
 from collectrace.align.code.conditions import OPPOSITE
+from collectrace.align.code.controls import controls
 from collectrace.align.code.decide import Differing
-from collectrace.align.code.decisions import Answer, Strength
-from collectrace.align.code.graph import ENDED, ITERATES, Outcome, Way
-from collectrace.align.code.origins import Origin
-from collectrace.align.code.places import Site
+from collectrace.align.code.decisions import Answer, Strength, origin_site
+from collectrace.align.code.graph import ENDED, ITERATES, Outcome, Way, called_name
+from collectrace.align.code.origins import Origin, sorted_by_weight
+from collectrace.align.code.places import Nothing, Place, Site
 from collectrace.align.code.program import Program
+from collectrace.align.code.slices import Tracer
 from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.held import Levels, is_one_iteration, values_held
 from collectrace.align.deciding.sides import Pair
+from collectrace.align.judging import places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
@@ -67,6 +71,27 @@ def _decided(case: Case, candidate: Candidate) -> Decided:
     owners = libraries.library_names(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
     return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
+
+
+def condition_at(case: Case, rank: int, site: str, called: str) -> Decision | None:
+    """Return the innermost condition on a call at a line that can differ between the ranks.
+
+    ``text`` is its test. Only the source is read, so there are no sides.
+    """
+    level = places.level(case, rank, site)
+    if level is None:
+        return None
+    calls = [node for node in level.graph.at(level.line) if called_name(node.tree) == called]
+    for one in reversed(controls(level.function, level.graph, calls)) if calls else ():
+        sources = Tracer(case.program, Nothing()).sources(one.test, Place(level.function, one.node))
+        found = sorted_by_weight(source.origin for source in sources)
+        if one.test is not None and found[:1] not in ((), (Origin.AGREED,), (Origin.UNKNOWN,)):
+            return Decision(
+                site=one.site, text=ast.unparse(one.test), function=level.function.qualified,
+                sides=(), depends_on=tuple(one.value for one in found), strength="possible",
+                comes_from=_line_of(case.program, rank, origin_site(sources, found, one.line)),
+            )  # fmt: skip
+    return None
 
 
 def _levels(case: Case, pair: Pair) -> list[Levels]:

@@ -272,12 +272,13 @@ class _Sides:
             return
         here = self._made(end.rank, end.call)
         last = len(made) - 1
-        key, seq, previous = made[last].key, made[last].seq, made[last - 1 : last]
-        call = self._case.call(end.rank, key, seq) if isinstance(key, StreamKey) else None
-        before = earlier_same_calls(made, last)
-        if call is not None and call.api not in (None, call.op) and previous:
+        key, before = made[last].key, earlier_same_calls(made, last)
+        call = (
+            self._case.call(end.rank, key, made[last].seq) if isinstance(key, StreamKey) else None
+        )
+        if call is not None and call.api is not None and last:
             # One of several calls of a function, such as broadcast_object_list: the same of them.
-            before = (n for n in before if n and made[n - 1].place == previous[0].place)
+            before = (n for n in before if n and made[n - 1].place == made[last - 1].place)
         usual = next((_at(made[n + 1]) for n in before), None)
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
 

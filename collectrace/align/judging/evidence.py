@@ -190,7 +190,7 @@ FACTS: Final[dict[str, Fact]] = {
         ("was_told",),
     ),
     "fewest_to_any": Fact(
-        "This rank sent one message less than its peers to a rank that receives from any of them.",
+        "This rank sent one message fewer than its peers to a rank that receives from any of them.",
         60,
         ("was_told", "by_a_message", "by_a_plan", "told_the_waiter"),
     ),

@@ -98,7 +98,7 @@ def _find_odd(case: Case, at: Awaited, place: _Place, end: CallPlace) -> Odd | N
 
 
 def fewest_to_any(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the only rank that sent one message less to a receiver from any rank than its peers.
+    """Find the only rank that sent one message fewer than its peers to a receiver from any rank.
 
     It has gone on, so it does not wait for that receiver. Peers send from the same line. With one
     message more, the receiver would have had all that it asked for.

@@ -54,11 +54,11 @@ def _finding(
     calls = words.counted(count, f"{op} call")
     first = by_rank[ranks[0]][0]
     own = counts.pop() if len(counts) == 1 else 0
-    made = _made(case, ranks[0], first) if own and counting else 0
-    if own < made or (1 < len(ranks) < count and own):
+    made = max(own, _made(case, ranks[0], first)) if own and counting else own
+    if made > 1:
         of = f"{own} of " if own < made else ""
         each = " each" if len(ranks) > 1 else ""
-        calls = f"{of}{words.counted(max(own, made), f'{op} call')}{each}"
+        calls = f"{of}{words.counted(made, f'{op} call')}{each}"
     waited = [] if touched else _waited(case, site, by_rank)
     its = words.verb(waited, "its", "theirs")
     others = f"; {words.ranks(waited)} waited for {its}" if waited else ""

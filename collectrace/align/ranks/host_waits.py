@@ -69,11 +69,8 @@ class Row(NamedTuple):
 def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
     """Return what a rank waited for in its last stall; None if it went on since."""
     stall, last = log.stall, log.last_call
-    return (
-        None
-        if last is not None and stall is not None and last.t > stall.t
-        else seen_in(log, evidence)
-    )
+    went_on = stall is not None and last is not None and last.t > stall.t
+    return None if went_on else seen_in(log, evidence)
 
 
 def seen_in(log: RankLog, evidence: RunEvidence) -> HostWait | None:

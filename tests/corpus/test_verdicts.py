@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,15 @@ MOST_NAMED: Final = 7
 """Decisions of a finding."""
 
 
+def each(runs: Iterable[Run]) -> pytest.MarkDecorator:
+    """Try a test on each of these runs, by their names."""
+    return pytest.mark.parametrize("run", [*runs], ids=lambda run: run.name)
+
+
+def each_of(*names: str) -> pytest.MarkDecorator:
+    return each(run for run in RUNS if run.name in names)
+
+
 def record(*names: str) -> str:
     """The command that records these anew."""
     return f"run: {corpus.COMMAND} '^({'|'.join(names)})$'"
@@ -57,10 +66,6 @@ def problem(name: str, program: str) -> str | None:
 
 JUDGED: Final[dict[str, Verdict]] = {}
 """By name: both tests of a script look at one verdict."""
-
-
-def _named(*names: str) -> list[Run]:
-    return [run for run in RUNS if run.name in names]
 
 
 def current(run: Run) -> Verdict:
@@ -86,7 +91,7 @@ def fail(run: Run, wrong: Sequence[str], verdict: Verdict) -> None:
     pytest.fail("\n".join(lines), pytrace=False)
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+@each(RUNS)
 def test_verdict(run: Run) -> None:
     """Kind, ranks, line and status are those of the header; in a twin nothing is found."""
     verdict = current(run)
@@ -96,7 +101,7 @@ def test_verdict(run: Run) -> None:
         fail(run, verdict.problems, verdict)
 
 
-@pytest.mark.parametrize("run", [r for r in RUNS if not r.twin], ids=lambda run: run.name)
+@each(run for run in RUNS if not run.twin)
 def test_words(run: Run) -> None:
     """The cause is what is true of the script, and so is the advice."""
     verdict = current(run)
@@ -107,7 +112,7 @@ def test_words(run: Run) -> None:
         fail(run, wrong, verdict)
 
 
-@pytest.mark.parametrize("run", [r for r in RUNS if not r.twin], ids=lambda run: run.name)
+@each(run for run in RUNS if not run.twin)
 def test_no_place_is_lost(run: Run) -> None:
     """The lines of the program that a finding shows include those of its calls, in order."""
     found = current(run).finding
@@ -122,9 +127,7 @@ def test_no_place_is_lost(run: Run) -> None:
     assert len(shown) <= MOST_LINES
 
 
-@pytest.mark.parametrize(
-    "run", [r for r in RUNS if not r.twin and r.case.is_error], ids=lambda run: run.name
-)
+@each(run for run in RUNS if not run.twin and run.case.is_error)
 def test_the_lines_of_a_headline_are_shown(run: Run) -> None:
     found = current(run).finding
     if found is None:
@@ -139,7 +142,7 @@ def test_the_lines_of_a_headline_are_shown(run: Run) -> None:
 _SITE: Final = re.compile(r"\w+\.py:\d+")
 
 
-@pytest.mark.parametrize("run", NAMING, ids=lambda run: run.name)
+@each(NAMING)
 def test_the_line_that_decided_is_named(run: Run) -> None:
     """Where a header names one it is among the decisions of the finding, which are few."""
     found = current(run).finding
@@ -149,14 +152,10 @@ def test_the_line_that_decided_is_named(run: Run) -> None:
     assert len(named) <= MOST_NAMED
 
 
-@pytest.mark.parametrize(
-    "run",
-    _named(
-        "matching/root_differs",
-        "matching/root_of_reduce_differs",
-        "matching/reduce_op_differs_often",
-    ),
-    ids=lambda run: run.name,
+@each_of(
+    "matching/root_differs",
+    "matching/root_of_reduce_differs",
+    "matching/reduce_op_differs_often",
 )
 def test_no_tensor_decides_a_root_or_a_reduce_op(run: Run) -> None:
     found = current(run).finding
@@ -165,14 +164,10 @@ def test_no_tensor_decides_a_root_or_a_reduce_op(run: Run) -> None:
     assert [one.text for one in found.decisions if "torch.ones" in one.text] == []
 
 
-@pytest.mark.parametrize(
-    "run",
-    _named(
-        "loops/hook_of_another_kind",
-        "matching/meter_formatted_on_one_rank",
-        "sharded/block_run_by_itself",
-    ),
-    ids=lambda run: run.name,
+@each_of(
+    "loops/hook_of_another_kind",
+    "matching/meter_formatted_on_one_rank",
+    "sharded/block_run_by_itself",
 )
 def test_a_line_that_made_a_call_computes_no_value(run: Run) -> None:
     found = current(run).finding

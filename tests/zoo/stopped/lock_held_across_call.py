@@ -1,6 +1,6 @@
-"""Rank 0 holds the lock of a file while it waits in a collective for rank 1, which wants the lock.
+"""Rank 0 holds the lock of a file while it waits in a collective for the others, which want it.
 
-ranks: 2
+ranks: 3
 expect: deadlock
 suspects:
 status: hung

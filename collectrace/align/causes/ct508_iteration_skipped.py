@@ -34,6 +34,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named
 from collectrace.align.judging import departures
 from collectrace.align.judging.departures import Departure
+from collectrace.align.reading import chains
 from collectrace.records import Call
 
 
@@ -173,16 +174,35 @@ def words(situation: Situation, found: Skipped) -> Words:
     which = f" in iteration {found.iteration}" if found.iteration is not None else model
     sides = (side.ranks for side in situation.candidate.sides)
     others = text.ranks(next((ranks for ranks in sides if found.rank in ranks), (found.rank,)))
+    why = control.why(situation)
+    fixes: tuple[str, ...] = (
+        "Make the call on every rank or on none: agree on what to leave out before "
+        f"{call} (all_reduce of a flag), or go through it with zeros.",
+        *control.fixes(situation),
+    )
+    if _ran_in_vain(situation, found):
+        why = (
+            f"No condition can have kept {who} from that line, so it ran there too, but the loss "
+            "did not depend on the model: it was a constant, or detached.",
+        )
+        fixes = (
+            "Let the loss depend on the model in every iteration: add 0 * (the sum of its output) "
+            "to a loss that may be a constant.",
+            fixes[0],
+        )
     return Words(
         f"{who} skipped {call}{which}, {others} did not",
         (
-            *control.why(situation),
+            *why,
             f"From call {found.call.seq} on, {who} {is_} ahead of the others: results are wrong "
             "from there.",
         ),
-        (
-            "Make the call on every rank or on none: agree on what to leave out before "
-            f"{call} (all_reduce of a flag), or go through it with zeros.",
-            *control.fixes(situation),
-        ),
+        fixes,
     )
+
+
+def _ran_in_vain(situation: Situation, found: Skipped) -> bool:
+    """Whether nothing can have decided but the lines of a backward() itself."""
+    stack = situation.case.stack(found.rank, found.call)
+    sites = {one.site for one in situation.decisions}
+    return bool(sites) and sites <= {chains.site(frame) for frame in stack}

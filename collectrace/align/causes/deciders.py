@@ -288,6 +288,8 @@ def _loop(situation: Situation, decision: Decision) -> str:
                 f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
             )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
+    if shorter and situation.pair is not None and situation.pair.is_first_time:
+        return f"The loop {said} ended {_on(one[0])}."
     how = "more" if longer else "fewer"
     return f"The loop {said} had {how} iterations {_on(one[0])} than {_on(two[0])}."
 

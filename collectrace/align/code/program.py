@@ -27,8 +27,10 @@ class Level(NamedTuple):
 class Program:
     """The functions of a run. Each graph is built once."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, world_size: int | None = None) -> None:
         self.files = files
+        self.world_size = world_size
+        """Number of ranks of the run; None: it is not known."""
         self._graphs: dict[int, Graph | None] = {}
         self._definitions: dict[int, Definitions | None] = {}
         self._globals: dict[int, Mapping[str, Sequence[GlobalBinding]]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from operator import contains, eq, ge, gt, le, lt, ne
+from operator import add, contains, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
 from typing import Any, Final
 
 from collectrace.align.code import calls, names
@@ -20,7 +20,7 @@ from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, How
 from collectrace.align.code.places import Place
 from collectrace.align.code.program import Program
-from collectrace.align.reading.rank_names import RANK, is_asked, is_variable
+from collectrace.align.reading.rank_names import RANK, WORLD, is_asked, is_variable
 
 _DEEPEST: Final = 6
 """Longest chain of names and calls that is followed."""
@@ -31,6 +31,10 @@ _NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distribu
 _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
     ast.In: lambda a, b: contains(b, a), ast.NotIn: lambda a, b: not contains(b, a),
+}  # fmt: skip
+
+_ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.FloorDiv: floordiv, ast.Mod: mod,
 }  # fmt: skip
 
 _OPPOSITE: Final = (ast.NotEq, ast.NotIn, ast.IsNot)
@@ -69,6 +73,9 @@ class RankCondition:
                 return self.outcome(inner, place, depth)
             case ast.Call():
                 return self._called(test, place, depth)
+            case ast.BinOp() if self._is_rank(test, place):
+                number = self._numbers(test, place)
+                return bool(number) if number is not None else self._assumed
             case ast.Name() | ast.Attribute():
                 return self._named(test, place, depth)
             case _:
@@ -96,10 +103,10 @@ class RankCondition:
             return None
         for one, two in ((left, other), (other, left)):
             if self._is_rank(one, place) and self._is_fixed(two):
-                number, compare = self._numbers(two, place), _COMPARISONS.get(type(op))
-                known = one is left and number is not None and compare is not None
-                if known and compare is not None and _NUMBER.fullmatch(ast.unparse(one)):
-                    return _tried(compare, self._rank, number)
+                sides = self._numbers(left, place), self._numbers(other, place)
+                compare = _COMPARISONS.get(type(op))
+                if compare is not None and None not in sides:
+                    return _tried(compare, *sides)
                 return self._assumed is not isinstance(op, _OPPOSITE)
         if RANK.fullmatch(ast.unparse(test)):  # such as ``gpu == 0``
             return self._assumed is not isinstance(op, _OPPOSITE)
@@ -112,10 +119,28 @@ class RankCondition:
             case _:
                 return None
 
-    def _numbers(self, tree: ast.expr, place: Place) -> Any:
-        """Return the number or numbers that an expression or a constant spells out, or None."""
-        value = self._resolved(tree, place) if isinstance(tree, ast.Name) else None
-        return _value(value[0] if value is not None else tree)
+    def _numbers(self, tree: ast.expr, place: Place, depth: int = 0) -> Any:
+        """Return the number of an expression of the rank and the number of ranks, or None.
+
+        The numbers that a tuple, a list or a set spells out count as one.
+        """
+        if _NUMBER.fullmatch(ast.unparse(tree)):
+            return self._rank
+        match tree:
+            case ast.BinOp(left=left, op=op, right=right) if depth < _DEEPEST:
+                sides = (self._numbers(one, place, depth + 1) for one in (left, right))
+                return _computed(_ARITHMETIC.get(type(op)), *sides)
+            case ast.Call(func=ast.Name(id="int"), args=[inner]):
+                return self._numbers(inner, place, depth)
+            case ast.Call(args=[], keywords=[]) if WORLD.fullmatch(called_name(tree)):
+                return self._program.world_size
+            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value=name)):
+                return self._program.world_size if name == "WORLD_SIZE" else None
+            case ast.Name() | ast.Attribute() if depth < _DEEPEST:
+                value = self._resolved(tree, place)
+                return self._numbers(*value, depth + 1) if value is not None else None
+            case _:
+                return _value(tree)
 
     def _arm(self, tree: ast.IfExp, place: Place, depth: int) -> ast.expr | None:
         """Return the branch of a conditional expression that the rank takes."""
@@ -164,7 +189,7 @@ class RankCondition:
                 return self._is_rank(inner, place, depth)
             case ast.Call(func=ast.Name() | ast.Attribute()):
                 return is_variable(tree) or RANK.fullmatch(called_name(tree)) is not None
-            case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), left=left, right=right):
+            case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
                 return self._is_rank(left, place, depth) and self._is_fixed(right)
             case ast.Subscript():
                 return is_variable(tree)
@@ -246,6 +271,13 @@ def _is_given(program: Program, tree: ast.Name, place: Place) -> bool:
             if not is_its_own:
                 return True
     return False
+
+
+def _computed(operation: Callable[[int, int], int] | None, left: Any, right: Any) -> int | None:
+    is_known = operation is not None and isinstance(left, int) and isinstance(right, int)
+    if operation is None or not is_known or (operation in (floordiv, mod) and not right):
+        return None
+    return operation(left, right)
 
 
 def _tried(compare: Callable[[Any, Any], bool], rank: int, number: Any) -> bool | None:

@@ -64,6 +64,13 @@ class Pair:
         """Whether a rank is compared with itself."""
         return self.one.rank == self.two.rank
 
+    @property
+    def is_first_time(self) -> bool:
+        """Whether a rank is compared with itself that never before did what it does next."""
+        return self.is_of_one_rank and not any(
+            frames.parse_stack(one.stack) == self.one.next for one in self.made[0]
+        )
+
 
 class Next(NamedTuple):
     """What a rank did next."""

@@ -156,7 +156,7 @@ class Case:
     @cached_property
     def program(self) -> Program:
         """The functions of the program as the ranks ran them. Each is parsed once."""
-        return Program(Files(self.evidence.source_files))
+        return Program(Files(self.evidence.source_files), self.evidence.world_size)
 
     @property
     def code(self) -> CodeFiles:

@@ -167,7 +167,7 @@ def extra(case: Case, candidate: Candidate) -> Departure | None:
 
 
 def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Departure | None:
-    """Return whole iterations in which ranks made no call, and the others did.
+    """Return the first iteration in which ranks made no such call as the others.
 
     The iteration of a call is that of DDP, of the optimizer, or of the batch. Inside ``join()``
     iterations may differ, so they do not count.
@@ -183,24 +183,35 @@ def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -
     if any(not log.scanned or parting.has_lost(log) or log.joins for log in (mine, theirs)):
         return None
     for count in _UNITS:
-        found = _skipped(count(mine, stream, seq), count(theirs, stream, seq))
-        call = case.call(other, stream, found[0] + 1) if found is not None else None
-        if found is not None and call is not None:
-            return Departure(
-                What.FEWER_ITERATIONS, tuple(ranks), (other,), stream,
-                found[0] + 1, (call,), stack=case.stack(other, call), iteration=found[1],
-            )  # fmt: skip
+        own, right = count(mine, stream, seq), count(theirs, stream, seq)
+        start = _position_ahead(own, right)
+        call = case.call(other, stream, start + 1) if start is not None else None
+        if start is None or call is None:
+            continue
+        # It may have made other calls of that iteration: those of the same forward.
+        there = [n + 1 for n, iteration in enumerate(own) if iteration == right[start]]
+        if any(not _are_of_one_line(case, (ranks[0], other), stream, n) for n in there):
+            continue
+        return Departure(
+            What.FEWER_ITERATIONS, tuple(ranks), (other,), stream,
+            start + 1, (call,), stack=case.stack(other, call), iteration=right[start],
+        )  # fmt: skip
     return None
 
 
-def _skipped(own: Sequence[int], right: Sequence[int]) -> tuple[int, int] | None:
-    """Return the position from which one rank is ahead, and the first iteration that it lacks."""
+def _position_ahead(own: Sequence[int], right: Sequence[int]) -> int | None:
+    """Return the position from which one rank is in later iterations; None: it is not."""
     start = end = min(len(own), len(right))
     while start and own[start - 1] != right[start - 1]:
         start -= 1
-    if start == end or own[start] <= right[start] or right[start] < 0:
-        return None
-    return None if right[start] in own else (start, right[start])
+    is_ahead = start < end and own[start] > right[start] >= 0
+    return start if is_ahead else None
+
+
+def _are_of_one_line(case: Case, ranks: tuple[int, int], stream: StreamKey, number: int) -> bool:
+    """Whether two ranks made the call with this number from the same line."""
+    made = [(rank, case.call(rank, stream, number)) for rank in ranks]
+    return len({case.stack(rank, call) if call is not None else () for rank, call in made}) == 1
 
 
 def _iterations(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:

@@ -133,12 +133,14 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
     rank alone decided to make a message, it may be intended for that rank.
     """
     answer = led.statements_of_departure(case, left[0])
-    if not answer.decisions:
+    # If only values that all ranks agree on decided, the call is still new.
+    deciding = answer.decisions or answer.dropped
+    if not deciding:
         return False
-    if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
+    if left[0].made.peer is not None and all(one.origins == (Origin.RANK,) for one in deciding):
         return False
     made = case.stack(left[0].rank, left[0].made)
-    ended = [one for one in answer.decisions if led.may_have_ended(one, made)]
+    ended = [one for one in deciding if led.may_have_ended(one, made)]
     scopes = {(one.site.path, one.function) for one in ended}
     theirs = [
         {chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others

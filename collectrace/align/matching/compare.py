@@ -36,7 +36,13 @@ def compare(evidence: RunEvidence) -> Comparison:
         for name in evidence.groups
         if name == conflict.name or name.startswith(f"{conflict.name} [")
     }
-    unproven = cut_short(evidence.groups, logs, evidence.cut)
+    shared = {
+        name: one
+        for name, one in evidence.groups.items()
+        # After a conflict the ranks count groups differently, and may call two groups by one name.
+        if not (evidence.conflicts and " [" in name)
+    }
+    unproven = cut_short(shared, logs, evidence.cut)
     cut = {fact.rank for fact in unproven}
     unproven += [fact for log in logs.values() for fact in _of_the_whole(log, evidence.groups)]
     bridged: dict[StreamKey, list[Gap]] = {}

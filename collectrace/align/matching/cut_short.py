@@ -26,6 +26,7 @@ def cut_short(
 ) -> list[Unproven]:
     """Return the ranks with logs that have lost their end, and the proof for each.
 
+    ``groups``: those whose members the ranks agree on. In others, a call may have met any other.
     ``torn``: ranks with a last line that is torn, or of an unknown kind.
     """
     found = {rank: Unproven(rank, "torn") for rank in torn}
@@ -37,12 +38,18 @@ def cut_short(
     for log in logs.values() if endless else ():
         latest = _latest(log)
         for stream, seq in _collectives(log, latest):
+            if stream.group not in groups:
+                continue
             for rank in endless.intersection(groups[stream.group].ranks) - {log.rank}:
                 if logs[rank].last_seq.get(stream, 0) < seq:
                     found.setdefault(rank, Unproven(rank, "cut", stream, seq, log.rank))
         for channel, seq in _receives(log, latest):
             rank = channel.source
-            if rank in endless and logs[rank].last_channel_seq.get(channel, 0) < seq:
+            if (
+                channel.group in groups
+                and rank in endless
+                and logs[rank].last_channel_seq.get(channel, 0) < seq
+            ):
                 found.setdefault(rank, Unproven(rank, "cut", channel, seq, log.rank))
     return [found[rank] for rank in sorted(found)]
 

@@ -169,6 +169,20 @@ def test_a_group_of_ones_own_is_waited_for_in_vain(seconds: float, tmp_path: Pat
     assert finding.severity == ("error" if seconds else "info")
 
 
+def test_calls_that_met_those_of_another_group_prove_no_lost_lines(tmp_path: Path) -> None:
+    run = Run(4)
+    for rank in run:
+        pair = [0, 1] if rank.rank < 2 else [2, 3]
+        if rank.rank in (0, 3):
+            rank.beat(60.0, rank.creating(rank.group("1", pair, phase="asked", site="pairs.py:4")))
+            continue
+        rank.group("1", pair, site="pairs.py:4")
+        rank.call("all_reduce", "1", site="pairs.py:6")
+        rank.beat(60.0, rank.call("barrier", site="pairs.py:7"))
+    assert conflict(run, tmp_path).own
+    assert not [one for one in compared(read(tmp_path)).unproven if one.why == "cut"]
+
+
 def test_members_that_differ(tmp_path: Path) -> None:
     run = Run(3)
     for rank in run:

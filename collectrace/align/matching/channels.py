@@ -207,13 +207,15 @@ def _with_near_misses(
 
     The receive waits, so its issue stays, and the send's issue is removed. The two are not joined
     if messages from both lines met before: then there is one message too many. If the peers are
-    numbers, one such line is enough.
+    numbers, one such line is enough. Lines that compute a tag meet with several, and do not count.
     """
     alone = [i for i in issues if i.attribute == "absent" and i.send is not None]
     if not alone:
         return list(issues)
     sends = _Sends(alone)
-    usual = {i.channel for i in issues if _is_usual(i, logs)}
+    of_usual_lines = [i for i in issues if _is_usual(i, logs)]
+    usual = {i.channel for i in of_usual_lines}
+    with_several_tags = _with_several_tags(of_usual_lines, logs)
     unmade = _counted_from_0([i for i in issues if i.attribute == "absent"], groups)
     groups = groups if unmade is None else {**groups, unmade.name: unmade}
     numbers = _numbers(groups)
@@ -225,8 +227,14 @@ def _with_near_misses(
                 (
                     near
                     for sent in sends.like(issue.channel)
-                    if not {sent.channel, issue.channel} <= usual
-                    and (near := _near_miss(sent, issue.channel, groups, numbers))
+                    if (near := _near_miss(sent, issue.channel, groups, numbers))
+                    and (
+                        not {sent.channel, issue.channel} <= usual
+                        or (
+                            near.differs == "tag"
+                            and {sent.channel, issue.channel} <= with_several_tags
+                        )
+                    )
                     and (
                         near.differs != "numbering"
                         or (
@@ -284,10 +292,32 @@ def _likeness(channel: ChannelKey) -> Iterator[Hashable]:
 def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
     """Return whether earlier messages from the same line had a partner."""
     channel, call = issue.channel, issue.send or issue.recv
-    log = logs.get(channel.source if issue.send is not None else channel.destination)
+    log = logs.get(_maker(issue))
     if log is None or call is None:
         return False
     return call.site in _sites(log, channel, issue.seq)
+
+
+def _with_several_tags(
+    usual: Collection[ChannelIssue], logs: Mapping[int, RankLog]
+) -> set[ChannelKey]:
+    """Return the channels of issues from lines that have made messages with several tags."""
+    tags: Counter[tuple[int, ChannelKey, str | None]] = Counter()
+    made_by = {issue.channel: _maker(issue) for issue in usual}
+    for rank in {*made_by.values()}:
+        for key in logs[rank].last_channel_seq:
+            tags.update((rank, key._replace(tag=0), site) for site in _sites(logs[rank], key))
+    return {
+        issue.channel
+        for issue in usual
+        if (call := issue.send or issue.recv) is not None
+        and tags[made_by[issue.channel], issue.channel._replace(tag=0), call.site] > 1
+    }
+
+
+def _maker(issue: ChannelIssue) -> int:
+    """Return the rank of the end that was made."""
+    return issue.channel.source if issue.send is not None else issue.channel.destination
 
 
 def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:

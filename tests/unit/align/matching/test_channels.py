@@ -115,6 +115,22 @@ def test_receives_from_any_source_take_what_is_left_over(tmp_path: Path) -> None
     assert issues(run, tmp_path) == []
 
 
+@pytest.mark.parametrize("tags", [2, 1])
+def test_a_line_with_several_tags_may_pass_a_wrong_one(tags: int, tmp_path: Path) -> None:
+    run = Run(2)
+    for tag in range(tags):
+        run.rank(0).send(1, tag=tag, site="stage.py:1")
+        run.rank(1).recv(0, tag=tag, site="stage.py:2")
+    run.rank(1).recv(0, tag=tags, site="stage.py:2" if tags > 1 else "other.py:1")
+    run.rank(0).send(1, tag=tags, site="stage.py:1" if tags > 1 else "other.py:2")
+    run.rank(0).send(1, tag=0, site="stage.py:1")
+    run.rank(1).recv(0, tag=tags, site="stage.py:2" if tags > 1 else "other.py:1")
+    found = issues(run, tmp_path)
+    assert [one.near is not None and one.near.differs for one in found] == (
+        ["tag"] if tags > 1 else [False, False]
+    )
+
+
 def test_a_receive_from_any_source_too_many(tmp_path: Path) -> None:
     run = Run(3)
     run.rank(1).send(0)

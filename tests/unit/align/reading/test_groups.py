@@ -178,7 +178,7 @@ def test_calls_that_met_those_of_another_group_prove_no_lost_lines(tmp_path: Pat
             continue
         rank.group("1", pair, site="pairs.py:4")
         rank.call("all_reduce", "1", site="pairs.py:6")
-        rank.beat(60.0, rank.call("barrier", site="pairs.py:7"))
+        rank.stuck_in(rank.call("barrier", site="pairs.py:7"))
     assert conflict(run, tmp_path).own
     assert not [one for one in compared(read(tmp_path)).unproven if one.why == "cut"]
 

@@ -182,8 +182,8 @@ def words(situation: Situation, found: Skipped) -> Words:
     )
     if _ran_in_vain(situation, found):
         why = (
-            f"No condition can have kept {who} from that line, so it ran there too, but the loss "
-            "did not depend on the model: it was a constant, or detached.",
+            f"No condition can have kept {who} from that line. So it ran on {who}, too, but its "
+            "loss did not depend on the model: it was a constant, or detached.",
         )
         fixes = (
             "Let the loss depend on the model in every iteration: add 0 * (the sum of its output) "

@@ -61,12 +61,14 @@ def find(situation: Situation) -> Skipped | None:
     for mine, other in (both, both[::-1]) if both is not None else ():
         if (skipped := _other_boundaries(situation, mine, other)) is not None:
             return skipped
-    if not situation.suspects:
-        return None
-    found = departures.skipped_iterations(case, candidate, situation.suspects)
+    found = departures.skipped_iterations(case, candidate)
     if found is not None:
         entered = _entered_more(situation, found)
-        return Skipped(found.calls[0], found.others[0], found.iteration, entered=entered)
+        return Skipped(
+            found.calls[0], found.others[0], found.iteration, found.ranks, entered=entered
+        )  # fmt: skip
+    if not situation.suspects:
+        return None
     first = control.first(situation)
     if both is None or first is None or not control.is_condition(first):
         return None
@@ -170,7 +172,7 @@ def words(situation: Situation, found: Skipped) -> Words:
             ),
         )
     model = text.of_model(found.call)
-    is_ = text.verb(situation.suspects, "is", "are")
+    is_ = text.verb(found.who or situation.suspects, "is", "are")
     which = f" in iteration {found.iteration}" if found.iteration is not None else model
     sides = (side.ranks for side in situation.candidate.sides)
     others = text.ranks(next((ranks for ranks in sides if found.rank in ranks), (found.rank,)))

@@ -71,9 +71,8 @@ class Situation:
         found: list[Departure | None] = []
         case, candidate = self.case, self.candidate
         if isinstance(candidate.source, Divergence):
-            ranks = self.suspects or candidate.absent
             found = [
-                departures.skipped_iterations(case, candidate, ranks),
+                departures.skipped_iterations(case, candidate),
                 departures.extra(case, candidate),
                 departures.from_own(case, candidate),
             ]

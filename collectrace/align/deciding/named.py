@@ -143,7 +143,7 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         for one, two in dict.fromkeys([whole, own]):
             answer = decide.decide(
                 program, one, two, agreements, differing=differing, is_shared=is_shared,
-                is_skipped=pair.about is not None,
+                is_skipped=pair.is_skipped,
             )  # fmt: skip
             if pair.about is not None:
                 kept = (one for one in answer.decisions if one.site in pair.about)

@@ -23,6 +23,7 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure
 from collectrace.align.judging.other_ends import other_ends
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
@@ -52,7 +53,8 @@ class Pair:
     times: tuple[int | None, int | None]
     """By side, when it made its next call, ns of its clock; None: it made none."""
     about: frozenset[Site] | None = None
-    """The conditions of a line that the first side never reached; None: its next call differs."""
+    """The conditions of a line that the first side never reached, or not in that iteration; None:
+    its next call differs."""
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -63,6 +65,11 @@ class Pair:
     def is_of_one_rank(self) -> bool:
         """Whether a rank is compared with itself."""
         return self.one.rank == self.two.rank
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether the first side never reached the line of the second."""
+        return self.about is not None and self.one.stack != self.two.stack
 
     @property
     def is_first_time(self) -> bool:
@@ -111,6 +118,9 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
         is_blamed = len(own) == 2 and own[0].rank in candidate.suspects
         if is_blamed and found.usually_differ(*own):
             yield from found.unusual_call(own[0])
+        skipped = departures.skipped_iterations(case, candidate)
+        if skipped is not None and ends is not None:
+            yield from found.skipped_iteration(ends[::-1], skipped)
         yield from found.across(ends)
         for end in own:
             if end.call is None:
@@ -162,9 +172,9 @@ def _of_rank(rank: int, key: Key) -> Key:
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     """Return one rank of each side, with the first call in which the sides differ."""
-    first = departures.skipped_iterations(case, candidate, candidate.suspects)
+    first = departures.skipped_iterations(case, candidate)
     if first is not None and candidate.stream is not None:
-        ahead = candidate.suspects[0]
+        ahead = first.ranks[0]
         call = case.call(ahead, candidate.stream, first.seq or 0)
         return End(first.others[0], first.calls[0]), End(ahead, call)
     earlier = places.first_difference(case, candidate)
@@ -254,14 +264,7 @@ class _Sides:
         call = log.channel_call(key, log.last_channel_seq.get(key, 0)) if log is not None else None
         found = other_ends(case, key, call, waiter) if call is not None else ()
         ends = {end.rank: end for end in islice(found, _MOST_ENDS)}.values()
-        around = [
-            frozenset(
-                Site(one.function.file.path, one.line)
-                for frame in case.stack(end.rank, end.call)
-                for one in places.conditions(case, end.rank, frame)
-            )
-            for end in ends
-        ]
+        around = [self._around(end.rank, case.stack(end.rank, end.call)) for end in ends]
         for end in ends:
             theirs = self._before(End(*end))
             for n in range(len(made) - 1, max(-1, len(made) - 1 - _MOST_GAPS), -1):
@@ -271,6 +274,19 @@ class _Sides:
                     # The question is why the rank did not go on to that line after its own call.
                     two = replace(pair.two, last=pair.one.last)
                     yield replace(pair, two=two, about=frozenset.intersection(*around))
+
+    def skipped_iteration(self, ends: tuple[End, End], skipped: Departure) -> Iterator[Pair]:
+        """Yield the sides of a rank that skipped a call, and of one that made it."""
+        for pair in self.across(ends):
+            yield replace(pair, about=self._around(ends[1].rank, skipped.stack))
+
+    def _around(self, rank: int, stack: Sequence[str]) -> frozenset[Site]:
+        """Return the conditions on the lines of a stack."""
+        return frozenset(
+            Site(one.function.file.path, one.line)
+            for frame in stack
+            for one in places.conditions(self._case, rank, frame)
+        )
 
     def unusual_call(self, end: End) -> Iterator[Pair]:
         """Yield the sides of a rank with a next call that differs from its usual one there."""

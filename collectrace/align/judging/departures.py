@@ -166,14 +166,22 @@ def extra(case: Case, candidate: Candidate) -> Departure | None:
     )  # fmt: skip
 
 
-def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Departure | None:
+def skipped_iterations(case: Case, candidate: Candidate) -> Departure | None:
     """Return the first iteration in which ranks made no such call as the others.
+
+    The ranks are the suspects, or in a tie those of either side.
 
     The iteration of a call is that of DDP, of the optimizer, or of the batch. Inside ``join()``
     iterations may differ, so they do not count.
     """
+    tried = [candidate.suspects] if candidate.suspects else [s.ranks for s in candidate.sides]
+    found = (_skipped_iterations(case, candidate, ranks) for ranks in tried if ranks)
+    return next(filter(None, found), None)
+
+
+def _skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Departure | None:
     stream, seq = candidate.stream, candidate.seq
-    if stream is None or seq is None or not ranks:
+    if stream is None or seq is None:
         return None
     members = case.comparison.streams.get(stream, ())
     other = next((rank for rank in members if rank not in ranks), None)
@@ -182,6 +190,8 @@ def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -
         return None
     if any(not log.scanned or parting.has_lost(log) or log.joins for log in (mine, theirs)):
         return None
+    if not candidate.suspects and mine.no_syncs:
+        return None  # which of its backwards were inside of no_sync() is not known
     for count in _UNITS:
         own, right = count(mine, stream, seq), count(theirs, stream, seq)
         start = _position_ahead(own, right)

@@ -34,7 +34,6 @@ from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named
 from collectrace.align.judging import departures
 from collectrace.align.judging.departures import Departure
-from collectrace.align.reading import chains
 from collectrace.records import Call
 
 
@@ -182,7 +181,7 @@ def words(situation: Situation, found: Skipped) -> Words:
         f"{call} (all_reduce of a flag), or go through it with zeros.",
         *control.fixes(situation),
     )
-    if _ran_in_vain(situation, found):
+    if situation.decisions and not control.statements(situation):
         why = (
             f"No condition can have kept {who} from that line. So it ran on {who}, too, but its "
             "loss did not depend on the model: it was a constant, or detached.",
@@ -201,10 +200,3 @@ def words(situation: Situation, found: Skipped) -> Words:
         ),
         fixes,
     )
-
-
-def _ran_in_vain(situation: Situation, found: Skipped) -> bool:
-    """Whether nothing can have decided but the lines of a backward() itself."""
-    stack = situation.case.stack(found.rank, found.call)
-    sites = {one.site for one in situation.decisions}
-    return bool(sites) and sites <= {chains.site(frame) for frame in stack}

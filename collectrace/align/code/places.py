@@ -28,6 +28,9 @@ class Agreements(Protocol):
         Only groups that contain both sides count.
         """
 
+    def has_run(self, site: Site) -> bool:
+        """Whether a rank may have made a collective from a line; False: none has."""
+
 
 class Nothing:
     """Agreements of a run without records: no result is known to be the same."""
@@ -35,6 +38,10 @@ class Nothing:
     def agreed(self, site: Site) -> bool:  # noqa: ARG002
         """Return False."""
         return False
+
+    def has_run(self, site: Site) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
 
 
 class Place(NamedTuple):

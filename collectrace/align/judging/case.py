@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import chain
 from typing import TypeVar, cast
 
 from collectrace.align.code.files import Files
+from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.matching import deviations
+from collectrace.align.matching import deviations, programs
 from collectrace.align.matching.comparison import Comparison, Divergence
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import Dimensions, dimensions
@@ -157,6 +159,17 @@ class Case:
     def program(self) -> Program:
         """The functions of the program as the ranks ran them. Each is parsed once."""
         return Program(Files(self.evidence.source_files), self.evidence.world_size)
+
+    @cached_property
+    def lines_with_calls(self) -> tuple[frozenset[Site], bool]:
+        """The lines in frames of calls, and whether all calls of all ranks are known."""
+        logs = self.evidence.logs.values()
+        shared = [log.vocabulary.appearances for log in logs][:1]
+        seen = {frame for one in chain.from_iterable(shared) for frame in (one.site, *one.where)}
+        seen |= {one.site for log in logs for one in log.outside if one.site is not None}
+        lines = frozenset(Site(*chains.split(chains.site(frame))) for frame in seen if frame)
+        is_whole = not self.evidence.missing and all(programs.is_whole(log) for log in logs)
+        return lines, is_whole
 
     @property
     def code(self) -> CodeFiles:

@@ -9,6 +9,8 @@ fix: same number of iterations
 never: earlier iterations; depends on each rank's data
 """
 
+from collections.abc import Iterator
+
 import torch
 import torch.distributed as dist
 
@@ -22,9 +24,9 @@ class Stage:
         self.rank, self.is_first, self.is_last = rank, rank == 0, rank == world - 1
         self.count = BATCH // SIZE
 
-    def chunks(self, x: torch.Tensor):
+    def chunks(self, x: torch.Tensor) -> Iterator[torch.Tensor]:
         if self.is_first:
-            yield from x.split(SIZE)
+            yield from torch.split(x, SIZE)
             return
         for _ in range(self.count):
             chunk = torch.empty(SIZE)

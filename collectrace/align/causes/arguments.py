@@ -235,6 +235,16 @@ def deciding(situation: Situation) -> list[Decision]:
     if certain:
         return certain[:1]
     found = [one for one in found if deciders.origin(one) != "agreed" or _varies(situation, one)]
+    if are_at_one_place(situation):
+        # They made equal calls before, and so as many iterations.
+        found = [
+            one
+            for one in found
+            if not one.text.startswith("for ")
+            or (is_over_names(one) and structure.holds_call(situation, one, stack))
+        ]
+        if situation.kind == "dtype_mismatch":  # what decides values does not decide a dtype
+            found.sort(key=lambda one: not chooses(one))
     if unordered := [one for one in found if goes_through_set(one)]:
         return unordered[:1]
     if found and deciders.form(found[0]) == "value":
@@ -247,6 +257,15 @@ def deciding(situation: Situation) -> list[Decision]:
     if found and deciders.origin(found[0]) in _TELLING:
         return found[:1]
     return found[:_MOST]
+
+
+def chooses(decision: Decision) -> bool:
+    """Whether a statement chose between two expressions for a value."""
+    is_value = all(side.did == "value" for side in decision.sides)
+    return is_value and _CHOICE.search(decision.text) is not None
+
+
+_CHOICE: Final = re.compile(r"^(el)?if | if .+ else ")
 
 
 def _varies(situation: Situation, decision: Decision) -> bool:

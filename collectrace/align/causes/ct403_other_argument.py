@@ -96,8 +96,9 @@ def words(situation: Situation, found: Argument) -> Words:
     row, call = _ROWS[found], situation.called[0][1]
     listed, why = arguments.listed(situation, row.show), arguments.why(situation)
     sure = arguments.sure(situation)
-    # The line that computed a tensor shows its dtype.
-    more = "" if sure and found == "dtype" else row.more(situation)
+    # The line that computed a tensor, or chose between two, tells more of its dtype.
+    is_shown = sure or any(map(arguments.chooses, arguments.deciding(situation)[:1]))
+    more = "" if is_shown and found == "dtype" else row.more(situation)
     share = (
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
     )

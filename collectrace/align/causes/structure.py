@@ -322,6 +322,15 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
     return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
 
 
+def holds_call(situation: Situation, decision: Decision, stack: Sequence[str]) -> bool:
+    """Whether a statement contains the line of a call's stack in its function."""
+    found = _statement(situation, decision)
+    if found is None:
+        return False
+    line = _line_of(found[0], [Frame.parse(one) for one in stack])
+    return found[1].lineno <= line <= (found[1].end_lineno or 0)
+
+
 def is_behind(decision: Decision, stack: Sequence[str]) -> bool:
     """Whether a statement is in a function of a stack, behind the stack's line there."""
     file, line = chains.split(decision.site)

@@ -55,8 +55,6 @@ class Stalls:
         self.due = 0
         """When the next record is due if the rank makes no progress, ns; 0: it does nothing."""
         self._kernel = KernelWaits()
-        self._joined = 0
-        """When the rank was first known to belong to the job, ns."""
 
     def check(self, doing: list[Activity]) -> bool:
         """Write a ``stall`` record if one is due, and return whether it was.
@@ -69,10 +67,8 @@ class Stalls:
         is_calling = any(a.seq is not None for a in doing)
         begun = [a.since for a in doing]
         t = now()
-        if not self._joined and self._recorder.global_rank is not None:
-            self._joined = t
         # Before the first call, an activity such as a group's creation has its own start time.
-        idle_since = self._recorder.last_t or (0 if doing else self._joined)
+        idle_since = self._recorder.last_t or (0 if doing else self._recorder.book.joined)
         if idle_since and not is_calling:
             begun.append(idle_since)
         pending, limit = t - min(begun) if begun else 0, int(self._stall_after() * 1e9)

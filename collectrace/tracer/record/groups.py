@@ -18,6 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group, backend_for
 from collectrace.tracer.guard import is_users
+from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.streams import Channel, Stream
 from collectrace.tracer.record.template import Template
 from collectrace.tracer.user_objects import ByObject, type_name
@@ -111,6 +112,8 @@ class GroupBook:
         """The default group of the recorded rank; None: there is none yet."""
         self.timeout = math.inf
         """Of the default group, seconds."""
+        self.joined = 0
+        """When this process joined the job, ns; 0: it has not."""
         self.asking: Group | None = None
         """The ``asked`` record of a group that is being created."""
         self.asked = 0
@@ -149,6 +152,7 @@ class GroupBook:
         """Take a group as the default group of the recorded rank."""
         self.default = pg
         self.timeout = timeout_of(pg)
+        self.joined = now()
 
     def named(self, name: str) -> GroupState | None:
         """Return the group with this name in the record; None: it was destroyed."""

@@ -30,10 +30,13 @@ def test_a_rank_in_nothing(
     rank: int | None, last_call: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[Record] = []
-    recorder = SimpleNamespace(sources=None, global_rank=rank, last_t=0, write=written.append)
+    book = SimpleNamespace(joined=0 if rank is None else SECOND)
+    recorder = SimpleNamespace(
+        sources=None, global_rank=rank, last_t=0, write=written.append, book=book
+    )
     stalls = Stalls(cast(Any, recorder), stall_after=lambda: 20, is_explained=lambda: False)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
-    for second in range(1, 32):
+    for second in (15, *range(21, 32)):
         monkeypatch.setattr(stall, "now", lambda second=second: second * SECOND)
         if last_call is not None and second >= last_call:
             recorder.last_t = last_call * SECOND

@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 from collectrace import dumps, words
 from collectrace.align.ranks.last_stall import LastStall, name, site, text, thread_at_work
 from collectrace.align.reading.evidence import RankLog, RunEvidence
-from collectrace.records import KernelWait
+from collectrace.dumps import MAIN
+from collectrace.records import KernelWait, Stall
 
 _MOST: Final = 3
 """Processes or threads that are named one by one."""
@@ -67,17 +68,22 @@ class Row(NamedTuple):
 
 
 def find(log: RankLog, evidence: RunEvidence) -> HostWait | None:
-    """Return what a rank waited for in its last stall; None if it went on since."""
-    stall, last = log.stall, log.last_call
-    went_on = stall is not None and last is not None and last.t > stall.t
-    return None if went_on else seen_in(log, evidence)
+    """Return what a rank waited for in its last stall, or at Ctrl-C; None if it went on since."""
+    stall, last, leaving = log.stall, log.last_call, log.exit
+    if stall is not None and (last is None or last.t <= stall.t):
+        return _wait_in(stall, log, evidence)
+    if leaving is None or not leaving.is_interrupt or leaving.in_ or not leaving.frames:
+        return None
+    # It had not stalled for long enough to be recorded.
+    return _wait_in(Stall(t=leaving.t, stacks={MAIN: list(leaving.frames)}), log, evidence)
 
 
 def seen_in(log: RankLog, evidence: RunEvidence) -> HostWait | None:
     """Return what a rank waited for as it stalled last; None if that is not known."""
-    stall = log.stall
-    if stall is None:
-        return None
+    return _wait_in(log.stall, log, evidence) if log.stall is not None else None
+
+
+def _wait_in(stall: Stall, log: RankLog, evidence: RunEvidence) -> HostWait | None:
     thread = thread_at_work(stall.stacks)
     kernel = next((one for one in stall.waits or () if one.thread == thread), KernelWait())
     seen = LastStall(log, stall, evidence, thread, kernel)
@@ -179,7 +185,9 @@ def _thread(seen: LastStall) -> str:
         return f"{named}, held by thread {_at(*holders[0])}"
     if others:
         return f"{named}; {'; '.join(f'thread {_at(*one)}' for one in others[:_MOST])}"
-    return f"{named}, but no other thread runs code of the program" if seen.has_source else named
+    if not seen.has_source or not seen.has_all_threads:
+        return named
+    return f"{named}, but no other thread runs code of the program"
 
 
 _ACQUIRES: Final = frozenset({"acquire", "wait", "join"})

@@ -52,6 +52,11 @@ class LastStall:
         return site(own[-1]) if own and not self.inner else ""
 
     @property
+    def has_all_threads(self) -> bool:
+        """Whether the stacks of all threads are known: an exception shows only its own."""
+        return self.stall is self.log.stall
+
+    @property
     def has_source(self) -> bool:
         """Whether the text of the user's innermost line is known."""
         own = dumps.own(self.frames)

@@ -49,6 +49,17 @@ def test_ctrl_c_tells_more_than_a_stall_before_it(tmp_path: Path) -> None:
     assert found == LastSeen({MAIN: frames}, "interrupt")
 
 
+def test_ctrl_c_shows_a_wait_that_was_too_short_for_a_stall(tmp_path: Path) -> None:
+    frames = ["/job/train.py:30 main", "/env/lib/python3.11/queue.py:171 get",
+              "/env/lib/python3.11/threading.py:327 wait"]  # fmt: skip
+    case = case_of(waited_for(frames=frames, **SITES), tmp_path)
+    wait = case.standings[1].host_wait
+    assert wait is not None
+    assert wait.what == "another thread", "nothing is known of the others"
+    stalled = case_of(waited_for(stall=STALLED, frames=frames, **SITES), tmp_path / "stalled")
+    assert stalled.standings[1].host_wait is None
+
+
 def test_an_older_record_of_ctrl_c_has_the_users_lines(tmp_path: Path) -> None:
     found = seen(waited_for(**SITES), tmp_path)
     assert found == LastSeen({MAIN: ["/job/train.py:30 ", "/job/data.py:7 "]}, "interrupt")

@@ -13,6 +13,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.code.graph import called_name
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DependsOn
+from collectrace.records import Call
 
 _LONGEST: Final = 50
 """Longest code that a sentence names, characters."""
@@ -218,8 +219,7 @@ def moved(decision: Decision, call: str, through: str = "") -> str:
 
     ``through``: the line under the condition that leads to the call; empty: the call's own.
     """
-    kept = _parts_without_rank(decision)
-    where = f" if {kept}" if kept else ""
+    where = _unless_rank(decision)
     if through:
         return (
             f"Let every rank make {call}{where}: take it out of {through}, which only some ranks "
@@ -230,12 +230,26 @@ def moved(decision: Decision, call: str, through: str = "") -> str:
 
 def everywhere(decision: Decision, what: str) -> str:
     """Return how to let every rank run something that is under a condition on the rank."""
-    kept = _parts_without_rank(decision)
-    where = f" if {kept}" if kept else ""
     return (
-        f"Run {what} on every rank{where}: take it out of {quoted(decision)}, and leave the rest "
-        "there."
+        f"Run {what} on every rank{_unless_rank(decision)}: take it out of {quoted(decision)}, "
+        "and leave the rest there."
     )
+
+
+def _unless_rank(decision: Decision) -> str:
+    """Return the rest of a condition on the rank, as in `` if `step % 4 == 3```; may be empty."""
+    kept = _parts_without_rank(decision)
+    return f" if {kept}" if kept else ""
+
+
+def _met_at(situation: Situation, rank: int, call: Call) -> str:
+    """Return the line at which other ranks made the call that this one met; empty if none."""
+    case, candidate = situation.case, situation.candidate
+    for other in situation.others[:1]:
+        for (mine, _), (theirs, _) in case.met((rank, other), candidate.stream, candidate.seq):
+            if mine.site == call.site and theirs.site not in (None, call.site):
+                return words.site(theirs.site)
+    return ""
 
 
 def _parts_without_rank(decision: Decision) -> str:
@@ -259,6 +273,13 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
     if found.inside:
         side, call = found.inside[0]
         through = structure.calling_line(situation, decision, side.stack or ())
+        line = _met_at(situation, side.ranks[0], call) if through else ""
+        if line:
+            return (
+                f"Run {through} on every rank{_unless_rank(decision)}, and not only under "
+                f"{quoted(decision)}: there {phrases.call(call)} meets the call of the other ranks "
+                f"at {line}. Or let it make neither call."
+            )
         return moved(decision, phrases.call(call), through)
     if found.jump is not None and found.outside:
         more = ""

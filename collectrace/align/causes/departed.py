@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
+from collectrace.align.causes import structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.candidates import awaited_call
@@ -14,7 +15,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
 from collectrace.align.judging.own_calls import Awaited, awaited, call_of, calls_of
-from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.judging.own_round import LeftRound, are_same_line, left_own_round
 from collectrace.records import Call
 
 _BY_RANK: Final = "led_by_its_rank"
@@ -114,12 +115,28 @@ def _of_suspects(
 def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
     """Return the departure of the only rank of a cycle that departed; None if several did alike."""
     case = situation.case
-    found = [left for at in waits if (left := left_own_round(case, at.rank)) is not None]
+    departed = (left_own_round(case, at.rank) for at in waits)
+    found = [left for left in departed if left is not None and not _ended_a_loop(case, left)]
     if len({(one.usual.op, one.usual.site) for one in found}) < len(found):
         return None
     keys = {(at.rank, at.key) for at in waits}
     telling = [one for one in found if (one.rank, one.key) in keys] or found
     return _of_round(case, telling[0], ()) if len(telling) == 1 else None
+
+
+def _ended_a_loop(case: Case, left: LeftRound) -> bool:
+    """Whether a rank only went on from a loop over one message, as one over tensors ends."""
+    before = left.before
+    if (
+        before is None
+        or left.usual.peer is None
+        or left.skipped
+        or left.extra
+        or not are_same_line(before, left.usual)
+    ):
+        return False
+    stacks = (case.stack(left.rank, call) for call in (left.usual, left.made))
+    return structure.is_outside_loop(case, left.rank, *stacks)
 
 
 def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:

@@ -73,10 +73,12 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
 
     """
     asked = " ".join(arguments.chapter)
+    chapters = [f"{asked.lower()}{plural}" for plural in ("", "s", "es")]
+    chapter = next((one for one in chapters if one in CHAPTERS), None)
     if not arguments.chapter:
         text = _list()
     else:
-        text = read(asked.lower()) if asked.lower() in CHAPTERS else _places(asked)
+        text = read(chapter) if chapter is not None else _places(asked)
     output.write_to(output.STDOUT, stdout, lambda out: show(text, out))
     return 0
 

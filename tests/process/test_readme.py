@@ -24,7 +24,7 @@ COMMANDS: Final = [
 JOBS: Final = [command for command in COMMANDS if "torchrun" in command]
 
 NOT_RUN: Final = {
-    "pip install torch --index-url https://download.pytorch.org/whl/cpu": "needs the network",
+    "pip install torch numpy --index-url https://download.pytorch.org/whl/cpu": "needs the network",
     "pip install '.[html]'": "needs the network; tools/_env installs the package",
 }
 

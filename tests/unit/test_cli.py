@@ -404,6 +404,7 @@ def test_the_documentation_is_listed_and_shown() -> None:
     status, out, err = run("docs", "report")
     assert (status, err) == (0, "")
     assert out == (Path(collectrace.__file__).parent / "docs" / "report.md").read_text()
+    assert run("docs", "hang") == run("docs", "hangs")
 
 
 def test_a_chapter_on_a_terminal_is_laid_out() -> None:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from collectrace import words
 from collectrace.align.causes import registry
 from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
@@ -124,16 +125,19 @@ def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
             lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
     if retired:
-        about, codes = _name_retired(retired)
+        codes = textwrap.fill(" ".join(one.code for one in retired), _COLUMNS)
+        about = f"No report has them any more. {_where(retired)}"
         lines += ["## Retired codes", "", about, "", "```text", codes, "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
-    """Return the codes in use with their names, one per line, and the retired ones at the end."""
+    """Return the codes in use with their names, one per line, and how many are retired."""
     used, retired = _split(causes)
     lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
-    return "\n".join([*lines, *(["", *_name_retired(retired)] if retired else []), ""])
+    if retired:
+        lines += ["", f"{words.counted(len(retired), 'more code')} are retired. {_where(retired)}"]
+    return "\n".join([*lines, ""])
 
 
 def _split(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
@@ -143,10 +147,6 @@ def _split(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
     return [one for one in rows if one.status != "retired"], retired
 
 
-def _name_retired(retired: Sequence[Cause]) -> tuple[str, str]:
-    """Return what is said of the retired codes, and the codes."""
-    about = (
-        "No report has the following codes any more. "
-        f"`collectrace explain {retired[0].code}` names the code that covers it."
-    )
-    return about, textwrap.fill(" ".join(one.code for one in retired), _COLUMNS)
+def _where(retired: Sequence[Cause]) -> str:
+    """Return how to learn what became of a retired code."""
+    return f"`collectrace explain {retired[0].code}` names the code that covers it."

@@ -231,11 +231,13 @@ function makeMap() {
     const one = D.streams[row.s];
     const codes = calls(row.s, row.b), main = row.b ? calls(row.s, 0) : codes;
     const gap = per >= 8 ? 1 : 0;
+    // A rank that died may not have recorded what the others know to be complete.
+    const done = Math.max(...one.bands.map((other) => other.done || 0));
     for (let i = Math.max(0, Math.floor(x0)); i < Math.min(band.last, Math.ceil(x1)); i++) {
       const f = D.forms[codes[i] - 1];
       const x = gutter + (i - x0) * per;
       // Issued, and not known to be complete.
-      const pending = row.focused && per >= 8 && (band.done ? i + 1 > band.done : i + 1 === band.last && band.waits);
+      const pending = row.focused && per >= 8 && (done ? i + 1 > done : i + 1 === band.last && band.waits);
       paper.fillStyle = f ? ink.roles[f.f] : ink.line;
       paper.fillRect(x, y, per - gap, h);
       if (pending) {
@@ -542,7 +544,7 @@ function makeMap() {
   const used = new Set(D.forms.map((f) => f.f));
   $("legend").replaceChildren(
     ...D.families.map((name, n) => (used.has(n) ? el("li", {}, el("i", { class: `role-${n}` }), name) : null)).filter(Boolean),
-    el("li", {}, el("i", { class: "pending" }), "issued; no record that it completed"), el("li", {}, el("i", { class: "other" }), "differs from the first row"));
+    el("li", {}, el("i", { class: "pending" }), "issued; no rank recorded that it completed"), el("li", {}, el("i", { class: "other" }), "differs from the first row"));
 
   /** The first call of a form, as [stream, call]; null if no band has it. */
   function first(n) {

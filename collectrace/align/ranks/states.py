@@ -125,15 +125,16 @@ def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
 def _was_elsewhere(waits: Waits) -> bool:
     """Return whether a rank was in no recorded call when it raised (in the store, for example).
 
-    A heartbeat shows it, written since the last call, which had completed. If peers caused the
-    exception there, they do not wait for the rank because of that.
+    A heartbeat shows it, written since the last call, which had completed, or since the rank joined
+    the job without one. If peers caused the exception there, they do not wait for it because of
+    that.
     """
     log, last = waits.log, waits.log.last_call
     told, inside = last_sign(log, of_end=False)
-    if last is None or not waits.is_done(last, told):
+    if last is not None and not waits.is_done(last, told):
         return False
-    latest = max((last.t, *(group.t for group in log.groups), *(done.t for done in log.failed)))
-    return not inside and told > latest
+    begun = [*log.groups, *log.failed, *([last] if last is not None else [])]
+    return bool(begun) and not inside and told > max(one.t for one in begun)
 
 
 def _peers_led_to(leaving: Exit, waits: Waits) -> bool:

@@ -201,3 +201,13 @@ def test_an_exception_about_peers_that_was_wrapped(tmp_path: Path) -> None:
     run.rank(0).done(call.seq, failed=True, error=lost)
     run.rank(0).exit("exception", error="JobFailed", message="step 7", causes=[lost])
     assert standing(run, tmp_path).by_peers
+
+
+@pytest.mark.parametrize("seconds", [0, 5])
+def test_a_rank_that_gave_up_before_its_first_call_was_elsewhere(
+    seconds: int, tmp_path: Path
+) -> None:
+    run = Run(2)
+    run.rank(0).beat(seconds)  # in nothing: it waits for a key that the program asked for
+    run.rank(0).exit("exception", error="DistStoreError", message="wait timeout after 8000ms")
+    assert standing(run, tmp_path).by_peers == (seconds == 0), "it may have been in the first call"

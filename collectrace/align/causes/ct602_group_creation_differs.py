@@ -46,6 +46,7 @@ _COUNTS: Final = (
     "torch counts groups: every rank must create the same groups in the same order, also on ranks "
     "that are no members."
 )
+_OWN: Final = "Each rank called new_group only for the group that it is in."
 _ON_EVERY: Final = (
     "Call new_group on every rank, with the same ranks and in the same order, also on ranks that "
     "are no members"
@@ -68,7 +69,10 @@ def find(situation: Situation) -> Requests | None:
 
 def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
-    _, why = group_requests.deciding_statement(situation)
+    decision, why = group_requests.deciding_statement(situation)
+    if found.own and (decision is None or deciders.form(decision) != "condition"):
+        # Whatever chose its group, by rank, was meant to.
+        why = (_OWN,)
     said = (
         _never_called(situation, found) or group_requests.earlier_difference(situation, found),
         *why[:2],
@@ -111,7 +115,8 @@ def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
             "Let every rank call new_group for each of these groups, in the same order, and keep "
             "the one that it is in; new_subgroups() and init_device_mesh do so."
         )
-        return (every, *own)
+        is_condition = decision is not None and deciders.form(decision) == "condition"
+        return (every, *own) if is_condition else (every,)
     if _is_skip(found):
         group, move = found.skipped[0][1], ""
         rank = next((ranks[0] for ranks, one in found.asked if one is group), None)

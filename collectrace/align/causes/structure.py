@@ -221,14 +221,24 @@ def tried_again(situation: Situation, handler: Decision) -> tuple[Side, Call, st
         return None
     function, block = found[0], found[1]
     loops = [one for one in _loops(function) if one.lineno < block.lineno <= _end(one)]
+    if not loops or not _ends_by_success(loop := max(loops, key=lambda one: one.lineno), block):
+        return None
     again = [
         (side, call)
         for side, call in around(situation, handler).inside
         if _is_again(situation, side, call, block, function)
     ]
-    if not loops or len(again) != 1:
-        return None
-    return *again[0], f"{function.file.path}:{max(one.lineno for one in loops)}"
+    return (*again[0], f"{function.file.path}:{loop.lineno}") if len(again) == 1 else None
+
+
+def _ends_by_success(loop: _Loop, block: ast.Try) -> bool:
+    """Whether a loop around a ``try`` block tries again: it ends after a success, or by its test.
+
+    Otherwise it goes on to its next item, whether or not the block raised.
+    """
+    handled = {id(node) for one in block.handlers for node in ast.walk(one)}
+    ends = (node for node in ast.walk(loop) if isinstance(node, ast.Break | ast.Return))
+    return isinstance(loop, ast.While) or any(id(node) not in handled for node in ends)
 
 
 def _is_again(
@@ -251,7 +261,10 @@ def _is_again(
     return False
 
 
-def _loops(function: Function) -> list[ast.For | ast.AsyncFor | ast.While]:
+_Loop = ast.For | ast.AsyncFor | ast.While
+
+
+def _loops(function: Function) -> list[_Loop]:
     return [one for one in ast.walk(function.tree) if isinstance(one, _LOOPS)]
 
 
@@ -276,7 +289,7 @@ def _are_apart(situation: Situation, rank: int, frame: Frame, stack: Sequence[Fr
     return False
 
 
-def _end(loop: ast.For | ast.AsyncFor | ast.While) -> int:
+def _end(loop: _Loop) -> int:
     return loop.body[-1].end_lineno or 0
 
 

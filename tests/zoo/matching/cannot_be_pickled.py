@@ -7,7 +7,7 @@ suspects: 1
 status: diverged
 cause: BUG; rank 1; TypeError; pickle; except TypeError
 fix: what raised TypeError; rank 1; BUG
-never: ambiguous; rank 0 left; drop_last; network
+never: ambiguous; rank 0 left; drop_last; network; tried again; once more
 """
 
 import threading

@@ -23,6 +23,7 @@ from collectrace.align.causes import phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging import patience
+from collectrace.align.matching.comparison import ChannelIssue
 
 
 def find(situation: Situation) -> int | None:
@@ -35,6 +36,8 @@ def words(situation: Situation, found: int) -> Words:
     absent = situation.candidate.absent
     who = text.ranks(absent) if absent else "some ranks"
     call = waited_for.call(situation)
+    if isinstance(situation.candidate.source, ChannelIssue):
+        call = f"the other end of {call}"
     return Words(
         phrases.fitting(
             f"{who} had not reached {call} when the logs end", f"{who} had not come yet"

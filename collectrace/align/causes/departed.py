@@ -115,13 +115,17 @@ def _of_suspects(
 def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
     """Return the departure of the only rank of a cycle that departed; None if several did alike."""
     case = situation.case
-    departed = (left_own_round(case, at.rank) for at in waits)
-    found = [left for left in departed if left is not None and not _ended_a_loop(case, left)]
+    found = [left for at in waits if (left := left_own_round(case, at.rank)) is not None]
     if len({(one.usual.op, one.usual.site) for one in found}) < len(found):
         return None
     keys = {(at.rank, at.key) for at in waits}
     telling = [one for one in found if (one.rank, one.key) in keys] or found
-    return _of_round(case, telling[0], ()) if len(telling) == 1 else None
+    if len(telling) != 1:
+        return None
+    (left,) = telling
+    # Nobody waits for one more of the messages over which the loop went.
+    has_ended = (left.rank, left.key) not in keys and _ended_a_loop(case, left)
+    return None if has_ended else _of_round(case, left, ())
 
 
 def _ended_a_loop(case: Case, left: LeftRound) -> bool:

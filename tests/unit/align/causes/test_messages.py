@@ -133,3 +133,13 @@ def test_a_condition_on_the_rank_and_more_explains_a_send_that_lacks(tmp_path: P
     assert finding.code == "CT701"
     assert "`if rank < world - 1 and micro != 2:`" in finding.cause
     assert finding.fix.startswith("Let both ends of the message decide alike at `if rank")
+
+
+def test_a_message_that_is_still_awaited_has_its_other_end_elsewhere(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank, call in ((0, run.rank(0).send(1, tag=7)), (1, run.rank(1).recv(0, tag=8))):
+        run.rank(rank).beat(3, run.rank(rank).inside(call))
+    run.write(tmp_path)
+    (finding,) = align(tmp_path).findings
+    assert finding.code == "CT318"
+    assert finding.headline.startswith("rank 0 had not reached the other end of recv from rank 0 ")

@@ -161,8 +161,9 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
         found = sorted(_outcomes(case, finding, one))
-        is_sure = one.is_certain or len(telling) == 1
         origin: DependsOn = next(iter(one.depends_on), "unknown")
+        # What a test of the rank did on a rank is certain, whether or not it decided.
+        is_sure = one.is_certain or len(telling) == 1 or (origin == "rank" and one.is_control)
         if not found:
             ranks = tuple(side.rank for side in one.sides)
             is_named = words.names_site(finding.cause, one.site)

@@ -225,7 +225,7 @@ def _alternative(fix: str) -> str:
 
 
 def _followed(alignment: Alignment, n: int) -> Iterator[str]:
-    """Yield what followed from a finding: the next error, and the ranks that raised."""
+    """Yield what followed from a finding: the next error, and the ranks that died or raised."""
     findings = alignment.findings
     effects = [m for m in range(len(findings)) if cause_of(findings, m) == n]
     effects = [m for m in effects if not is_repeated(findings, m)]
@@ -239,7 +239,11 @@ def _followed(alignment: Alignment, n: int) -> Iterator[str]:
     for rank in alignment.ranks:
         if rank.state == "raised" and rank.rank not in absent:
             by_type.setdefault(rank.detail.partition(":")[0], []).append(rank)
-    told = []
+    told = list[str]()
+    if died := [one for one in alignment.ranks if one.state == "died" and one.rank not in absent]:
+        fatal = {text.clean(one.detail).partition("fatal error: ")[2] for one in died}
+        how = f" ({fatal.pop()})" if len(fatal) == 1 and "" not in fatal else ""
+        told.append(f"{words.ranks(one.rank for one in died)} died{how}")
     for those in by_type.values():
         who = words.ranks(rank.rank for rank in those)
         reasons = {text.NUMBER.sub("#", _reason(rank)) for rank in those}

@@ -53,7 +53,7 @@ EXCERPTS: Final = {
         "<module>:20 call: ranks 0,2: call 3, all_reduce float32[1] SUM",
     ],
     "groups/not_created_by_all": [
-        "<module>:17 decision: maybe true on ranks 0-1",
+        "<module>:17 decision: true on ranks 0-1",
         "<module>:18 call: ranks 0-1: new_group([0, 1])",
         "<module>:19 call: rank 2: new_group([0, 1, 2])",
     ],

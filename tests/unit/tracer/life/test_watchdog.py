@@ -14,6 +14,7 @@ from collectrace.config import FULL, Config
 from collectrace.log_folder import PENDING
 from collectrace.tracer.life.watchdog import Watchdog
 from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.values.value_records import ValueRecords
@@ -75,7 +76,7 @@ def test_a_stall_is_noticed_however_seldom_the_heart_should_beat(
 ) -> None:
     path = tmp_path / "run" / "rank00000.jsonl"
     recorder.writer.move(path)
-    recorder.global_rank = 0
+    recorder.book.joined = now()
     for _ in watching(recorder, Config(heartbeat=HOUR, stall_after=0.2)):
         until(lambda: b'"kind":"stall"' in path.read_bytes())
 

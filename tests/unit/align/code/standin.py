@@ -12,7 +12,8 @@ from typing import Final
 from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.decide import decide
 from collectrace.align.code.decisions import Answer
-from collectrace.align.code.files import Files, Frame
+from collectrace.align.code.files import Files, Frame, Function
+from collectrace.align.code.graph import Graph
 from collectrace.align.code.places import Agreements
 from collectrace.align.code.program import Program, Stack
 
@@ -88,6 +89,17 @@ def answer(
     path: str, text: str, sides: tuple[Side, Side], agreements: Agreements | None = None
 ) -> Answer:
     return decide(Program(Files(Texts(**{path: text}))), *sides, agreements)
+
+
+def graph_at(program: Program, path: str, line: int) -> tuple[Function, Graph]:
+    """The innermost function at a line, and its graph."""
+    file = program.files.file(0, path)
+    assert file is not None
+    around = (one for one in file.functions if one.first <= line <= one.last)
+    function = max(around, key=lambda one: one.first)
+    graph = program.graph(function)
+    assert graph is not None
+    return function, graph
 
 
 def traced(error: BaseException, is_user: Callable[[str], bool]) -> Stack:

@@ -11,6 +11,7 @@ from collectrace.align.code.origins import Origin, Row, Rule
 from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
+from tests.unit.align.code import standin
 from tests.unit.align.code.standin import Texts
 
 PATH = "/origins/program.py"
@@ -32,13 +33,7 @@ def origins_of(
     """What the condition in the line depends on that ends in ``# HERE``."""
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
     program = Program(Files(Texts(**{PATH: text})))
-    file = program.files.file(0, PATH)
-    assert file is not None
-    function = max(
-        (one for one in file.functions if one.first <= line <= one.last), key=lambda one: one.first
-    )
-    graph = program.graph(function)
-    assert graph is not None
+    function, graph = standin.graph_at(program, PATH, line)
     tracer = Tracer(program, agreements or Nothing())
     found: set[Origin] = set()
     for node in graph.at(line):

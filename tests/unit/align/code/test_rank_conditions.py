@@ -10,6 +10,7 @@ from collectrace.align.code.files import Files
 from collectrace.align.code.places import Place
 from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
+from tests.unit.align.code import standin
 from tests.unit.align.code.standin import Texts
 
 PATH = "/rank_conditions/program.py"
@@ -61,13 +62,7 @@ def outcomes(test: str, head: str = "") -> list[bool | None]:
     text = f"{DEFINED}{head}{indent}if {test}:  # HERE\n{indent}    pass\n"
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
     program = Program(Files(Texts(**{PATH: text})), WORLD)
-    file = program.files.file(0, PATH)
-    assert file is not None
-    function = max(
-        (one for one in file.functions if one.first <= line <= one.last), key=lambda one: one.first
-    )
-    graph = program.graph(function)
-    assert graph is not None
+    function, graph = standin.graph_at(program, PATH, line)
     tree, place = ast.parse(test, mode="eval").body, Place(function, next(graph.at(line)))
     return [outcome_on(program, tree, place, rank) for rank in range(WORLD)]
 

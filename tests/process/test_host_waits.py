@@ -104,6 +104,13 @@ def thread_queue(_: Path) -> None:
     batches.get()  # WAITS
 
 
+def tasks(_: Path) -> None:
+    rows: queue.Queue[int] = queue.Queue()
+    rows.put(1)
+    rows.get()  # and no task_done()
+    rows.join()  # WAITS
+
+
 def _exits(_: Any) -> NoReturn:
     os._exit(0)
 
@@ -236,9 +243,9 @@ def gil(_: Path) -> None:
 CASES: Final[dict[str, Callable[[Path], None]]] = {
     f.__name__: f
     for f in (
-        flock, lockf, filelock_, baton, lock, condition, thread_queue, dead_queue, slow_queue,
-        store, worker, forked_worker, child, waitpid, sleep, request, receive, opened, read,
-        library_reads, compiles, gil, ray_get,
+        flock, lockf, filelock_, baton, lock, condition, thread_queue, tasks, dead_queue,
+        slow_queue, store, worker, forked_worker, child, waitpid, sleep, request, receive, opened,
+        read, library_reads, compiles, gil, ray_get,
     )
 }  # fmt: skip
 
@@ -329,6 +336,7 @@ EXPECTED: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "condition": ("thread", "another thread, but no other thread runs code of the program", ""),
     "thread_queue": ("thread", "another thread, but no other thread runs code of the program", ""),
+    "tasks": ("tasks", r"task_done\(\) for items that were put", ""),
     "dead_queue": (
         "queue", "a queue or a pipe whose other end no other process has open",
         "another process, by a queue or a pipe",

@@ -190,6 +190,11 @@ def _thread(seen: LastStall) -> str:
     return f"{named}, but no other thread runs code of the program"
 
 
+def _tasks(seen: LastStall) -> str:
+    others = [f"thread {_at(*one)}" for one in seen.others()]
+    return f"task_done() for items that were put{'; '.join(['', *others[:_MOST]])}"
+
+
 _ACQUIRES: Final = frozenset({"acquire", "wait", "join"})
 
 
@@ -320,11 +325,17 @@ ROWS: Final = (
         frozenset({"wait4", "waitid"}), frozenset({"waitpid", "system", "waitid", "wait4"}),
     ),
     Row(
+        "tasks", "items of a queue", "waited for a queue's items to be done", _tasks,
+        "Call task_done() once for each item that get() returned, also for one that is skipped or "
+        "fails: use try and finally.",
+        re.compile(r"/queue\.py:\d+ join$"),
+    ),
+    Row(
         "thread", "a thread", "waited for another thread", _thread,
         "Find out which thread of {who} was to release the lock or give a result, and why it does "
         "not (`py-spy dump`). Wait with a timeout, and hold no lock while you call a collective.",
         re.compile(
-            r"/queue\.py:\d+ (get|put|join)$"
+            r"/queue\.py:\d+ (get|put)$"
             r"|/threading\.py:\d+ (wait|wait_for|join|acquire|__enter__|_wait_for_tstate_lock)$"
             r"|/concurrent/futures/_base\.py:\d+ \w+$"
         ),

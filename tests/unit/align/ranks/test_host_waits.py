@@ -110,7 +110,7 @@ _LOADER = "/x/site-packages/torch/utils/data/dataloader.py"
         ([f"{_LOADER}:725 __next__", f"{_LOADER}:1291 _try_get_data"], "dataloader"),
         ([f"{_LOADER}:725 __next__", "/job/data.py:28 __getitem__"], None),
         (["/usr/lib/python3.11/queue.py:171 get"], "thread"),
-        (["/usr/lib/python3.11/queue.py:90 join"], "thread"),
+        (["/usr/lib/python3.11/queue.py:90 join"], "tasks"),
         (["/usr/lib/python3.11/threading.py:327 wait"], "thread"),
         (["/job/queue.py:20 get"], None),
         (["/x/site-packages/torch/_dynamo/eval_frame.py:736 compile_wrapper"], None),

@@ -177,6 +177,11 @@ def sleep(_: Path) -> None:
     time.sleep(FOREVER)  # WAITS
 
 
+def polls(folder: Path) -> None:
+    while not (folder / "ready").exists():
+        time.sleep(0.5)  # WAITS
+
+
 def _silent_server() -> int:
     server = socket.create_server(("127.0.0.1", 0))
     server.set_inheritable(True)
@@ -244,8 +249,8 @@ CASES: Final[dict[str, Callable[[Path], None]]] = {
     f.__name__: f
     for f in (
         flock, lockf, filelock_, baton, lock, condition, thread_queue, tasks, dead_queue,
-        slow_queue, store, worker, forked_worker, child, waitpid, sleep, request, receive, opened,
-        read, library_reads, compiles, gil, ray_get,
+        slow_queue, store, worker, forked_worker, child, waitpid, sleep, polls, request, receive,
+        opened, read, library_reads, compiles, gil, ray_get,
     )
 }  # fmt: skip
 
@@ -356,6 +361,9 @@ EXPECTED: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "child": ("subprocess", f"{_IN}sleeps", "a child process"),
     "waitpid": ("subprocess", f"{_IN}sleeps", "a child process"),
+    "polls": (
+        "sleep", r"`not \(folder / 'ready'\).exists\(\)` to become false: it sleeps in between", ""
+    ),
     "sleep": ("sleep", r"the end of time.sleep\(FOREVER\)", ""),
     "request": ("socket", r"a connection to 127\.0\.0\.1:\d+", "a connection"),
     "receive": ("socket", r"a connection to 127\.0\.0\.1:\d+", "a connection"),

@@ -213,6 +213,8 @@ def _is_socket(seen: LastStall) -> bool:
 
 
 def _sleep(seen: LastStall) -> str:
+    if seen.polled:
+        return f"`{seen.polled}` to become false: it sleeps in between"
     return f"the end of {_call(seen, 'a sleep')}"
 
 

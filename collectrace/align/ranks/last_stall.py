@@ -80,6 +80,18 @@ class LastStall:
                 return text(one.items[0].context_expr)
         return ""
 
+    @cached_property
+    def polled(self) -> str:
+        """The condition of the innermost ``while`` around that line; empty if it is constant."""
+        file, number = chains.split(self.line)
+        loops = [
+            one
+            for one in (self._walk(file) if number else ())
+            if isinstance(one, ast.While) and one.lineno < number <= (one.end_lineno or 0)
+        ]
+        tests = [one.test for one in loops[-1:] if not isinstance(one.test, ast.Constant)]
+        return text(tests[0]) if tests else ""
+
     def _nodes(self, line: str) -> Iterator[ast.AST]:
         """Yield the calls and ``with`` statements that begin at a line."""
         file, number = chains.split(line)

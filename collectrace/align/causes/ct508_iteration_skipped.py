@@ -181,7 +181,8 @@ def words(situation: Situation, found: Skipped) -> Words:
         f"{call} (all_reduce of a flag), or go through it with zeros.",
         *control.fixes(situation),
     )
-    if situation.decisions and not control.statements(situation):
+    is_backward = roles.of(found.call.role).in_backward
+    if is_backward and situation.decisions and not control.statements(situation):
         why = (
             f"No condition can have kept {who} from that line. So it ran on {who}, too, but its "
             "loss did not depend on the model: it was a constant, or detached.",

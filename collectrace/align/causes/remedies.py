@@ -278,7 +278,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
             return (
                 f"Run {through} on every rank{_unless_rank(decision)}, and not only under "
                 f"{quoted(decision)}: there {phrases.call(call)} meets the call of the other ranks "
-                f"at {line}. Or let it make neither call."
+                f"at {line}. Or make neither of the two there."
             )
         return moved(decision, phrases.call(call), through)
     if found.jump is not None and found.outside:

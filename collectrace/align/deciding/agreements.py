@@ -45,8 +45,8 @@ class RecordedAgreements:
 
         It may if calls were lost or not read, or if no call of the whole file was recorded.
         """
-        lines, known = self._case.lines_with_calls
-        return site in lines or not known or site.path not in {one.path for one in lines}
+        lines = self._case.lines_with_calls
+        return lines is None or site.line in lines.get(site.path, (site.line,))
 
     def _is_complete(self, rank: int, call: Entry) -> bool:
         if not isinstance(call.key, StreamKey):

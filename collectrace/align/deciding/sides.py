@@ -74,9 +74,10 @@ class Pair:
     @property
     def is_first_time(self) -> bool:
         """Whether a rank is compared with itself that never before did what it does next."""
-        return self.is_of_one_rank and not any(
-            frames.parse_stack(one.stack) == self.one.next for one in self.made[0]
-        )
+        if not self.is_of_one_rank:
+            return False
+        stacks = {one.stack for one in self.made[0]}
+        return all(frames.parse_stack(stack) != self.one.next for stack in stacks)
 
 
 class Next(NamedTuple):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import chain
 from typing import TypeVar, cast
 
 from collectrace.align.code.files import Files
-from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.matching import deviations, programs
@@ -161,15 +160,18 @@ class Case:
         return Program(Files(self.evidence.source_files), self.evidence.world_size)
 
     @cached_property
-    def lines_with_calls(self) -> tuple[frozenset[Site], bool]:
-        """The lines in frames of calls, and whether all calls of all ranks are known."""
-        logs = self.evidence.logs.values()
+    def lines_with_calls(self) -> Mapping[str, Collection[int]] | None:
+        """By file, the lines in frames of calls; None if some calls of the run are not known."""
+        logs = list(self.evidence.logs.values())
+        if self.evidence.missing or not all(programs.is_whole(log) for log in logs):
+            return None
         shared = [log.vocabulary.appearances for log in logs][:1]
         seen = {frame for one in chain.from_iterable(shared) for frame in (one.site, *one.where)}
         seen |= {one.site for log in logs for one in log.outside if one.site is not None}
-        lines = frozenset(Site(*chains.split(chains.site(frame))) for frame in seen if frame)
-        is_whole = not self.evidence.missing and all(programs.is_whole(log) for log in logs)
-        return lines, is_whole
+        found: dict[str, set[int]] = {}
+        for path, line in (chains.split(chains.site(frame)) for frame in seen if frame):
+            found.setdefault(path, set()).add(line)
+        return found
 
     @property
     def code(self) -> CodeFiles:

@@ -7,7 +7,7 @@ expect: missing_call
 suspects: 0
 status: hung
 cause: rank 0; SCORE; barrier; BUG
-fix: Run; on every rank; OTHERS | neither
+fix: Run; on every rank; OTHERS | neither of the two
 never: take it out of
 """
 

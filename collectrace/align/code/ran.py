@@ -13,12 +13,17 @@ from collectrace.align.code.places import Agreements, Site
 
 def may_have_run(agreements: Agreements, function: Function, line: int) -> bool:
     """Return False if no rank made a call that comes before a line in one of its blocks."""
-    body = getattr(function.tree, "body", ())
-    return not any(
-        _is_collective(one) and not agreements.has_run(Site(function.file.path, one.lineno))
-        for block in _blocks_around(body, line)
+
+    def has_run(statement: ast.stmt) -> bool:
+        # In a record, a call of several lines is at any of them.
+        lines = range(statement.lineno, (statement.end_lineno or 0) + 1)
+        return any(agreements.has_run(Site(function.file.path, one)) for one in lines)
+
+    return all(
+        has_run(one)
+        for block in _blocks_around(getattr(function.tree, "body", ()), line)
         for one in block
-        if one.lineno < line
+        if one.lineno < line and _is_collective(one)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collectrace.dumps import MAIN
@@ -18,6 +19,22 @@ class Progress:
     """Every call up to this number has completed, of those in the ring."""
     front: tuple[int, int, Row, Call] | None = None
     """The first call that has not: when it was issued, its number, row and form."""
+
+
+def counting_collectives(
+    rows: Sequence[Row], status: Mapping[str, GroupStatus]
+) -> dict[str, GroupStatus]:
+    """Return the statuses that count collectives alone, as the numbers of entries do.
+
+    gloo's status counts messages, too (``ProcessGroupGloo::enqueue``, torch 2.13).
+    """
+    latest: dict[str, int] = {}
+    for row in reversed(rows):
+        if len(latest) == len(status):
+            break
+        if (group := str(row.entry.get("pg_id"))) in status:
+            latest.setdefault(group, number(row.seq) or 0)
+    return {group: one for group, one in status.items() if one.enqueued <= latest.get(group, 0)}
 
 
 def is_done(row: Row, call: Call, seq: int, status: GroupStatus | None) -> bool:

@@ -10,7 +10,7 @@ within reason. If nothing shows it, the aligner takes the dump for that of a han
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,8 +20,8 @@ from collectrace.chain import Form, RankFile
 from collectrace.dumps import MAIN
 from collectrace.foreign import flight_calls, flight_rows, flight_time, plain_pickle
 from collectrace.foreign.errors import NotReadable
-from collectrace.foreign.flight_dump import FlightDump, GroupConfig, number, parse
-from collectrace.foreign.flight_progress import Progress, activity, is_done
+from collectrace.foreign.flight_dump import FlightDump, GroupConfig, GroupStatus, number, parse
+from collectrace.foreign.flight_progress import Progress, activity, counting_collectives, is_done
 from collectrace.foreign.flight_ring import Entry, Numbered, Ring, group_name
 from collectrace.foreign.flight_rows import Row
 from collectrace.foreign.frames import NOWHERE, Place, place
@@ -103,6 +103,7 @@ class _Writer:
     _ring: Ring = field(init=False)
     _made: int | None = None
     """When the dump was made, ns since 1970; None: nothing shows it."""
+    _status: Mapping[str, GroupStatus] = field(default_factory=dict)
     base: int = 0
     latest: int = 0
     """The latest time that an entry bears, ns since 1970."""
@@ -115,6 +116,7 @@ class _Writer:
     def trace(self) -> Trace:
         rows = self.dump.rows
         self._made = flight_time.made(rows, self.dump.status, self.origin.written)
+        self._status = counting_collectives(rows, self.dump.status)
         self.base = self.latest = (number(rows[0].created) or 0) if rows else 0
         self._ring = Ring(rows)
         is_whole, bundles = self._ring.is_whole, self._ring.bundles
@@ -314,7 +316,7 @@ class _Writer:
             self.file.call(known.form, t, None, seq)
         progress = known.progress
         self.latest = max(self.latest, number(row.completed) or 0, number(row.started) or 0)
-        status = self.dump.status.get(str(row.entry.get("pg_id")))
+        status = self._status.get(str(row.entry.get("pg_id")))
         if is_done(row, known.call, seq or 0, status):
             if progress.front is None:
                 progress.done = known.form.counter.seq

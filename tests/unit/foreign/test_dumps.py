@@ -17,6 +17,9 @@ import pytest
 
 from collectrace.align import align
 from collectrace.findings import Alignment, Finding
+from collectrace.foreign import flight_progress
+from collectrace.foreign.flight_dump import GroupStatus
+from collectrace.foreign.flight_rows import Row
 from collectrace.records import Call, decode
 from collectrace.report import terminal
 from tests.support.commands import run
@@ -396,3 +399,12 @@ def test_a_process_that_is_killed_while_it_reads_is_told(tmp_path: Path) -> None
     assert ran.stderr == (
         "collectrace: a process that read dumps was killed. Free some memory, or give fewer.\n"
     )
+
+
+@pytest.mark.parametrize(("enqueued", "counts"), [(3, True), (9, False)])
+def test_a_status_that_counts_messages_says_nothing_of_collectives(
+    enqueued: int, counts: bool
+) -> None:
+    rows = [Row({"pg_id": 0}, seq, None, None, None) for seq in (1, 2, 3)]
+    status = {"0": GroupStatus(enqueued, -1, enqueued - 1)}
+    assert bool(flight_progress.counting_collectives(rows, status)) is counts

@@ -88,7 +88,7 @@ def words(situation: Situation, found: Absent) -> Words:
     return Words(
         phrases.fitting(
             f"{who} {said.did} and {waited_for.missed(situation)}",
-            f"{who} {said.did}",
+            f"{who} {said.did}".rstrip(","),
         ),
         tuple(one for one in why if one)[:3],
         said.fixes,

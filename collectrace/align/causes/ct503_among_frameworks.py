@@ -108,7 +108,8 @@ def words(situation: Situation, found: Found) -> Words:
         raise ValueError(found)
     told, then = control.why(situation), apart.meets_others(situation)
     if not call.role.startswith(FORWARDS):
-        by = f" in {phrases.function(mine.stack[0])}" if len(mine.stack) > 1 else ""
+        name = phrases.function(mine.stack[0]) if len(mine.stack) > 1 else ""
+        by = f" in {name}" if name else ""
         meanwhile: tuple[str, ...] = ()
         if other.call is not None:
             meanwhile = (f"Meanwhile {phrases.made(other.ranks, other.call)}.",)

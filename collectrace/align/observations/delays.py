@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from collectrace import roles
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.vocabulary import NO_ITERATION
 
 _MOST_TIMES: Final = 400_000
 """Times that are compared, over all ranks of a stream; longer streams are sampled in stretches."""
@@ -124,7 +126,8 @@ def _add_stretch(
     """Add the delays of rows ``start + 1`` .. ``last``, each against the row before it."""
     at = {rank: bisect_left(rows.seq, start - shift) for rank, (rows, shift) in all_rows.items()}
     times: dict[int, int] = {}
-    held = False
+    held = is_bucket = False
+    iteration = NO_ITERATION
     for i in range(last - start + 1):
         before = times
         times = {rank: clocks.when(rank, rows.t[at[rank] + i])
@@ -132,13 +135,17 @@ def _add_stretch(
         slow = max(times, key=lambda rank: times[rank])
         rows, row = all_rows[slow][0], at[slow] + i
         if before:
-            # A row that held all ranks releases them together. After any other, a late rank stays
-            # late, so only the added delay counts.
+            # A row that held all ranks releases them together, and so does the end of a backward
+            # that waits for its gradients. After any other row, a late rank stays late, so only the
+            # added delay counts.
+            held |= is_bucket and rows.iteration[row] != iteration
             known = 0.0 if held else max(0.0, _behind(before, slow))
             _add_row(found.by_rank[slow], round(_behind(times, slow) - known), rows, row)
             found.rows += 1
             found.span += max(0, max(times.values()) - max(before.values()))
-        held = rows.holds(row)
+        held, iteration = rows.holds(row), rows.iteration[row]
+        seen = rows.vocabulary.appearances[rows.appearance[row]]
+        is_bucket = found.stream.device == "cpu" and roles.of(seen.role).is_bucket
 
 
 def _behind(times: Mapping[int, int], rank: int) -> float:

@@ -336,6 +336,10 @@ def _in_the_way(entry: os.DirEntry[str]) -> str:
     return "it is a link to a missing file" if entry.is_symlink() else "it is a pipe or a device"
 
 
+_EXTRAS: Final = {"https": "http", "s3a": "s3", "az": "abfs"}
+"""Extras of fsspec that are not named like the scheme of the address (its pyproject.toml)."""
+
+
 def _open_remote(url: str, depth: int) -> Folder:
     try:
         import fsspec
@@ -349,8 +353,9 @@ def _open_remote(url: str, depth: int) -> Folder:
         found = {} if is_file else store.find(root, maxdepth=depth + 1, detail=True)
     except ImportError as problem:
         scheme = url.partition(":")[0]
+        extra = _EXTRAS.get(scheme, scheme)
         raise LogError(
-            f"cannot read {url}: {_one_line(problem)}. Run: pip install 'fsspec[{scheme}]'"
+            f"cannot read {url}: {_one_line(problem)}. Run: pip install 'fsspec[{extra}]'"
         ) from None
     except Exception as problem:  # noqa: BLE001 - stores raise what they like
         raise LogError(f"cannot read {url}: {_one_line(problem)}") from None

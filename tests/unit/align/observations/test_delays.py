@@ -222,3 +222,17 @@ def test_other_slowness_is_not_blamed_on_data(tmp_path: Path) -> None:
     found = straggler(cluster, tmp_path)
     assert found is not None
     assert "train.py:31" in found.cause
+
+
+def test_a_straggler_of_ddp_is_released_at_the_end_of_each_backward(tmp_path: Path) -> None:
+    cluster = Cluster(1, 3)
+    for step in range(60):
+        for bucket in range(2):
+            late = {2: 0.02} if bucket == 0 else {}
+            cluster.step(
+                late, holds=bucket == 1, async_=True, role="ddp.backward.bucket",
+                iteration=step + 1, shape=[8 + bucket],
+            )  # fmt: skip
+    found = measured(cluster, tmp_path)
+    assert found.slowest.rank == 2
+    assert found.slowest.total == pytest.approx(60 * 20 * MS, rel=0.1)

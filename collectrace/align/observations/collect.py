@@ -139,7 +139,7 @@ _UNSEEN: Final = ("no file", "unreadable", "empty", "cut")
 
 _ADVICE: Final[dict[Gap, str]] = {
     "unreadable": "See to whom the file belongs (`ls -l`), make it readable, or copy it again.",
-    "empty": "See whether the disk that the file was written to is full.",
+    "empty": "Copy the file again, and see whether the disk that it was written to is full.",
     "cut": "Copy the whole file again, and see whether the disk that it was written to is full.",
 }
 
@@ -178,7 +178,7 @@ def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
         case "unreadable":
             return f"its file cannot be read ({case.evidence.unreadable[rank]})"
         case "empty":
-            return "its file holds no record"
+            return "its file is empty or damaged: it holds no record"
         case "cut":
             last = case.evidence.logs[rank].last_call
             what = "it holds no call" if last is None else f"its calls are known up to {_at(last)}"

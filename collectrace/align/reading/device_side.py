@@ -40,9 +40,10 @@ def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
             records.dones[key] = replace(done, t=max(1, done.t + shift))
     if theirs.alive is not None:
         _add_activities(records, theirs.alive, joined, shift)
-    streams = {key for key in theirs.rows if isinstance(key, StreamKey)}
-    if streams - joined:
-        names = ", ".join(sorted({key.group for key in streams - joined}))
+    # On the CPU the tracer sees itself what is complete.
+    left = {k for k in theirs.rows if isinstance(k, StreamKey) and k.device != "cpu"} - joined
+    if left:
+        names = ", ".join(sorted({key.group for key in left}))
         # The same for every rank, so that it is told once.
         return (
             f"Flight Recorder's dumps number the calls of group {names} in another way: what the "

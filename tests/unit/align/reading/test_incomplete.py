@@ -145,8 +145,8 @@ def test_a_file_without_a_record(tmp_path: Path) -> None:
     file_of(tmp_path).write_bytes(b"")
     alignment = align(tmp_path)
     [gap] = alignment.findings
-    assert gap.headline == "rank 2: its file holds no record"
-    assert gap.fix == "See whether the disk that the file was written to is full."
+    assert gap.headline == "rank 2: its file is empty or damaged: it holds no record"
+    assert gap.fix.startswith("Copy the file again, and see whether the disk")
 
 
 def _as_others() -> None:

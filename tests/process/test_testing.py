@@ -82,7 +82,7 @@ HOUR = 3600.0
     ("function", "first"),
     [
         pytest.param(part_ways, "diverged: rank", id="other-call"),
-        pytest.param(wait_in_a_cycle, "hung: ranks 0-1 disagree on the order", id="cycle",
+        pytest.param(wait_in_a_cycle, "hung: ranks 0-1 wait for each other", id="cycle",
                      marks=pytest.mark.slow),
         pytest.param(leave, "Rank 1: sys.exit(3)", id="left"),
     ],

@@ -26,7 +26,7 @@ def counting_collectives(
 ) -> dict[str, GroupStatus]:
     """Return the statuses that count collectives alone, as the numbers of entries do.
 
-    gloo's status counts messages, too (``ProcessGroupGloo::enqueue``, torch 2.13).
+    gloo's status counts messages, too, as dumps of torch 2.13 show.
     """
     latest: dict[str, int] = {}
     for row in reversed(rows):

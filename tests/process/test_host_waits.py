@@ -341,7 +341,7 @@ EXPECTED: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "condition": ("thread", "another thread, but no other thread runs code of the program", ""),
     "thread_queue": ("thread", "another thread, but no other thread runs code of the program", ""),
-    "tasks": ("tasks", r"task_done\(\) for items that were put", ""),
+    "tasks": ("tasks", r"task_done\(\) for each item that was put", ""),
     "dead_queue": (
         "queue", "a queue or a pipe whose other end no other process has open",
         "another process, by a queue or a pipe",

@@ -35,12 +35,12 @@ def words(situation: Situation, found: int) -> Words:
     """Return the words for ranks that were still on their way."""
     absent = situation.candidate.absent
     who = text.ranks(absent) if absent else "some ranks"
+    is_message = isinstance(situation.candidate.source, ChannelIssue)
+    did_not = "made the other end of" if is_message else "reached"
     call = waited_for.call(situation)
-    if isinstance(situation.candidate.source, ChannelIssue):
-        call = f"the other end of {call}"
     return Words(
         phrases.fitting(
-            f"{who} had not reached {call} when the logs end", f"{who} had not come yet"
+            f"{who} had not {did_not} {call} when the logs end", f"{who} had not come yet"
         ),
         (
             f"The others had waited {text.seconds(found)} at most.",

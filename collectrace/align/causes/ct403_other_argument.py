@@ -95,9 +95,9 @@ def words(situation: Situation, found: Argument) -> Words:
     """Return the words for arguments that differ."""
     row, call = _ROWS[found], situation.called[0][1]
     listed, why = arguments.listed(situation, row.show), arguments.why(situation)
-    sure = arguments.sure(situation)
+    sure, decided = arguments.sure(situation), arguments.deciding(situation)
     # The line that computed a tensor, or chose between two, tells more of its dtype.
-    is_shown = sure or any(map(arguments.chooses, arguments.deciding(situation)[:1]))
+    is_shown = sure or any(map(arguments.chooses, decided[:1]))
     more = "" if is_shown and found == "dtype" else row.more(situation)
     share = (
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
@@ -108,7 +108,7 @@ def words(situation: Situation, found: Argument) -> Words:
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
     more_fixes = arguments.fixes(situation)
-    if any(map(arguments.goes_through_set, arguments.deciding(situation))):
+    if any(map(arguments.goes_through_set, decided)):
         fixes, more_fixes = list(more_fixes), ()
     elif found in ("rows", "last batch"):
         more_fixes = ()  # batches of one loop, which have no names

@@ -144,7 +144,8 @@ _LONGEST: Final = 60
 
 def words(situation: Situation, found: Skipped) -> Words:
     """Return the words for a backward() that was skipped."""
-    who, call = text.ranks(found.who or situation.suspects), phrases.call(found.call)
+    ranks = found.who or situation.suspects
+    who, call = text.ranks(ranks), phrases.call(found.call)
     if found.entered:
         headline = f"{who} ran iteration {found.iteration} inside no_sync(), others did not"
         if found.iteration is None:
@@ -171,7 +172,7 @@ def words(situation: Situation, found: Skipped) -> Words:
             ),
         )
     model = text.of_model(found.call)
-    is_ = text.verb(found.who or situation.suspects, "is", "are")
+    is_ = text.verb(ranks, "is", "are")
     which = f" in iteration {found.iteration}" if found.iteration is not None else model
     sides = (side.ranks for side in situation.candidate.sides)
     others = text.ranks(next((ranks for ranks in sides if found.rank in ranks), (found.rank,)))
@@ -184,7 +185,7 @@ def words(situation: Situation, found: Skipped) -> Words:
     is_backward = roles.of(found.call.role).in_backward
     if is_backward and situation.decisions and not control.statements(situation):
         why = (
-            f"No condition can have kept {who} from that line. So it ran on {who}, too, but its "
+            f"No condition can have kept {who} from that backward(). So it ran there, too, but its "
             "loss did not depend on the model: it was a constant, or detached.",
         )
         fixes = (

@@ -41,6 +41,7 @@ from collectrace.align.causes.group_requests import Requests
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.reading.rank_names import RANK
+from collectrace.findings import Decision
 
 _COUNTS: Final = (
     "torch counts groups: every rank must create the same groups in the same order, also on ranks "
@@ -69,10 +70,7 @@ def find(situation: Situation) -> Requests | None:
 
 def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
-    decision, why = group_requests.deciding_statement(situation)
-    if found.own and (decision is None or deciders.form(decision) != "condition"):
-        # Whatever chose its group, by rank, was meant to.
-        why = (_OWN,)
+    _, why = _deciding(situation, found)
     said = (
         _never_called(situation, found) or group_requests.earlier_difference(situation, found),
         *why[:2],
@@ -90,6 +88,17 @@ def words(situation: Situation, found: Requests) -> Words:
     )
 
 
+def _deciding(situation: Situation, found: Requests) -> tuple[Decision | None, tuple[str, ...]]:
+    """Return the statement that decided, and the reasons.
+
+    What chose each rank's own group was meant to, unless a condition led past the other groups.
+    """
+    decision, why = group_requests.deciding_statement(situation)
+    if found.own and (decision is None or deciders.form(decision) != "condition"):
+        return None, (_OWN,)
+    return decision, why
+
+
 def _is_skip(found: Requests) -> bool:
     return bool(found.skipped) and not found.own
 
@@ -104,7 +113,7 @@ def _never_called(situation: Situation, found: Requests) -> str:
 
 
 def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
-    decision, _ = group_requests.deciding_statement(situation)
+    decision, _ = _deciding(situation, found)
     own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
     apart = group_requests.lines_apart(situation, found)
     mesh = _mesh(situation, found)
@@ -115,8 +124,7 @@ def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
             "Let every rank call new_group for each of these groups, in the same order, and keep "
             "the one that it is in; new_subgroups() and init_device_mesh do so."
         )
-        is_condition = decision is not None and deciders.form(decision) == "condition"
-        return (every, *own) if is_condition else (every,)
+        return (every, *own)
     if _is_skip(found):
         group, move = found.skipped[0][1], ""
         rank = next((ranks[0] for ranks, one in found.asked if one is group), None)

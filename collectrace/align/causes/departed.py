@@ -124,23 +124,16 @@ def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
         return None
     (left,) = telling
     # Nobody waits for one more of the messages over which the loop went.
-    has_ended = (left.rank, left.key) not in keys and _ended_a_loop(case, left)
+    has_ended = (left.rank, left.key) not in keys and _ended_a_loop(situation, left)
     return None if has_ended else _of_round(case, left, ())
 
 
-def _ended_a_loop(case: Case, left: LeftRound) -> bool:
+def _ended_a_loop(situation: Situation, left: LeftRound) -> bool:
     """Whether a rank only went on from a loop over one message, as one over tensors ends."""
-    before = left.before
-    if (
-        before is None
-        or left.usual.peer is None
-        or left.skipped
-        or left.extra
-        or not are_same_line(before, left.usual)
-    ):
-        return False
-    stacks = (case.stack(left.rank, call) for call in (left.usual, left.made))
-    return structure.is_outside_loop(case, left.rank, *stacks)
+    is_new = not left.skipped and not left.extra
+    is_run = left.before is not None and are_same_line(left.before, left.usual)
+    is_message = left.usual.peer is not None
+    return is_message and is_new and is_run and structure.is_outside_loop(situation, left)
 
 
 def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:

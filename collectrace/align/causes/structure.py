@@ -15,8 +15,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.code.between import Side as Compared
 from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import called_name
-from collectrace.align.judging.case import Case
-from collectrace.align.judging.own_round import are_same_line
+from collectrace.align.judging.own_round import LeftRound, are_same_line
 from collectrace.align.reading import chains
 from collectrace.findings import Decision, Side
 from collectrace.records import Call
@@ -336,16 +335,18 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
     return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
 
 
-def is_outside_loop(case: Case, rank: int, inside: Sequence[str], call: Sequence[str]) -> bool:
-    """Whether a call is outside of the innermost loop around another one of a rank, by stacks."""
-    for frame in map(Frame.parse, inside):
+def is_outside_loop(situation: Situation, left: LeftRound) -> bool:
+    """Whether the call that left an iteration is outside of the innermost loop around the usual."""
+    case, rank = situation.case, left.rank
+    made = [Frame.parse(one) for one in case.stack(rank, left.made)]
+    for frame in map(Frame.parse, case.stack(rank, left.usual)):
         function = case.program.files.function(rank, frame)
         if isinstance(function, Gap):
             continue
         around = [one for one in _loops(function) if one.lineno <= frame.line <= _end(one)]
         if around:
             loop = max(around, key=lambda one: one.lineno)
-            line = _line_of(function, [Frame.parse(one) for one in call])
+            line = _line_of(function, made)
             return not loop.lineno <= line <= _end(loop)
     return False
 

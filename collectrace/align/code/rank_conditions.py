@@ -274,10 +274,11 @@ def _is_given(program: Program, tree: ast.Name, place: Place) -> bool:
 
 
 def _computed(operation: Callable[[int, int], int] | None, left: Any, right: Any) -> int | None:
-    is_known = operation is not None and isinstance(left, int) and isinstance(right, int)
-    if operation is None or not is_known or (operation in (floordiv, mod) and not right):
+    # A hostile program may multiply a string.
+    if operation is None or not (isinstance(left, int) and isinstance(right, int)):
         return None
-    return operation(left, right)
+    is_undefined = operation in (floordiv, mod) and not right
+    return None if is_undefined else operation(left, right)
 
 
 def _tried(compare: Callable[[Any, Any], bool], rank: int, number: Any) -> bool | None:

@@ -221,6 +221,13 @@ def _with_near_misses(
     numbers = _numbers(groups)
     explained: set[ChannelKey] = set()
     out: list[ChannelIssue] = []
+
+    def is_one_message(near: NearMiss, issue: ChannelIssue) -> bool:
+        both = {near.channel, issue.channel}
+        if near.differs == "numbering":
+            return not both & usual and _are_numbers(near, issue, logs)
+        return not both <= usual or (near.differs == "tag" and both <= with_several_tags)
+
     for issue in issues:
         if issue.attribute == "absent" and issue.recv is not None:
             near = next(
@@ -228,20 +235,7 @@ def _with_near_misses(
                     near
                     for sent in sends.like(issue.channel)
                     if (near := _near_miss(sent, issue.channel, groups, numbers))
-                    and (
-                        not {sent.channel, issue.channel} <= usual
-                        or (
-                            near.differs == "tag"
-                            and {sent.channel, issue.channel} <= with_several_tags
-                        )
-                    )
-                    and (
-                        near.differs != "numbering"
-                        or (
-                            not {sent.channel, issue.channel} & usual
-                            and _are_numbers(near, issue, logs)
-                        )
-                    )
+                    and is_one_message(near, issue)
                 ),
                 None,
             )
@@ -303,15 +297,14 @@ def _with_several_tags(
 ) -> set[ChannelKey]:
     """Return the channels of issues from lines that have made messages with several tags."""
     tags: Counter[tuple[int, ChannelKey, str | None]] = Counter()
-    made_by = {issue.channel: _maker(issue) for issue in usual}
-    for rank in {*made_by.values()}:
+    for rank in {*map(_maker, usual)}:
         for key in logs[rank].last_channel_seq:
             tags.update((rank, key._replace(tag=0), site) for site in _sites(logs[rank], key))
     return {
         issue.channel
         for issue in usual
         if (call := issue.send or issue.recv) is not None
-        and tags[made_by[issue.channel], issue.channel._replace(tag=0), call.site] > 1
+        and tags[_maker(issue), issue.channel._replace(tag=0), call.site] > 1
     }
 
 

@@ -14,7 +14,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.rows import Rows
-from collectrace.align.reading.vocabulary import NO_ITERATION
 
 _MOST_TIMES: Final = 400_000
 """Times that are compared, over all ranks of a stream; longer streams are sampled in stretches."""
@@ -126,8 +125,7 @@ def _add_stretch(
     """Add the delays of rows ``start + 1`` .. ``last``, each against the row before it."""
     at = {rank: bisect_left(rows.seq, start - shift) for rank, (rows, shift) in all_rows.items()}
     times: dict[int, int] = {}
-    held = is_bucket = False
-    iteration = NO_ITERATION
+    held = False
     for i in range(last - start + 1):
         before = times
         times = {rank: clocks.when(rank, rows.t[at[rank] + i])
@@ -138,14 +136,22 @@ def _add_stretch(
             # A row that held all ranks releases them together, and so does the end of a backward
             # that waits for its gradients. After any other row, a late rank stays late, so only the
             # added delay counts.
-            held |= is_bucket and rows.iteration[row] != iteration
             known = 0.0 if held else max(0.0, _behind(before, slow))
             _add_row(found.by_rank[slow], round(_behind(times, slow) - known), rows, row)
             found.rows += 1
             found.span += max(0, max(times.values()) - max(before.values()))
-        held, iteration = rows.holds(row), rows.iteration[row]
-        seen = rows.vocabulary.appearances[rows.appearance[row]]
-        is_bucket = found.stream.device == "cpu" and roles.of(seen.role).is_bucket
+        held = rows.holds(row) or (found.stream.device == "cpu" and _ends_backward(rows, row))
+
+
+def _ends_backward(rows: Rows, row: int) -> bool:
+    """Return whether a row is the last gradient bucket of an iteration, which its backward awaits.
+
+    On a device, the backward only orders streams.
+    """
+    following = rows.iteration[row + 1 : row + 2]
+    if not following or following[0] == rows.iteration[row]:
+        return False
+    return roles.of(rows.vocabulary.appearances[rows.appearance[row]].role).is_bucket
 
 
 def _behind(times: Mapping[int, int], rank: int) -> float:

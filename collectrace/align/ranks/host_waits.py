@@ -192,7 +192,7 @@ def _thread(seen: LastStall) -> str:
 
 def _tasks(seen: LastStall) -> str:
     others = [f"thread {_at(*one)}" for one in seen.others()]
-    return f"task_done() for items that were put{'; '.join(['', *others[:_MOST]])}"
+    return "; ".join(["task_done() for each item that was put", *others[:_MOST]])
 
 
 _ACQUIRES: Final = frozenset({"acquire", "wait", "join"})

@@ -142,4 +142,4 @@ def test_a_message_that_is_still_awaited_has_its_other_end_elsewhere(tmp_path: P
     run.write(tmp_path)
     (finding,) = align(tmp_path).findings
     assert finding.code == "CT318"
-    assert finding.headline.startswith("rank 0 had not reached the other end of recv from rank 0 ")
+    assert finding.headline.startswith("rank 0 had not made the other end of recv from rank 0 ")

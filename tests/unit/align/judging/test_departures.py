@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,6 @@ def test_an_iteration_in_which_a_rank_made_no_call(tmp_path: Path) -> None:
     assert found is not None
     assert (found.what, found.ranks, found.others) == (What.FEWER_ITERATIONS, (1,), (0,))
     assert (found.iteration, found.seq) == (3, 3)
+    assert candidate.verdict is not None
+    candidate.verdict = replace(candidate.verdict, suspects=(0,))
+    assert departures.skipped_iterations(case, candidate) is None

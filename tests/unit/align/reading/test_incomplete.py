@@ -146,7 +146,9 @@ def test_a_file_without_a_record(tmp_path: Path) -> None:
     alignment = align(tmp_path)
     [gap] = alignment.findings
     assert gap.headline == "rank 2: its file is empty or damaged: it holds no record"
-    assert gap.fix.startswith("Copy the file again, and see whether the disk")
+    assert gap.fix == (
+        "Copy the file again, and see whether the disk that it was written to is full."
+    )
 
 
 def _as_others() -> None:

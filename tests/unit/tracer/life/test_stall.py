@@ -36,7 +36,7 @@ def test_a_rank_in_nothing(
     )
     stalls = Stalls(cast(Any, recorder), stall_after=lambda: 20, is_explained=lambda: False)
     monkeypatch.setattr(stall.Stalls, "_dump_flight_recorder", lambda _: None)
-    for second in (15, *range(21, 32)):
+    for second in range(1, 32):
         monkeypatch.setattr(stall, "now", lambda second=second: second * SECOND)
         if last_call is not None and second >= last_call:
             recorder.last_t = last_call * SECOND

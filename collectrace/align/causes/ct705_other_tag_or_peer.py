@@ -12,7 +12,7 @@ Example
         dist.recv(x, src=0, tag=8)    # rank 1
 
 Not to be confused with
-    CT702, if both ranks wait for each other.
+    CT702, if both ranks wait for each other, and no rank left the peer that it always had.
 
 How to fix it
     Pass the same tag, peer and group at both ends. For the n-th rank of a group, pass
@@ -40,12 +40,23 @@ _FIXES: Final = {
 
 
 def find(situation: Situation) -> ChannelIssue | None:
-    """Return the message that lacks a send, if another send differs in only one property."""
-    source = situation.candidate.source
+    """Return the message that lacks a send, if another send differs in only one property.
+
+    In a cycle of waits it must be known which end left its peer; else that send may be too early.
+    """
+    source = _left(situation) or situation.candidate.source
     if not isinstance(source, ChannelIssue) or source.near is None:
         return None
     is_known = source.near.differs in _FIXES or (source.near.numbered and _named(source))
     return source if is_known else None
+
+
+def _left(situation: Situation) -> ChannelIssue | None:
+    """Return the message for which a rank named another peer than ever before; None: none."""
+    verdict = situation.candidate.verdict
+    rows = verdict.evidence if verdict is not None else ()
+    found = (row.shown_by for row in rows if row.fact == "left_its_peer")
+    return next((one for one in found if isinstance(one, ChannelIssue)), None)
 
 
 def words(situation: Situation, found: ChannelIssue) -> Words:
@@ -53,50 +64,79 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     assert found.near is not None
     if found.near.numbered is not None:
         return _of_numbers(situation, found, found.near.numbered)
-    sent, wanted, send = found.near.channel, found.channel, found.near.send
-    match found.near.differs:
-        case "group":
-            groups = words_.group(found.near.group), words_.group(found.group)
-            told = f"sent in {groups[0]}, received in {groups[1]}"
-        case "device":
-            told = f"sent from device {sent.device!r}, received on {wanted.device!r}"
-        case "tag":
-            told = f"sent with tag {sent.tag}, awaited with tag {wanted.tag}"
-        case "destination":
-            told = f"sent to rank {sent.destination}, awaited by rank {wanted.destination}"
-        case _:
-            told = f"sent by rank {sent.source}, awaited from rank {wanted.source}"
-    made = f"send{phrases.line(send.site)}" if send is not None else "message"
-    recv = f"recv{phrases.line(found.recv.site)}" if found.recv is not None else "recv"
+    sent, wanted, differs = found.near.channel, found.channel, found.near.differs
+    send_line = phrases.line(found.near.send.site if found.near.send is not None else None)
+    recv_line = phrases.line(found.recv.site if found.recv is not None else None)
+    gave, took = _ends(found)
     who = situation.suspects or tuple(sorted({sent.source, wanted.destination}))
     subject = words_.ranks(who)
-    is_tag = found.near.differs == "tag"
-    if situation.suspects:
-        headline = f"{subject} made a message that no rank awaits so: {told}"
-    else:
-        headline = f"{subject} disagree on a message: {told}"
-    fix = f"{_FIXES[found.near.differs]}: {told}."
-    if situation.suspects == (sent.source,) and is_tag:
-        fix = (
-            f"Let {subject} pass tag {wanted.tag} at its {made}. If the tag counts steps, begin at "
-            "one number on all ranks: broadcast it from one rank."
-        )
+    told = f"sent {gave}, awaited {took}"
+    headline, fix = f"{subject} disagree on a message: {told}", f"{_FIXES[differs]}: {told}."
+    if situation.suspects == (sent.source,):
+        awaits = f"rank {wanted.destination} awaits"
+        awaits += "" if differs == "destination" else f" {took}"
+        headline = f"{subject} sent {gave}{send_line} what {awaits}"
+        right = {"tag": f"tag {wanted.tag}", "destination": f"dst={wanted.destination}"}
+        if differs in right:
+            fix = f"Let {subject} pass {right[differs]} at its send{send_line}."
+    elif situation.suspects == (wanted.destination,):
+        headline = f"{subject} awaits {took}{recv_line} what rank {sent.source} sent"
+        headline += "" if differs == "source" else f" {gave}"
+        right = {"tag": f"tag {sent.tag}", "source": f"src={sent.source}"}
+        if differs in right:
+            fix = f"Let {subject} pass {right[differs]} at its recv{recv_line}."
     fixes: tuple[str, ...] = (fix,)
-    if is_tag:
-        fixes = (fix, "If both tags are in use: make the sends and their recvs in the same order.")
-    n = found.seq - 1
-    before = f"{words_.counted(n, 'message')} before it matched." if n else ""
-    alone = f"The other ranks pass tag {wanted.tag}; {subject} alone passes {sent.tag}."
+    if differs == "tag":
+        counts = " If the tag counts steps, let all ranks begin at one number: broadcast it."
+        fixes = (
+            fix + (counts if situation.suspects else ""),
+            "If both tags are in use: make the sends and their recvs in the same order.",
+        )
     return Words(
         headline,
         tuple(filter(None, (
-            (f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
-            "which agrees with it in all else."),
-            alone if situation.suspects and is_tag else before,
-            _origin(situation, "tag" if is_tag else "peer"),
+            (f"Rank {wanted.destination} waits in its recv{recv_line}. Rank {sent.source} made "
+            f"the send{send_line}, which agrees with it in all else."),
+            _usual(situation, found),
+            _origin(situation, "tag" if differs == "tag" else "peer"),
         ))),
         fixes,
     )  # fmt: skip
+
+
+def _ends(found: ChannelIssue) -> tuple[str, str]:
+    """Return what the send and the recv of a message named where they differ."""
+    assert found.near is not None
+    sent, wanted = found.near.channel, found.channel
+    match found.near.differs:
+        case "group":
+            return f"in {words_.group(found.near.group)}", f"in {words_.group(found.group)}"
+        case "device":
+            return f"from device {sent.device!r}", f"on {wanted.device!r}"
+        case "tag":
+            return f"with tag {sent.tag}", f"with tag {wanted.tag}"
+        case "destination":
+            return f"to rank {sent.destination}", f"by rank {wanted.destination}"
+        case _:
+            return f"by rank {sent.source}", f"from rank {wanted.source}"
+
+
+def _usual(situation: Situation, found: ChannelIssue) -> str:
+    """Return a sentence on earlier messages, or on the other ranks' tag; empty if none is known."""
+    assert found.near is not None
+    sent, wanted = found.near.channel, found.channel
+    if _left(situation) is not None:
+        is_send = found.near.differs == "destination"
+        way = "sent to" if is_send else "received from"
+        peer = wanted.destination if is_send else sent.source
+        return (
+            f"{words_.upper(words_.ranks(situation.suspects))} had always {way} rank {peer} there."
+        )
+    if situation.suspects and found.near.differs == "tag":
+        alone = words_.ranks(situation.suspects)
+        return f"The other ranks pass tag {wanted.tag}; {alone} alone passes {sent.tag}."
+    n = found.seq - 1
+    return f"{words_.counted(n, 'message')} before it matched." if n else ""
 
 
 def _origin(situation: Situation, what: str) -> str:

@@ -173,6 +173,9 @@ FACTS: Final[dict[str, Fact]] = {
     ),
     "named_by_group_rank": Fact("These ranks named each other by their numbers in a group.", 80),
     "unpaired": Fact("This rank alone named a partner that names another rank.", 65),
+    "left_its_peer": Fact(
+        "This rank named another peer than ever before at that line. The other end did not.", 65
+    ),
     "ended_in_round": Fact("This rank ended where its iterations always led to the message.", 60),
     "odd_message": Fact(
         "The other end and all peers agree on the message, and only this rank has another one.", 60

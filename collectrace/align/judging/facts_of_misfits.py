@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import announced, led
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.closing_send import ENDS, find_in_cycle
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.facts_of_messages import issue_of
 from collectrace.align.judging.led import At
@@ -19,6 +20,9 @@ from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.signature import channel_text, is_user
+
+_TWICE: Final = 2
+"""Fewest earlier messages with one peer, if the other end still names the rank as before."""
 
 
 class Sent(NamedTuple):
@@ -152,6 +156,43 @@ def _is_announcement(case: Case, rank: int, peer: int, told: announced.EqualCall
         return False
     ranks = case.comparison.groups[key.group].ranks
     return announced.brought_data(rank, told) and announced.may_be_command(told, ranks)
+
+
+# -- compared with the rank's own messages at that line ------------------------------------------
+
+
+def left_its_peer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the rank that named another peer at a line than ever before, unlike the other end.
+
+    Nobody awaits the message that it made instead, so only one of the two ends can be wrong. A rank
+    that may have got a command could have been told the other peer.
+    """
+    source = candidate.source
+    issue = find_in_cycle(case, candidate.cycle) if candidate.cycle else source
+    if not isinstance(issue, ChannelIssue) or issue.near is None or issue.near.differs not in ENDS:
+        return
+    send, recv = issue.near.send, issue.recv
+    if send is None or recv is None or not (is_user(send) and is_user(recv)):
+        return
+    sent = _end(case, issue.near.channel.source, issue.near.channel, send.seq)
+    got = _end(case, issue.channel.destination, issue.channel, recv.seq)
+    if sent is None or got is None or any(_may_have_command(case, e.rank) for e in (sent, got)):
+        return
+    usual = got.key._replace(tag=sent.key.tag)
+    before, there = (
+        {one.key._replace(tag=sent.key.tag): one.seq for one in _until(case, end)}
+        for end in (sent, got)
+    )
+    for mine, met, other in ((sent, before, there), (got, there, before)):
+        expected = usual if mine is sent else sent.key
+        if {*met} == {expected} and met[expected] >= _TWICE and {*other} <= {expected}:
+            yield Evidence("left_its_peer", (mine.rank,), shown_by=issue)
+
+
+def _until(case: Case, end: Sent) -> list[Sent]:
+    """Return a rank's messages from a line, before one of them."""
+    made = _ends_from(case, end.rank, end.place)
+    return made[: made.index(end)]
 
 
 # -- compared with all messages of a group ----------------------------------------------------

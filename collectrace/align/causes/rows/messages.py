@@ -23,7 +23,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT703", "broken-exchange",
         "A rank departed from an exchange of messages that had worked before.",
         kinds("deadlock"), ("root",),
-        yields_to=("CT104", "CT701", "CT702", "CT704", "CT710", "CT712"),
+        yields_to=("CT104", "CT701", "CT702", "CT704", "CT705", "CT710", "CT712"),
         example="p2p/gradient_that_was_not_sent", counter_example="p2p/both_receive_first",
     ),
     Cause(
@@ -38,7 +38,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT705", "other-tag-or-peer",
         "A send and a receive would match except for one thing: the tag, the peer, or the group.",
-        kinds("p2p_unmatched"), ("root",), yields_to=("CT710",),
+        kinds("deadlock", "p2p_unmatched"), ("root",), yields_to=("CT710",),
         example="p2p/wrong_tag", counter_example="p2p/wrong_peer_in_a_ring",
     ),
     retired("CT706", "group-rank-as-peer", "CT705"),

@@ -81,6 +81,47 @@ def test_nobody_is_alone_with_a_tag_that_all_send(tmp_path: Path) -> None:
     assert blamed(run, tmp_path)[0] == ()
 
 
+# -- beside the rank's own messages at that line -------------------------------------------------
+
+
+def turned(*, before: int = 2, varied: bool = False, told: bool = False) -> Run:
+    """Rank 2 sends to rank 0 in each round; in the last one to rank 1, while rank 0 awaits it."""
+    run = Run(3)
+    zero, one, two = run
+    for n in range(before):
+        if told:
+            run.all("broadcast", dtype="int64", shape=[1], site="plan.py:1")
+        there = one if varied and not n else zero
+        two.send(there.rank, site="ring.py:4")
+        there.recv(2, site="ring.py:6")
+        run.all("barrier", site="ring.py:9")
+    zero.stuck_in(zero.recv(2, site="ring.py:6"))
+    two.stuck_in(two.send(1, site="ring.py:4"))
+    one.stuck_in(one.call("barrier", site="ring.py:9"))
+    return run
+
+
+def of_cycle(run: Run, folder: Path) -> tuple[int, ...]:
+    """Return the suspects of the cycle of waits."""
+    return next(one for one in judged(run, folder / "logs") if one.kind == "deadlock").suspects
+
+
+def test_who_sends_to_another_rank_than_ever_before(tmp_path: Path) -> None:
+    assert of_cycle(turned(), tmp_path) == (2,)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(turned(before=1), id="once before proves nothing"),
+        pytest.param(turned(before=3, varied=True), id="its peers vary"),
+        pytest.param(turned(told=True), id="it may have been told"),
+    ],
+)
+def test_another_peer_that_proves_nothing(run: Run, tmp_path: Path) -> None:
+    assert of_cycle(run, tmp_path) == ()
+
+
 # -- beside all messages of a group ------------------------------------------------------------
 
 

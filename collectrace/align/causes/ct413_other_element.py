@@ -2,7 +2,8 @@
 
 What it means
     No tensor is wrong. A rank skipped an element, has an extra one, or loops in another order. So
-    its call meets the others' call for another element.
+    its call meets the others' call for another element. backward() loops, too: it calls the hooks
+    of the parameters that have gradients.
 
 Example
     ::
@@ -20,20 +21,29 @@ How to fix it
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final, Literal
 
 from collectrace import words as text
-from collectrace.align.causes import arguments, deciders, remedies
+from collectrace.align.causes import arguments, deciders, phrases, remedies
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.code.graph import called_name
 from collectrace.align.matching import habit
+from collectrace.align.reading import chains
 from collectrace.findings import Side
 from collectrace.signature import is_asked, numel
 
-How = Literal["order", "round", "usual"]
-"""The evidence: the ranks go on with the same elements in another order; one departs from its
-earlier iterations; or all have passed both tensors before."""
+How = Literal["hook", "order", "round", "usual"]
+"""The evidence: backward() made the calls, in hooks of parameters; the ranks go on with the same
+elements in another order; one departs from its earlier iterations; or all have passed both tensors
+before."""
+
+_BACKWARD: Final = re.compile(r"\.backward\(")
+_REGISTERS: Final = re.compile(r"register_\w*hook")
 
 
 def find(situation: Situation) -> How | None:
@@ -43,6 +53,8 @@ def find(situation: Situation) -> How | None:
     calls = [call for _, call in situation.called]
     if not all(map(is_asked, calls)):
         return None
+    if all(_hook(situation, side) for side, _ in situation.called):
+        return "hook"
     if arguments.is_permuted(situation):
         return "order"
     if len({str(numel(call.shape)) for call in calls}) == 1:
@@ -51,6 +63,30 @@ def find(situation: Situation) -> How | None:
         return "round"
     is_one = arguments.differ_in_first_only(calls)
     return "usual" if not is_one and arguments.all_usual(situation) else None
+
+
+def _hook(situation: Situation, side: Side) -> tuple[str, str] | None:
+    """Return the gradient hook that a line with backward() called, and that line; None: none.
+
+    A function that is nowhere registered may be a forward that is computed again.
+    """
+    for inner, frame in pairwise(side.stack or ()):
+        if _BACKWARD.search(phrases.text(situation.case, frame)):
+            is_hook = _is_registered(situation, chains.method(inner))
+            return (phrases.function(inner), phrases.line(chains.site(frame))) if is_hook else None
+    return None
+
+
+def _is_registered(situation: Situation, name: str) -> bool:
+    """Whether a function is an argument of a call such as ``register_hook``, by its name."""
+    return any(
+        name in {getattr(one, "attr", None), getattr(one, "id", None)}
+        for file in situation.case.program.files.known()
+        for call in ast.walk(file.tree)
+        if isinstance(call, ast.Call) and _REGISTERS.fullmatch(called_name(call))
+        for argument in call.args
+        for one in ast.walk(argument)
+    )
 
 
 def _left_round(situation: Situation, side: Side) -> bool:
@@ -67,6 +103,8 @@ def _left_round(situation: Situation, side: Side) -> bool:
 
 
 _KNOWN: Final[Mapping[How, str]] = {
+    "hook": "{hook} is a gradient hook: backward(){line} calls it for each parameter that gets a "
+    "gradient, in the order in which the gradients are ready.",
     "order": "From here on the ranks pass the same elements in another order, as a set gives "
     "them (PYTHONHASHSEED).",
     "round": "Until now every rank passed both in one order: {who} skipped one here, has one more, "
@@ -90,11 +128,28 @@ def words(situation: Situation, found: How) -> Words:
         "Let a rank that has nothing for an element take part with zeros. If the number of "
         "elements differs, agree on it first, or join them into one tensor (torch.cat)."
     )
+    headline = arguments.headline(situation, show.get(situation.kind, text.tensors))
+    place = arguments.place(situation).rstrip(",")
+    if found == "hook":
+        hook, line = _hook(situation, situation.called[0][0]) or ("", "")
+        return Words(
+            headline,
+            (
+                _KNOWN[found].format(hook=hook, line=line),
+                f"So the ranks passed different parameters to {place}: some have no gradient on "
+                "every rank, or they are used in another order.",
+            ),
+            (
+                "Make these calls behind backward(), for all parameters in one order, with zeros "
+                "for a parameter without a gradient.",
+                "Let every parameter take part in the loss on every rank, in the same order.",
+            ),
+        )
     return Words(
-        arguments.headline(situation, show.get(situation.kind, text.tensors)),
+        headline,
         (
             _KNOWN[found].format(who=who),
-            f"So they passed different elements to {arguments.place(situation).rstrip(',')}.",
+            f"So they passed different elements to {place}.",
             *arguments.why(situation),
         ),
         (same,) if found == "order" else (fewer, *led[:1], same) if led else (same, fewer),

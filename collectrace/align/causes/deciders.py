@@ -262,7 +262,9 @@ def _condition(situation: Situation, decision: Decision) -> str:
     if found.jump is not None and not outcomes and (skipping := _skipping(situation)):
         was = f"may have been {'false' if found.is_else else 'true'} on {words.ranks(skipping)}"
     if found.jump is not None and {did for _, did in known} == {"not_taken"}:
-        return f"{said} {was}; where it is true, its `{found.jump}` skips what comes behind it."
+        took = next((who for who, side in _named(situation, decision) if side.did is None), "")
+        may = "" if decision.is_certain else "may have been "
+        was += f" and {may}true {_on(took)}" if took else ""
     if found.jump is not None:
         return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
     return f"{said} {was}."
@@ -275,7 +277,8 @@ def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]
 
 
 def _loop(situation: Situation, decision: Decision) -> str:
-    said = quoted(decision)
+    is_open = origin(decision) == "unknown" or bool(rest(situation, decision))
+    said, had = quoted(decision), "may have had" if is_open else "had"
     one, two = _named(situation, decision)  # suspects first
     longer = one[1].did in _GOES_ON or two[1].did in _ENDS
     shorter = one[1].did in _ENDS or two[1].did in _GOES_ON
@@ -287,11 +290,11 @@ def _loop(situation: Situation, decision: Decision) -> str:
                 f"The loop {said} ended earlier on {words.ranks(gone.ranks)}: "
                 f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
             )
-        return f"The loop {said} can have had another number of iterations on {one[0]}."
+        return f"The loop {said} may have had another number of iterations on {one[0]}."
     if shorter and situation.pair is not None and situation.pair.is_first_time:
         return f"The loop {said} ended {_on(one[0])}."
     how = "more" if longer else "fewer"
-    return f"The loop {said} had {how} iterations {_on(one[0])} than {_on(two[0])}."
+    return f"The loop {said} {had} {how} iterations {_on(one[0])} than {_on(two[0])}."
 
 
 _GOES_ON: Final = ("iterates", "taken")

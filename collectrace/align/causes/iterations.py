@@ -26,11 +26,11 @@ def notes(situation: Situation) -> list[str]:
 def at(situation: Situation, number: int | None) -> str:
     """Return `` in DDP iteration 4``; empty if nothing counts iterations.
 
-    That is no iteration of a loop: a program may run several in each of its epochs.
+    That is no iteration of a loop: a program may run several in each of its epochs. The number of a
+    step is not told here: it is not what the program's own variable holds.
     """
     name = _unit(situation)
-    said = "step" if name == "Step" else name
-    return f" in {said} {number}" if name and number is not None else ""
+    return f" in {name} {number}" if name not in ("", "Step") and number is not None else ""
 
 
 def _unit(situation: Situation) -> str:

@@ -40,8 +40,14 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     more = [(one, fix(situation, one)) for one in others if form(one) != form(chosen)]
     return (
         first,
-        *(f"If {quoted(o)} decided: {words.lower(said)}" for o, said in more if said != first),
+        *(f"If {quoted(o)} decided: {_of_it(o, said)}" for o, said in more if said != first),
     )
+
+
+def _of_it(decision: Decision, said: str) -> str:
+    """Return the fix for a statement that the sentence has named."""
+    name = quoted(decision)
+    return words.lower(said.replace(f"the loop {name}", "it", 1).replace(name, "it", 1))
 
 
 def fix(situation: Situation, decision: Decision) -> str:
@@ -51,7 +57,7 @@ def fix(situation: Situation, decision: Decision) -> str:
         return f"Use the same order on every rank: sort what {said} goes through."
     if kind == "condition" and deciders.is_rank_test(decision):
         return _of_rank(situation, decision)
-    if kind == "condition" and on in _ONE_DECIDES:
+    if kind == "condition" and on in _ONE_DECIDES and not _samples(decision):
         return (
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
             "every rank takes the same branch."
@@ -82,14 +88,16 @@ def together(situation: Situation, condition: Decision) -> str:
     """
     found = structure.around(situation, condition)
     way = "makes the call" if found.inside else _JUMPS.get(found.jump, "takes the branch")
-    leaves = not found.inside and found.jump is not None
-    ways = ("if one does", "only if all do") if leaves else ("only if all do", "if one does")
-    ops = ("MAX", "MIN") if leaves != found.is_else else ("MIN", "MAX")
-    if leaves and (name := _empty(condition)):
+    skips = not found.inside and found.jump is not None
+    # Who leaves behind its call has more to do than the call.
+    is_first = (skips or found.leaves) and not (skips and _asks_all(condition))
+    ways = ("if one does", "only if all do") if is_first else ("only if all do", "if one does")
+    ops = ("MAX", "MIN") if is_first != found.is_else else ("MIN", "MAX")
+    if skips and (name := _empty(condition)):
         return (
             f"Let a rank with nothing in {name} make the calls behind {quoted(condition)}, too, "
-            f"with zeros. Or decide together before it: all_reduce {tested(condition)} with "
-            f"{ops[1]}, so that every rank {way} {ways[1]}."
+            f"with empty tensors or zeros. Or decide together before it: all_reduce "
+            f"{tested(condition)} with MIN, so that every rank {way} only if all do."
         )
     first = (
         f"Decide together before {quoted(condition)}: all_reduce {tested(condition)} with {ops[0]},"
@@ -101,15 +109,50 @@ def together(situation: Situation, condition: Decision) -> str:
 
 
 def _empty(decision: Decision) -> str:
-    """Return the list that a condition tests for having no items, as code; empty for another."""
+    """Return what a condition finds empty, as code: the list, or the tensor; or an empty string."""
     head, node = _parsed(decision)
     match node:
         case ast.If(test=ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() as tested)):
-            code = ast.get_source_segment(head, tested) or ""
+            known = [(side.values or {}).get(_text(head, tested)) for side in decision.sides]
+            is_known = any(isinstance(one, dict) and "len" in one for one in known)
+            return _code(head, tested) if is_known else ""
+        case ast.If(
+            test=ast.UnaryOp(ast.Not(), size)
+            | ast.Compare(left=size, ops=[ast.Eq()], comparators=[ast.Constant(value=0)])
+        ):
+            measured = _measured(size)
+            return _code(head, measured) if measured is not None else ""
         case _:
             return ""
-    known = [(side.values or {}).get(code) for side in decision.sides]
-    return f"`{code}`" if any(isinstance(one, dict) and "len" in one for one in known) else ""
+
+
+def _measured(size: ast.expr) -> ast.expr | None:
+    """Return the list or tensor whose size is asked: ``x`` of ``len(x)`` and ``x.shape[0]``."""
+    match size:
+        case ast.Call(func=ast.Name("len"), args=[tested]):
+            return tested
+        case ast.Call(func=ast.Attribute(value=tested, attr="numel" | "size")):
+            return tested
+        case ast.Subscript(value=ast.Attribute(value=tested, attr="shape")):
+            return tested
+        case _:
+            return None
+
+
+def _asks_all(decision: Decision) -> bool:
+    """Whether a condition is true if all of something are: so it must be of the other ranks."""
+    match _parsed(decision)[1]:
+        case ast.If(test=ast.Call() as test):
+            return called_name(test) == "all"
+        case _:
+            return False
+
+
+def _samples(decision: Decision) -> bool:
+    """Whether a condition depends on samples of a result, which ranks need not have in common."""
+    source = decision.comes_from
+    texts = (decision.text, source.text if source is not None else "")
+    return any("multinomial(" in text or ".sample(" in text for text in texts)
 
 
 _JUMPS: Final[dict[structure.Jump | None, str]] = {
@@ -167,10 +210,15 @@ def _named(decision: Decision) -> dict[str, str]:
                 f"Decide together in each iteration: all_reduce {code} with MIN, so that all ranks "
                 "stop if one does (MAX: only if all do)"
             )
-        case ast.For(iter=ast.Call(func=ast.Name("range"), args=[start, ast.Constant(), *_])) if (
-            code := _code(head, start)
+        case ast.For(iter=ast.Call(func=ast.Name("range"), args=[start, end, *_])) if (
+            not isinstance(start, ast.Constant)
+            and (code := _code(head, start))
+            and (isinstance(end, ast.Constant) or _differs(decision, _text(head, start)))
         ):
-            length = f"Agree on the start first: broadcast {code} from one rank"
+            length = (
+                f"Agree on the start first: broadcast {code} from one rank, with the state that "
+                "belongs to it, as of a checkpoint"
+            )
         case ast.For(
             iter=ast.Call(func=ast.Name("range"), args=[end] | [ast.Constant(), end, *_])
         ) if code := _code(head, end):
@@ -180,7 +228,10 @@ def _named(decision: Decision) -> dict[str, str]:
         ):
             length = f"Put every message into {code} that another rank expects"
         case ast.For(iter=items) if code := _code(head, _unwrapped(items)):
-            length = f"Give {code} the same items, or agree on their number: all_reduce it with MIN"
+            length = (
+                f"Give {code} the same items in the same order. If only their number counts, "
+                "agree on that: all_reduce it with MIN"
+            )
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code
         case _:
@@ -202,9 +253,19 @@ _SAME_LENGTH: Final = frozenset(
 )
 
 
+def _differs(decision: Decision, name: str) -> bool:
+    """Whether a name is known to have had different values on the two sides of a decision."""
+    known = [side.values[name] for side in decision.sides if side.values and name in side.values]
+    return len(known) > 1 and known[0] != known[1]
+
+
+def _text(head: str, tree: ast.expr) -> str:
+    return ast.get_source_segment(head, tree) or ""
+
+
 def _code(text: str, tree: ast.expr) -> str:
     """Return an expression as code in a sentence; empty if it is too long."""
-    found = ast.get_source_segment(text, tree) or ""
+    found = _text(text, tree)
     return f"`{found}`" if 0 < len(found) <= _LONGEST else ""
 
 

@@ -43,6 +43,8 @@ class Around:
     """Its branches call the same functions, by name, in different orders."""
     is_else: bool = False
     """The first call inside is in its ``else``; if none is inside, the jump is."""
+    leaves: bool = False
+    """The branch of the first call inside ends with a jump."""
 
 
 def around(situation: Situation, decision: Decision) -> Around:
@@ -65,6 +67,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     return Around(
         tuple(inside), tuple(outside), jumps[0][1] if jumps else None,
         len(held - {None}), _reorders(parts), taken == {1} and isinstance(node, ast.If),
+        bool(held & {n for n, _ in jumps}),
     )  # fmt: skip
 
 

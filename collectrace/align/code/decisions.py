@@ -88,8 +88,20 @@ def origin_site(sources: Sequence[Source], found: Sequence[Origin], line: int) -
         is_import = node is not None and isinstance(node.tree, IMPORTS)
         if found and one.origin is found[0] and not is_import:
             at = node.line if node is not None else place.line
-            here = Site(place.function.file.path, at)
-            return here if at and at != line else None
+            if at and at != line:
+                return Site(place.function.file.path, at)
+            return _where_set(sources)
+    return None
+
+
+def _where_set(sources: Sequence[Source]) -> Site | None:
+    """Return the line that sets a flag of an object, as ``control.should_stop = True``."""
+    for place in (one.place for one in sources):
+        match place.node.tree if place.node is not None else None:
+            case ast.Assign(
+                targets=[ast.Attribute()], value=ast.Constant(value=bool()), lineno=line
+            ):
+                return Site(place.function.file.path, line)
     return None
 
 

@@ -363,6 +363,7 @@ class _Trace:
             else:
                 yield from found
         elif row is not None and row.rule is not Rule.RESULT:
+            yield from self._set_under(tree.attr, depth)
             yield from self._results.by_row(row, [tree.value], place, depth)
         elif origins.is_rank(tree.attr):
             yield Source(place, Origin.RANK)

@@ -27,9 +27,9 @@ CALLS = "every rank makes the call only if all do"
 LEAVES = "every rank leaves the loop in the same iteration if one does"
 
 
-def finding(folder: Path, head: str, data: str = "load()") -> Finding:
+def finding(folder: Path, head: str, data: str = "load()", text: str = TEXT) -> Finding:
     """Rank 0 is inside the statement of a head, and rank 1 behind it."""
-    program = Program(folder, TEXT.format(head=head, data=data))
+    program = Program(folder, text.format(head=head, data=data))
     for rank, (op, mark) in enumerate((("all_reduce", "INSIDE"), ("broadcast", "BEHIND"))):
         program.call(rank, "barrier", ("FIRST", "run"), MAIN)
         program.run.rank(rank).stuck_in(program.call(rank, op, (mark, "run"), MAIN))
@@ -64,12 +64,32 @@ def finding(folder: Path, head: str, data: str = "load()") -> Finding:
         ("for n in range(data.max()):", "all_reduce `data.max()` with MIN"),
         ("for n in range(1, data.max()):", "all_reduce `data.max()` with MIN"),
         ("for n in range(data.first(), 9):", "broadcast `data.first()` from one rank"),
-        ("for one in data.rows:", "Give `data.rows` the same items, or agree on their number"),
+        ("for one in data.rows:", "Give `data.rows` the same items in the same order."),
+        (
+            "while True:\n        if data.done().all():\n            break",
+            "all_reduce `data.done().all()` with MIN, so that every rank leaves the loop in the "
+            "same iteration only if all do",
+        ),
+        (
+            "while True:\n        if data.shape[0] == 0:\n            break",
+            "Let a rank with nothing in `data` make the calls behind",
+        ),
+        (
+            "while True:\n        if len(data) == 0:\n            break",
+            "all_reduce `len(data) == 0` with MIN, so that every rank leaves the",
+        ),
         (f"if data.{'a' * 60}:", "all_reduce the condition with MIN"),
     ],
 )
 def test_a_fix_names_what_is_tested(head: str, named: str, tmp_path: Path) -> None:
     assert named in finding(tmp_path, head).fix
+
+
+def test_who_leaves_behind_its_call_takes_all_ranks_along(tmp_path: Path) -> None:
+    # An interruption that one rank was told of is one for all.
+    text = TEXT.replace("# INSIDE", "# INSIDE\n        return")
+    found = finding(tmp_path, "if data.stopped():", text=text)
+    assert "all_reduce `data.stopped()` with MAX, so that every rank makes the call" in found.fix
 
 
 def test_the_reason_names_the_line_that_fills_a_list(tmp_path: Path) -> None:

@@ -216,6 +216,14 @@ class A:
     def f(self):
         if self.t:  # HERE
             pass""", Origin.CLOCK),
+    "object that goes through a set": (
+        """class Words:
+    def __init__(self, text):
+        self.words = {one.lower() for one in text}
+    def __iter__(self):
+        return iter(self.words)
+for word in Words("a b"):  # HERE
+    pass""", Origin.ORDER),
     "function of the file": (
         "import time\ndef late():\n    return time.time() > 5\nif late():  # HERE\n    pass",
         Origin.CLOCK),

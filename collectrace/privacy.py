@@ -56,8 +56,8 @@ _TABLE: Final[Mapping[Holds, str]] = {
         group.group group.description group.backend group.device_id call.group call.part
         call.thread done.group answer.group stack.path join.group join.joinables unwaited.group
         outside.thread raised.error raised.thread fault.error values.thread exit.error
-        checkpoint.streams checkpoint.channels activity.thread activity.group kernel_wait.thread
-        kernel_wait.name""",
+        exit.parameters checkpoint.streams checkpoint.channels activity.thread activity.group
+        kernel_wait.thread kernel_wait.name""",
     Holds.PATH: "header.cwd header.spool imported.file source_file.path kernel_wait.file",
     Holds.PLACE: """
         group.site group.via call.site call.via source.site join.site batch.site epoch.site

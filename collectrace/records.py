@@ -614,6 +614,9 @@ class Exit(Record):
     frames: list[str] | None = _opt(
         "KeyboardInterrupt: `path:line function` of the main thread, innermost last, as in a stall"
     )
+    parameters: list[str] | None = _opt(
+        "names of the parameters without a gradient, if DDP's exception has their indices"
+    )
     in_: list[Activity] = _doc("per thread what it was in", default_factory=list)
     calls: int = _doc("calls recorded", default=0)
     ns: int = _doc("time the tracer took, ns", default=0)
@@ -866,8 +869,8 @@ _DEEP: Final[dict[str, Any]] = {
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
     "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
-    "targets": _strings, "omitted": _strings, "ops": _strings, "runs": _strings,
-    "joinables": _strings,
+    "parameters": _strings, "targets": _strings, "omitted": _strings, "ops": _strings,
+    "runs": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

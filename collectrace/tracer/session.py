@@ -348,6 +348,14 @@ class Session(native.HasRecorder):
         """Return whether a call was issued after ``t``, ns."""
         return self.recorder is not None and self.recorder.last_t > t
 
+    def without_gradient(self, message: str) -> list[str] | None:
+        """Return the names of parameters that an exception of DDP has by index, or None."""
+        try:
+            return self.recorder.models.without_gradient(message) if self.recorder else None
+        except Exception as problem:
+            self.count_failure(problem, "name parameters")
+            return None
+
     def thread_raised(self, value: BaseException) -> bool:
         """Record that an exception ends this thread; return whether it has issued a call."""
         if self.recorder is None:

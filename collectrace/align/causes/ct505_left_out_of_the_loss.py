@@ -121,8 +121,12 @@ def _reports_unused(situation: Situation, rank: int) -> bool:
 def _listed_by_ddp(situation: Situation, rank: int) -> tuple[str, ...]:
     """Return a sentence on the parameters that DDP's own exception names, if there is one."""
     log = situation.case.log(rank)
-    message = log.exit.message if log is not None and log.exit is not None else None
-    found = _WITHOUT_GRADIENT.search(message or "")
+    ended = log.exit if log is not None else None
+    if ended is not None and ended.parameters:
+        more = len(ended.parameters) - _MOST
+        told = text.listed([f"`{one}`" for one in ended.parameters[:_MOST]])
+        return (f"They are {told}{f' and {more} more' if more > 0 else ''}.",)
+    found = _WITHOUT_GRADIENT.search((ended.message if ended is not None else None) or "")
     if found is None:
         return ()
     by = " by their places in model.named_parameters()" if found[1] else ""
@@ -130,6 +134,8 @@ def _listed_by_ddp(situation: Situation, rank: int) -> tuple[str, ...]:
 
 
 _LONGEST: Final = 80
+_MOST: Final = 3
+"""Parameters that a sentence names."""
 
 _WITHOUT_GRADIENT: Final = re.compile(
     r"Parameters?( indices)? which did not receive grad for rank \d+: (.+)"

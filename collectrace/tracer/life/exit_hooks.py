@@ -62,6 +62,9 @@ class ExitListener(Protocol):
     def issued_since(self, t: int) -> bool:
         """Return whether a call was issued after ``t``, ns."""
 
+    def without_gradient(self, message: str) -> list[str] | None:
+        """Return the names of parameters that an exception of DDP has by index, or None."""
+
     def thread_raised(self, value: BaseException) -> bool:
         """Record that an exception ends this thread; return whether it has issued a call."""
 
@@ -211,6 +214,7 @@ class ExitHooks:
                 return
             value, traceback = handled, traceback_of(handled)
         self._last = _exit(value, traceback)
+        self._last.parameters = self._listener.without_gradient(self._last.message or "")
         self._read_values(value, traceback)
 
     def _read_values(self, value: BaseException, traceback: TracebackType | None) -> None:

@@ -8,6 +8,7 @@ at which node a thread is. That costs 0.1 us per bucket, and is used only for se
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,6 +21,11 @@ _current_node: Final[Callable[[], Any]] = getattr(torch._C, "_current_autograd_n
 """Returns the node of autograd's graph that the calling thread evaluates; None: there is none."""
 
 _Owner = weakref.ref[Any]
+
+_WITHOUT_GRADIENT: Final = re.compile(r"Parameter indices which did not receive grad[^:]*:([ \d]+)")
+"""Torch 2.13, ``Reducer::ensure_prior_reduction_finished`` (reducer.cpp)."""
+
+_MOST_NAMES: Final = 20
 
 
 class Models:
@@ -44,6 +50,25 @@ class Models:
     def forwards(self, module: Any) -> int:
         """Return how many forwards a module has begun."""
         return self._forwards.get(module) or 0
+
+    def without_gradient(self, message: str) -> list[str] | None:
+        """Return the names of parameters that an exception of DDP has by index, at most 20.
+
+        None if it has none, or several modules are alive. DDP counts the parameters that need a
+        gradient (``_build_params_for_reducer``, torch/nn/parallel/distributed.py, torch 2.13).
+        """
+        found = _WITHOUT_GRADIENT.search(message)
+        modules = [m for one in self._forwards.references() if (m := one()) is not None]
+        if found is None or len(modules) != 1:
+            return None
+        (ddp,) = modules
+        names = [
+            name
+            for name, one in ddp.module.named_parameters()
+            if one.requires_grad and name not in ddp.parameters_to_ignore
+        ]
+        places = [int(one) for one in found[1].split()[:_MOST_NAMES]]
+        return [names[n] for n in places if n < len(names)]
 
     def in_backward(self) -> Any:
         """Return the module of the gradient that this thread is accumulating; None: unknown.

@@ -3,7 +3,7 @@
 expect: missing_call
 suspects: 1
 status: hung
-cause: rank 1; took no part | unused | not used | gradients never came; named_parameters(): 2 3
+cause: rank 1; took no part; `sometimes.weight` and `sometimes.bias`
 fix: find_unused_parameters | take part
 """
 

@@ -67,8 +67,7 @@ def finding(folder: Path, head: str, data: str = "load()", text: str = TEXT) -> 
         ("for one in data.rows:", "Give `data.rows` the same items in the same order."),
         (
             "while True:\n        if data.done().all():\n            break",
-            "all_reduce `data.done().all()` with MIN, so that every rank leaves the loop in the "
-            "same iteration only if all do",
+            "all_reduce `data.done().all()` with MIN, so that every rank leaves the loop",
         ),
         (
             "while True:\n        if data.shape[0] == 0:\n            break",

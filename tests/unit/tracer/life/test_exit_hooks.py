@@ -48,6 +48,9 @@ class Told:
         self.lingered += 1
         return self.explained
 
+    def without_gradient(self, message: str) -> list[str] | None:
+        return None
+
     def thread_raised(self, value: BaseException) -> bool:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +37,34 @@ def test_forwards_are_counted_per_module() -> None:
     models = Models()
     assert [models.forward_begins(m) for m in (first, first, second, first)] == [1, 2, 1, 3]
     assert (models.forwards(first), models.forwards(net())) == (3, 0)
+
+
+class Wrapped(torch.nn.Module):
+    """Holds a module as DDP does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = torch.nn.ModuleDict({"frozen": net(), "left": net(), "used": net()})
+        self.module["frozen"].requires_grad_(requires_grad=False)
+        self.parameters_to_ignore = {"left.weight"}
+
+
+UNUSED = (
+    "Expected to ..\nParameter indices which did not receive grad for rank 1: 0 7\n In addition"
+)
+
+
+def test_the_indices_of_an_exception_get_names() -> None:
+    model = Wrapped()
+    models = ran(model)
+    assert models.without_gradient(UNUSED) == ["used.weight"]
+    assert models.without_gradient("Connection reset by peer") is None
+    models.forward_begins(net())
+    gc.collect()
+    assert models.without_gradient(UNUSED) == ["used.weight"]
+    other = net()
+    models.forward_begins(other)
+    assert models.without_gradient(UNUSED) is None
 
 
 def test_outside_of_a_backward_it_is_not_known() -> None:

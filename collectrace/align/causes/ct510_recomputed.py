@@ -69,18 +69,14 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{step.subject} called {call} in a forward() that ran again",
         (
-            (
-                "A checkpointed module runs its forward a second time in backward() "
-                "(torch.utils.checkpoint): this one ran again within "
-                f"backward(){phrases.line(line)}."
-            ),
+            "A checkpointed module runs its forward a second time in backward() "
+            "(torch.utils.checkpoint): this one ran again within "
+            f"backward(){phrases.line(line)}.",
             *control.why(situation)[:1],
         ),
         (
-            (
-                "Checkpoint a module that makes collectives on every rank or on none, for the same "
-                "inputs. Or keep its collectives out of what is recomputed."
-            ),
+            "Checkpoint a module that makes collectives on every rank or on none, for the same "
+            "inputs. Or keep its collectives out of what is recomputed.",
             *control.fixes(situation),
         ),
     )

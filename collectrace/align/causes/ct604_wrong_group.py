@@ -133,10 +133,8 @@ def words(situation: Situation, found: Passed) -> Words:
             f"{words_.ranks(who)} exchanged {both} between two lines",
             (
                 f"At {lines}, each {found.name} ran in the group of the other line.",
-                (
-                    "Size and dtype agree, so no error is raised, but values that do not belong "
-                    "together are combined."
-                ),
+                "Size and dtype agree, so no error is raised, but values that do not belong "
+                "together are combined.",
             ),
             ("Pass the same group on every rank at each of these lines.",),
         )

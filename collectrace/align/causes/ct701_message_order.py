@@ -97,11 +97,9 @@ def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _fixes(situation: Situation, cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
     if all(one.api == "batch_isend_irecv" for one in made):
         return (
-            (
-                "Pass a send, and the recv that the same two ranks exchange beside it, to one "
-                "batch_isend_irecv([...]) on both ranks. If a list of messages is cut into several "
-                "batches, cut it at the same messages on every rank, in the same order."
-            ),
+            "Pass a send, and the recv that the same two ranks exchange beside it, to one "
+            "batch_isend_irecv([...]) on both ranks. If a list of messages is cut into several "
+            "batches, cut it at the same messages on every rank, in the same order.",
             "Or issue all batches before the first wait().",
         )
     first, before = cycle[0].waiting, cycle[-1].waiting
@@ -117,10 +115,8 @@ def _fixes(situation: Situation, cycle: Cycle, made: list[Call]) -> tuple[str, .
     return (
         f"Let rank {first.rank} make its {other}{ends[0]} before its {first.op}{ends[1]}{place}."
         f"{each}",
-        (
-            "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
-            "rank: it cannot block like this."
-        ),
+        "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
+        "rank: it cannot block like this.",
     )
 
 

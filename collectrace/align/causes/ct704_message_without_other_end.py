@@ -181,20 +181,14 @@ def _lost(situation: Situation, found: ChannelIssue) -> Words:
         f"{words_.ranks(who)} left without waiting for {words_.verb(who, 'its', 'their')} "
         f"{api}{line}",
         (
-            (
-                f"{api} only begins to send: {words_.listed(counts)} to rank {receiver}, and did "
-                "not wait for them."
-            ),
-            (
-                f"Rank {receiver} asked for the {words_.ordinal(found.seq)} message later "
-                f"(recv{asked}), which was lost when its sender ended."
-            ),
+            f"{api} only begins to send: {words_.listed(counts)} to rank {receiver}, and did "
+            "not wait for them.",
+            f"Rank {receiver} asked for the {words_.ordinal(found.seq)} message later "
+            f"(recv{asked}), which was lost when its sender ended.",
         ),
         (
-            (
-                f"Keep the work that {api} returns, and call wait() on it before the process ends "
-                "or calls destroy_process_group(). Or use send()."
-            ),
+            f"Keep the work that {api} returns, and call wait() on it before the process ends "
+            "or calls destroy_process_group(). Or use send().",
         ),
     )
 

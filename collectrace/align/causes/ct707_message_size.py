@@ -88,19 +88,15 @@ def words(situation: Situation, found: Unfit) -> Words:
         headline = f"ranks {ranks} disagree: {sent} sent, {wanted} awaited"
     what = "dtype" if issue.attribute == "dtype" else "size"
     why = [
-        (
-            f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
-            f"{what}: {source} sends {_sized(issue.send)}, {destination} awaits "
-            f"{_sized(issue.recv)}."
-        )
+        f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
+        f"{what}: {source} sends {_sized(issue.send)}, {destination} awaits "
+        f"{_sized(issue.recv)}."
     ]
     fixes = [f"Give the receive buffer the {what} of the tensor that is sent."]
     if is_list:
         fixes = [
-            (
-                f"Pass recv_object_list a list with as many entries as {source} sends: send their "
-                "number first, or send the whole list as one object."
-            )
+            f"Pass recv_object_list a list with as many entries as {source} sends: send their "
+            "number first, or send the whole list as one object."
         ]
     elif found.unlike is not None:
         said, fixes = _of_suspect(found.unlike, issue)
@@ -141,10 +137,8 @@ def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
     line, before = phrases.line(recv.site), issue.before
     why = [
         f"The recv{line} names no source: it takes whatever comes first, from any rank.",
-        (
-            f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
-            f"{words_.tensors(recv)}."
-        ),
+        f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
+        f"{words_.tensors(recv)}.",
     ]
     which = "the rank (src=)"
     if before is not None and before.recv is not None:
@@ -199,30 +193,22 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     match found.what:
         case "order":
             return (
-                (
-                    f"{words_.upper(who)} {does} the same tensors as {others} from the same line, "
-                    "in another order."
-                ),
+                f"{words_.upper(who)} {does} the same tensors as {others} from the same line, "
+                "in another order.",
                 [
-                    (
-                        f"Let {who} use the order of {others}: iterate over a list that is the "
-                        "same on every rank, such as sorted(names)."
-                    ),
+                    f"Let {who} use the order of {others}: iterate over a list that is the "
+                    "same on every rank, such as sorted(names).",
                 ],
             )
         case "extra":
             line = phrases.line(found.usual.site if found.usual is not None else None)
             return (
-                (
-                    f"{words_.upper(who)} made an extra "
-                    f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
-                    "other rank reached: each message after it meets the receive of the next one."
-                ),
+                f"{words_.upper(who)} made an extra "
+                f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
+                "other rank reached: each message after it meets the receive of the next one.",
                 [
-                    (
-                        f"Leave out the extra message{line} on {who}, or let rank "
-                        f"{issue.channel.destination} receive it, too."
-                    ),
+                    f"Leave out the extra message{line} on {who}, or let rank "
+                    f"{issue.channel.destination} receive it, too.",
                     "Or give messages that are made only sometimes a tag of their own.",
                 ],
             )
@@ -230,11 +216,9 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     return (
         f"{words_.upper(others)} made {usual} from the same line{before}; {who} alone did not.",
         [
-            (
-                f"Let {who} send and await {usual}, as {others} "
-                f"do{' and as it did before' if found.before else ''}: bring what is sent to one "
-                "size and dtype on every rank (cast or pad it)."
-            ),
+            f"Let {who} send and await {usual}, as {others} "
+            f"do{' and as it did before' if found.before else ''}: bring what is sent to one "
+            "size and dtype on every rank (cast or pad it).",
             "Or change it on all ranks in the same step, or send the shape first.",
         ],
     )

@@ -150,28 +150,22 @@ def words(_: Situation, found: Crossed) -> Words:
             f"{who} disagree: the messages with tags {tag} and {found.tag} are swapped at one end",
             (first, f"With tag {found.tag} {source} sends what {destination} awaits here{also}."),
             (
-                (
-                    f"Give the recv with tag {tag}{phrases.line(issue.recv.site)} a buffer for "
-                    f"{sent}: swap the sizes of the two buffers where they are made. Or, if each "
-                    "buffer is right, swap the two tags at one end."
-                ),
+                f"Give the recv with tag {tag}{phrases.line(issue.recv.site)} a buffer for "
+                f"{sent}: swap the sizes of the two buffers where they are made. Or, if each "
+                "buffer is right, swap the two tags at one end.",
             ),
         )
     return Words(
         f"{who} disagree on the order of messages: {sent} meets {wanted}",
         (
             first,
-            (
-                f"What is sent {words_.counted(found.later, 'message')} later has the size that is "
-                f"awaited here{also}. So the two may make their messages in other orders, or not "
-                "go through the same list."
-            ),
+            f"What is sent {words_.counted(found.later, 'message')} later has the size that is "
+            f"awaited here{also}. So the two may make their messages in other orders, or not "
+            "go through the same list.",
         ),
         (
-            (
-                "Make the messages of the same list in the same order at both ends, or give each "
-                f"kind of message a tag of its own.{_RING if found.mutual else ''}"
-            ),
+            "Make the messages of the same list in the same order at both ends, or give each "
+            f"kind of message a tag of its own.{_RING if found.mutual else ''}",
             "Or if they are meant for each other, give the receive buffer the size sent.",
         ),
     )
@@ -192,11 +186,9 @@ def _of_lacking(found: Crossed, rank: int, first: str) -> Words:
         f"{who} disagree: from the {count} message on, each {mine.op} meets the wrong {theirs.op}",
         (
             first,
-            (
-                f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes "
-                f"{later} later: rank {rank} left out {fewer}, or rank {other} made {more} too "
-                "many."
-            ),
+            f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes "
+            f"{later} later: rank {rank} left out {fewer}, or rank {other} made {more} too "
+            "many.",
         ),
         (
             f"Go through the same list in the same order at both ends: make what rank {rank} left "

@@ -171,11 +171,9 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     own = _make_it(situation, found)
     if found.served is not None:
         return (
-            (
-                f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
-                "broadcast the list. If each rank draws the list, use the same seed and a "
-                "generator from which nothing else draws."
-            ),
+            f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
+            "broadcast the list. If each rank draws the list, use the same seed and a "
+            "generator from which nothing else draws.",
         )
     if first is None:
         return (own,)
@@ -183,14 +181,10 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if _is_backward(situation, found):
         op = "send" if found.call.op == "recv" else "recv"
         return (
-            (
-                "Let the input of that forward need a gradient in every iteration "
-                "(requires_grad_()), or make the exchange outside of autograd."
-            ),
-            (
-                f"Or, if {words.ranks(found.ranks)} is meant to leave it out, let rank "
-                f"{found.call.peer} leave out its {op}, too."
-            ),
+            "Let the input of that forward need a gradient in every iteration "
+            "(requires_grad_()), or make the exchange outside of autograd.",
+            f"Or, if {words.ranks(found.ranks)} is meant to leave it out, let rank "
+            f"{found.call.peer} leave out its {op}, too.",
         )
     is_message = found.call.peer is not None
     best = remedies.fixes(situation, first)[:2]
@@ -198,20 +192,16 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if form == "condition" and (is_message or left_out.peer is not None):
         # If the other ranks left it out as well, the other end would still wait.
         best = (
-            (
-                f"Let both ends of the message decide alike at {said}: decide together "
-                "(all_reduce), or let one end decide and send the decision first."
-            ),
+            f"Let both ends of the message decide alike at {said}: decide together "
+            "(all_reduce), or let one end decide and send the decision first.",
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
         # It had the same outcome in earlier iterations, so it is not the rank alone.
         best = agree_first(situation, first)
     elif form == "loop" and is_message and not _P2P.search(first.text):
         best = (
-            (
-                f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
-                "number of them by cutting or padding the last one, or send the number first."
-            ),
+            f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
+            "number of them by cutting or padding the last one, or send the number first.",
         )
     is_given_up = found.what is What.SKIPPED and found.call.op != "recv" and form == "condition"
     if is_given_up and deciders.origin(first) in _OF_DATA:

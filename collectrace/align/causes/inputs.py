@@ -317,14 +317,10 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     )
     return (
         even,
-        (
-            "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
-            f"ran out of inputs.{move}"
-        ),
-        (
-            "Or stop all ranks when the first runs out, and catch the RuntimeError: "
-            "Join([model], throw_on_early_termination=True)."
-        ),
+        "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
+        f"ran out of inputs.{move}",
+        "Or stop all ranks when the first runs out, and catch the RuntimeError: "
+        "Join([model], throw_on_early_termination=True).",
     )
 
 

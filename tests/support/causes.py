@@ -87,7 +87,7 @@ def _applied(run: str, number: int, situation: Situation) -> Applied:
 @cache
 def above(code: str) -> frozenset[str]:
     """Return the codes that win over one, directly or through others."""
-    direct = {*registry.winners(registry.BY_CODE[code])} - {code}
+    direct = {*registry.winners(registry.BY_CODE[code])}
     return frozenset(direct.union(*(above(one) for one in direct)))
 
 

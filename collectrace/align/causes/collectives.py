@@ -187,10 +187,3 @@ def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
     call = case.call(rank[0], stream, seq) if rank and stream is not None else None
     t = case.issued(rank[0], call) if rank else None
     return f" ({datetime.fromtimestamp(t / 1e9, UTC):%H:%M:%S} UTC)" if t is not None else ""
-
-
-def awaited(situation: Situation) -> Sequence[Call]:
-    """Return the calls of the sides that are not suspects; of all sides in a tie."""
-    suspects = set(situation.suspects)
-    found = [c for s, c in situation.called if not set(s.ranks) & suspects]
-    return found or [c for _, c in situation.called]

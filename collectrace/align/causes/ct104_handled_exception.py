@@ -81,7 +81,7 @@ def words(situation: Situation, found: Found) -> Words:
     headline = collectives.headline(situation)
     if handler is not None and (found_again := structure.tried_again(situation, handler)):
         side, call, loop = found_again
-        lead = phrases.statement(phrases.text(situation.case, loop), loop)
+        lead = phrases.quoted(situation.case, loop)
         again = (
             f"{lead} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",
         )

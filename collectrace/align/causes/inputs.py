@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words
-from collectrace.align.causes import apart, deciders, phrases
+from collectrace.align.causes import apart, deciders, phrases, structure
 from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
@@ -273,7 +273,7 @@ def _by_forwards(
     inside = left.inside.call
     if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:
         return None
-    if not apart.is_innermost(situation.case, left.loop, left.inside.stack):
+    if not structure.is_innermost(situation, left.loop, left.inside.rank, left.inside.stack):
         return None  # its iterations are epochs
     gone = left.gone.call
     made = gone.iteration if gone is not None else last_iteration(logs[left.gone.rank])
@@ -328,7 +328,7 @@ def own_calls(situation: Situation, left: Left) -> list[str]:
     """Return the names of the script's own collectives inside a loop."""
     log = situation.case.log(left.inside.rank)
     entries = timeline.calls_before(log)[-_RECENT:] if log is not None else []
-    inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
+    inside = [one for one in entries if structure.is_in_loop(situation, left.loop, one.stack)]
     calls = [call_of(situation.case, left.inside.rank, one) for one in inside]
     own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
     return list(dict.fromkeys(own))[:_MOST]

@@ -68,6 +68,11 @@ def text(case: Case, frame: str) -> str:
     return case.code.line(chains.site(frame)).partition("#")[0].strip()
 
 
+def quoted(case: Case, frame: str) -> str:
+    """Return the code of a frame's line, and the line, in the same form as ``statement``."""
+    return statement(text(case, frame), chains.site(frame))
+
+
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"

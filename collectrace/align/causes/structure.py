@@ -56,7 +56,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     outside: list[tuple[Side, Call]] = []
     held: set[int | None] = set()
     for side, call in situation.called:
-        line = _line_of(function, [Frame.parse(one) for one in side.stack or ()])
+        line = _line_of(function, side.stack or ())
         part = next((n for n, those in enumerate(parts) if line and _holds(those, line)), None)
         (outside if part is None else inside).append((side, call))
         held.add(part)
@@ -80,27 +80,18 @@ def called_through(situation: Situation, decision: Decision) -> list[tuple[Side,
 def calling_line(situation: Situation, decision: Decision, stack: Sequence[str]) -> str:
     """Return the line of a decision's function from which a call was made, as code.
 
-    Empty if the call itself is there, or if the function is not on the stack.
+    Empty if the call itself is there or in the decision, or if the function is not on the stack.
     """
-    path = chains.split(decision.site)[0]
-    those = {one: Frame.parse(one) for one in stack[1:]}
-    frame = next(
-        (
-            one
-            for one, each in those.items()
-            if (each.path, each.function) == (path, decision.function)
-        ),
-        "",
-    )
-    return (
-        phrases.statement(phrases.text(situation.case, frame), chains.site(frame)) if frame else ""
-    )
+    scope = chains.file(decision.site), decision.function
+    frame = next((one for one in stack[1:] if chains.scope(one) == scope), "")
+    is_other = chains.site(frame) != decision.site
+    return phrases.quoted(situation.case, frame) if frame and is_other else ""
 
 
 def is_in_function(situation: Situation, decision: Decision, stack: Sequence[str]) -> bool:
     """Whether a call was made in the function of a statement, or from there."""
     found = _statement(situation, decision)
-    return found is not None and _line_of(found[0], [Frame.parse(one) for one in stack]) > 0
+    return found is not None and _line_of(found[0], stack) > 0
 
 
 def is_nested(situation: Situation, decision: Decision) -> bool:
@@ -122,8 +113,7 @@ _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.stmt] | None:
     """Return the statement of a decision, and its function; None if the source is not known."""
-    path, line = chains.split(decision.site)
-    frame = Frame(path, line, decision.function)
+    frame = _frame(decision)
     function = situation.case.program.files.function(decision.sides[0].rank, frame)
     if isinstance(function, Gap):
         return None
@@ -133,7 +123,7 @@ def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.
     here = [
         one
         for one in statements(body)
-        if one.lineno == line or any(h.lineno == line for h in getattr(one, "handlers", ()))
+        if frame.line in (one.lineno, *(h.lineno for h in getattr(one, "handlers", ())))
     ]
     return (function, here[0]) if here else None
 
@@ -161,7 +151,7 @@ def _has_left(
         function = situation.case.program.files.function(inside.rank, frame)
         if isinstance(function, Gap):
             continue
-        deciding = [line for one in found if (line := _line_if(function, one))]
+        deciding = [line for one in found if (line := _line_of(function, [_frame(one)]))]
         if not deciding:
             continue
         lines = [frame.line, _line_of(function, gone.last), *deciding]
@@ -179,8 +169,7 @@ def blocked_elsewhere(situation: Situation, decision: Decision) -> tuple[int, ..
 
     They would block an agreement at the statement. Empty if it is not known which ranks reached it.
     """
-    path, line = chains.split(decision.site)
-    here = Frame(path, line, decision.function)
+    here = _frame(decision)
     # The outcome of one side implies that of the other, or a rank is compared with itself.
     is_sure = decision.strength == "only" or len({side.rank for side in decision.sides}) == 1
     came = {side.rank for side in decision.sides if side.did is not None or is_sure}
@@ -205,7 +194,7 @@ def is_waited_in(situation: Situation, handler: Decision) -> bool:
     return found is not None and isinstance(found[1], ast.Try) and any(
         _holds(found[1].body, line)
         for side in situation.candidate.sides
-        if (line := _line_of(found[0], [Frame.parse(one) for one in side.stack or ()]))
+        if (line := _line_of(found[0], side.stack or ()))
     )  # fmt: skip
 
 
@@ -292,16 +281,15 @@ def _end(loop: _Loop) -> int:
     return loop.body[-1].end_lineno or 0
 
 
-def _line_of(function: Function, stack: Sequence[Frame]) -> int:
+def _line_of(function: Function, stack: Sequence[Frame | str]) -> int:
     """Return the line of a stack in a function; 0 if the stack is not in it."""
-    path, name = function.file.path, function.qualified
-    return next((one.line for one in stack if (one.path, one.function) == (path, name)), 0)
+    frames = (Frame.parse(one) if isinstance(one, str) else one for one in stack)
+    where = function.file.path, function.qualified
+    return next((one.line for one in frames if (one.path, one.function) == where), 0)
 
 
-def _line_if(function: Function, decision: Decision) -> int:
-    """Return the line of a decision in a function; 0 if it is in another one."""
-    path, line = chains.split(decision.site)
-    return line if (path, decision.function) == (function.file.path, function.qualified) else 0
+def _frame(decision: Decision) -> Frame:
+    return Frame(*chains.split(decision.site), decision.function)
 
 
 def _may_lead(decision: Decision) -> bool:
@@ -335,19 +323,43 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
     return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
 
 
+def _loops_around(
+    situation: Situation, rank: int, stack: Sequence[str]
+) -> Iterator[tuple[Function, _Loop]]:
+    """Yield the loops around a call, innermost first, each with its function."""
+    for frame in map(Frame.parse, stack):
+        function = situation.case.program.files.function(rank, frame)
+        if not isinstance(function, Gap):
+            around = [one for one in _loops(function) if one.lineno < frame.line <= _end(one)]
+            yield from ((function, one) for one in sorted(around, key=lambda one: -one.lineno))
+
+
 def is_outside_loop(situation: Situation, left: LeftRound) -> bool:
     """Whether the call that left an iteration is outside of the innermost loop around the usual."""
-    case, rank = situation.case, left.rank
-    made = [Frame.parse(one) for one in case.stack(rank, left.made)]
-    for frame in map(Frame.parse, case.stack(rank, left.usual)):
-        function = case.program.files.function(rank, frame)
-        if isinstance(function, Gap):
-            continue
-        around = [one for one in _loops(function) if one.lineno <= frame.line <= _end(one)]
-        if around:
-            loop = max(around, key=lambda one: one.lineno)
-            line = _line_of(function, made)
-            return not loop.lineno <= line <= _end(loop)
+    made, usual = (situation.case.stack(left.rank, one) for one in (left.made, left.usual))
+    for function, loop in _loops_around(situation, left.rank, usual):
+        return not loop.lineno <= _line_of(function, made) <= _end(loop)
+    return False
+
+
+def is_in_loop(situation: Situation, loop: Decision, stack: Sequence[str]) -> bool:
+    """Whether a call was made in the body of a loop that decided."""
+    found = _statement(situation, loop)
+    if found is None or not isinstance(found[1], _LOOPS):
+        return False
+    return found[1].lineno < _line_of(found[0], stack) <= _end(found[1])
+
+
+def is_innermost(situation: Situation, loop: Decision, rank: int, stack: Sequence[str]) -> bool:
+    """Whether no other loop is around a call inside this one, except loops of a fixed length.
+
+    Those go over items written in place: ``for view in (batch, -batch):``.
+    """
+    for function, one in _loops_around(situation, rank, stack):
+        if (function.file.path, one.lineno) == chains.split(loop.site):
+            return True
+        if not (isinstance(one, ast.For) and isinstance(one.iter, ast.List | ast.Tuple)):
+            return False
     return False
 
 
@@ -356,8 +368,7 @@ def holds_call(situation: Situation, decision: Decision, stack: Sequence[str]) -
     found = _statement(situation, decision)
     if found is None:
         return False
-    line = _line_of(found[0], [Frame.parse(one) for one in stack])
-    return found[1].lineno <= line <= (found[1].end_lineno or 0)
+    return found[1].lineno <= _line_of(found[0], stack) <= (found[1].end_lineno or 0)
 
 
 def is_behind(decision: Decision, stack: Sequence[str]) -> bool:

@@ -158,7 +158,7 @@ def headline(situation: Situation, show: Show) -> str:
             f"ranks disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
         )
     (ranks, what), *others = parts
-    did = phrases.verb_of(call) if is_user(call) or len(ranks) == 1 else "were in"
+    did = phrases.verb_of(ranks, call)
     rest = ", ".join(f"{words.ranks(those)} with {given}" for those, given in others)
     return phrases.fitting(
         f"{words.ranks(ranks)} {did} {name} with {what}, {rest}",
@@ -245,8 +245,6 @@ def deciding(situation: Situation) -> list[Decision]:
         ]
         if situation.kind == "dtype_mismatch":  # what decides values does not decide a dtype
             found.sort(key=lambda one: not chooses(one))
-    if unordered := [one for one in found if goes_through_set(one)]:
-        return unordered[:1]
     if found and deciders.form(found[0]) == "value":
         # A value that is computed from another one is behind it.
         name = found[0].function, deciders.origin(found[0])
@@ -290,9 +288,6 @@ def why(situation: Situation) -> tuple[str, ...]:
     if loops:
         order = f"at different items of {deciders.quoted(loops[0])}, in another order"
         others = [one for one in found if one not in loops]
-        if goes_through_set(loops[0]):
-            said = deciders.quoted(loops[0])
-            return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
         if not others:
             origin, said = deciders.origin(loops[0]), deciders.quoted_origin(loops[0])
             if origin in ("unknown", "agreed") or not said:
@@ -327,22 +322,15 @@ def fixes(situation: Situation) -> tuple[str, ...]:
         f"use one order on every rank in {deciders.quoted(one)}, as sorted(...) gives."
         for one in loops[:1]
     ]
-    if loops and goes_through_set(loops[0]):
-        return (words.upper(said[-1]),)
     return tuple(f"If the ranks are at different items: {one}" for one in said[:1])
 
 
 def _same_items(situation: Situation, decision: Decision) -> str:
     """Return how to let a condition leave out the same items on every rank."""
-    if deciders.form(decision) != "condition":
-        return words.lower(remedies.fix(situation, decision))
     together = words.lower(remedies.fix(situation, decision))
+    if deciders.form(decision) != "condition":
+        return together
     return f"make {remedies.tested(decision)} equal on all ranks. Or {together}"
-
-
-def goes_through_set(decision: Decision) -> bool:
-    """Whether a loop goes through a set, which has another order in each process."""
-    return is_over_names(decision) and deciders.origin(decision) == "order"
 
 
 _ORDERED: Final = re.compile(

@@ -59,15 +59,16 @@ def _departed(situation: Situation, found: Departure) -> str:
         case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
             situation
         ):
-            return f"{who} left the loop and {_called(situation)}; {others} were still in it"
+            side, call = situation.called[0]
+            called = f"{phrases.verb_of(side.ranks, call)} {phrases.call(call)}"
+            return f"{who} left the loop and {called}; {others} were still in it"
         case What.EXTRA | What.MORE_ITERATIONS:
-            return (
-                f"{who} made {_extra(found)}, {made(situation, found)}{at}; {_did_not(situation)}"
-            )
+            n = len(found.calls)
+            extra = "an extra call" if n == 1 else f"{n} extra calls"
+            return f"{who} made {extra}, {made(situation, found)}{at}; {others} did not"
         case What.SWAPPED:
-            count = words.counted(len(found.calls), "call")
-            call = phrases.call(found.calls[0])
-            return f"{who} made {count} in another order than {others}, first {call}"
+            count, first = words.counted(len(found.calls), "call"), phrases.call(found.calls[0])
+            return f"{who} made {count} in another order than {others}, first {first}"
         case _:
             return ""
 
@@ -106,24 +107,6 @@ def _loop_differs(situation: Situation, suspects: Way, others: Way) -> bool:
         and {side.did for side in one.sides if side.rank not in situation.suspects} == {others}
         for one in situation.decisions
     )
-
-
-def _called(situation: Situation) -> str:
-    side, call = situation.called[0]
-    return phrases.made(side.ranks, call).removeprefix(f"{words.ranks(side.ranks)} ")
-
-
-def _did_not(situation: Situation) -> str:
-    """Return that the others did not make a call, or that they finished without it."""
-    others = situation.others
-    states = {situation.case.standings[rank].state for rank in others}
-    if states == {"finished"} and situation.is_absence:
-        return f"{words.ranks(others)} finished without"
-    return f"{words.ranks(others)} did not"
-
-
-def _extra(found: Departure) -> str:
-    return "an extra call" if len(found.calls) == 1 else f"{len(found.calls)} extra calls"
 
 
 def _absence(situation: Situation) -> str:

@@ -40,9 +40,7 @@ from collectrace.align.causes import (
 from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.departures import What
-from collectrace.align.reading import chains
-from collectrace.findings import Decision, Side
+from collectrace.findings import Decision
 from collectrace.records import Raised
 
 
@@ -85,12 +83,6 @@ def words(situation: Situation, found: Found) -> Words:
         again = (
             f"{lead} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",
         )
-        if not _skips(situation, handler, side):
-            headline = f"{said.ranks(side.ranks)} called {phrases.call(call)} once more"
-            last = (
-                "Share an error flag with all ranks after each attempt (all_reduce with MAX), so "
-                "that all try again.",
-            )
         last = (f"Take {phrases.call(call)} out of what is tried again.", *last)
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
@@ -125,14 +117,3 @@ def words(situation: Situation, found: Found) -> Words:
             *last,
         )[:3],
     )
-
-
-def _skips(situation: Situation, handler: Decision, side: Side) -> bool:
-    """Whether a rank that tried again skipped calls of that loop, or none at all."""
-    departure, path = situation.departure, chains.file(handler.site)
-    if departure is None or departure.what is not What.SKIPPED:
-        return True
-    frames = (
-        frame for one in departure.calls for frame in situation.case.stack(side.ranks[0], one)
-    )
-    return any(chains.scope(frame) == (path, handler.function) for frame in frames)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words as text
@@ -108,21 +109,19 @@ def words(situation: Situation, found: Argument) -> Words:
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
     more_fixes = arguments.fixes(situation)
-    if any(map(arguments.goes_through_set, decided)):
-        fixes, more_fixes = list(more_fixes), ()
-    elif found in ("rows", "last batch"):
+    if found in ("rows", "last batch"):
         more_fixes = ()  # batches of one loop, which have no names
-    return Words(
+    said = Words.of(
         arguments.headline(situation, row.show),
         (
             f"The ranks passed {arguments.place(situation)} different {row.noun}: {listed}.",
-            *((more,) if more else ()),
+            more,
             *why,
         ),
         (*fixes, *more_fixes),
         arguments.before(situation, row.show),
-        undecided=arguments.is_undecided(situation),
     )
+    return replace(said, undecided=arguments.is_undecided(situation))
 
 
 # -- what else is known ----------------------------------------------------------------------

@@ -72,12 +72,9 @@ def words(situation: Situation, found: Found) -> Words:
         return Words(headline, why, (_unchanged(before),))
     if not equal and _are_own(source):
         return Words(headline, (said, _OWN), (_RULE,))
-    return Words(
-        headline,
-        (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),
-         *arguments.why(situation)),
-        (*((_EQUAL,) if equal else ()), _RULE, *arguments.fixes(situation)),
-    )  # fmt: skip
+    parts = f"Each rank sends equal parts: {equal}." if equal else ""
+    fixes = (*((_EQUAL,) if equal else ()), _RULE, *arguments.fixes(situation))
+    return Words.of(headline, (said, parts, *arguments.why(situation)), fixes)
 
 
 _EQUAL: Final = (

@@ -187,7 +187,7 @@ def _freed_by_some(situation: Situation) -> bool:
 
 def words(situation: Situation, found: What) -> Words:
     """Return the words for what differs."""
-    row, sides = _DIFFERING[found], situation.called
+    row, site = _DIFFERING[found], situation.called[0][1].site
     who = text.ranks(situation.suspects) if situation.suspects else "ranks disagree: some"
     value = next((d for d in deciders.ranked(situation) if deciders.origin(d) != "agreed"), None)
     decided = ""
@@ -197,15 +197,9 @@ def words(situation: Situation, found: What) -> Words:
         if value.comes_from is not None and deciders.origin(value) != "unknown":
             source = deciders.quoted_origin(value)
             decided = f"What {said} works on comes from {source}, and can differ between the ranks."
-    headline = f"{who} {row.did}"
-    if not situation.suspects and found in ("dtype", "size"):
-        gradients = phrases.on_each(
-            [text.tensors(call) for _, call in sides], [side.ranks for side, _ in sides]
-        )
-        headline = f"ranks disagree: gradients are {gradients}"
-    return Words(
-        f"{headline}{phrases.line(sides[0][1].site)}",
-        tuple(one for one in (_describe(situation, found), row.why, decided) if one),
+    return Words.of(
+        f"{who} {row.did}{phrases.line(site)}",
+        (_describe(situation, found), row.why, decided),
         row.fixes,
     )
 

@@ -29,7 +29,7 @@ How to fix it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from collectrace import words as text
 from collectrace.align.causes import apart, control, deciders, phrases
@@ -44,13 +44,6 @@ from collectrace.signature import is_asked, is_user
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
 Found = tuple[NextCall, NextCall]
-
-
-class Made(NamedTuple):
-    """A call that a side made."""
-
-    stack: tuple[str, ...]
-    part: str | None
 
 
 def find(situation: Situation) -> Found | None:
@@ -75,10 +68,9 @@ def _is_forward(situation: Situation, mine: NextCall, other: NextCall) -> bool:
     first = control.first(situation)
     if first is not None and not control.is_condition(first):
         return False
-    if any(one.stack == mine.stack for one in _made(situation, other)):
+    if _parts(situation, other, mine.stack):
         return False
-    parts = {one.part for one in _made(situation, mine) if one.stack == mine.stack}
-    return mine.call.role.startswith("ddp.") or len(parts) > 1
+    return mine.call.role.startswith("ddp.") or len(_parts(situation, mine, mine.stack)) > 1
 
 
 def _is_chosen(situation: Situation, mine: NextCall, other: NextCall) -> bool:
@@ -92,12 +84,12 @@ def _is_chosen(situation: Situation, mine: NextCall, other: NextCall) -> bool:
     return chosen and control.lets_one_side(situation, first, mine, other)
 
 
-def _made(situation: Situation, step: NextCall) -> list[Made]:
-    """Return the calls of a side, each with its stack and its module."""
+def _parts(situation: Situation, step: NextCall, stack: Sequence[str]) -> set[str | None]:
+    """Return the modules of the calls that a side made from the lines of a stack."""
     log = situation.case.log(step.rank)
     entries = timeline.calls_before(log) if log is not None else []
-    calls = [(one, call_of(situation.case, step.rank, one)) for one in entries]
-    return [Made(one.stack, call.part) for one, call in calls if call is not None]
+    calls = (call_of(situation.case, step.rank, one) for one in entries if one.stack == stack)
+    return {call.part for call in calls if call is not None}
 
 
 def words(situation: Situation, found: Found) -> Words:

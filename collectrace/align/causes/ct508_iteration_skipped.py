@@ -156,12 +156,12 @@ def words(situation: Situation, found: Skipped) -> Words:
         if decision is not None:
             test = text.brief(decision.text, _LONGEST)
             decided = deciders.depends(decision, f"`{test}` decides, and")
-        return Words(
+        return Words.of(
             headline,
             (
                 "no_sync() was not entered for the same micro-batches on all ranks"
                 f"{phrases.line(site)}: up to the error {found.entered}.",
-                *((decided,) if decided else ()),
+                decided,
                 "A backward() inside it sends no gradients, outside it does: since then gradients "
                 "of different iterations have met.",
             ),

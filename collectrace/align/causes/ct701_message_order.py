@@ -71,10 +71,10 @@ def words(situation: Situation, found: Cycle) -> Words:
         each = f"each waits in its {' or '.join(ops)}"
     first_time = _first_time(situation, found)
     why, fixes = _decided(situation) if not first_time else (first_time, ())
-    return Words(
+    return Words.of(
         f"{who} {do}: {each} first",
         (wait_cycle.waits(situation), *why),
-        (*fixes, *_fixes(situation, found, made))[:3],
+        (*fixes, *_fixes(situation, found, made)),
     )
 
 
@@ -167,5 +167,4 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
     group = wait_cycle.smaller_group(situation, collective)
     uneven = f"If the other end does not come after it: {words_.lower(COUNT)}"
     fixes = [*group, *alike, *fixes, uneven]
-    told = [wait_cycle.waits(situation), counts, *why]
-    return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))
+    return Words.of(headline, (wait_cycle.waits(situation), counts, *why), fixes)

@@ -102,13 +102,8 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if situation.is_tie:
         who = words_.ranks({here, peer} - {ANY_SOURCE})
         headline = f"{who} disagree: rank {here}'s {made} has no {lacks} on {other}"
-    said = [one for one in why if one]
-    return Words(
-        headline,
-        tuple(said[:3]),
-        tuple(fixes if how else (*fixes, COUNT if found.seq > 1 else ONE_EACH))[:3],
-        tuple(said[3:]),
-    )
+    count = COUNT if found.seq > 1 else ONE_EACH
+    return Words.of(headline, why, fixes if how else (*fixes, count))
 
 
 def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:

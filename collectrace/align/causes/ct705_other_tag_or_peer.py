@@ -87,16 +87,16 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     n = found.seq - 1
     before = f"{words_.counted(n, 'message')} before it matched." if n else ""
     alone = f"The other ranks pass tag {wanted.tag}; {subject} alone passes {sent.tag}."
-    return Words(
+    return Words.of(
         headline,
-        tuple(filter(None, (
-            (f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
-            "which agrees with it in all else."),
+        (
+            f"Rank {wanted.destination} waits in its {recv}. Rank {sent.source} made the {made}, "
+            "which agrees with it in all else.",
             alone if situation.suspects and is_tag else before,
             _origin(situation, "tag" if is_tag else "peer"),
-        ))),
+        ),
         fixes,
-    )  # fmt: skip
+    )
 
 
 def _origin(situation: Situation, what: str) -> str:

@@ -25,7 +25,7 @@ def describe(situation: Situation, found: Departed) -> Words:
         who = words.ranges({*situation.candidate.ranks, *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = deciding_statement(situation)
-    why = [_autograd(situation, found)]
+    why = [_AUTOGRAD if _is_backward(situation, found) else ""]
     if first is not None and not (why[0] and deciders.form(first) == "dispatch"):
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     why.append(_usually(found))
@@ -37,8 +37,7 @@ def describe(situation: Situation, found: Departed) -> Words:
         _others(situation, found), wait_cycle.waits(situation), *sorted(counts),
         *(channel_counts.other_end(situation.case, edge) for edge in cycle),
     ]  # fmt: skip
-    said = [one for one in why if one]
-    return Words(headline, tuple(said[:3]), fixes(situation, found, first), tuple(said[3:]))
+    return Words.of(headline, why, fixes(situation, found, first))
 
 
 def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision | None:
@@ -229,10 +228,9 @@ def _is_backward(situation: Situation, found: Departed) -> bool:
     return is_skipped and bool(stack) and chains.function(stack[0]).endswith(".backward")
 
 
-def _autograd(situation: Situation, found: Departed) -> str:
-    if not _is_backward(situation, found):
-        return ""
-    return "autograd runs the backward() of this message only if its input needs a gradient."
+_AUTOGRAD: Final = (
+    "autograd runs the backward() of this message only if its input needs a gradient."
+)
 
 
 def _make_it(situation: Situation, found: Departed) -> str:

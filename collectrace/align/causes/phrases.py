@@ -38,15 +38,14 @@ def name(one: Call) -> str:
     return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
-def verb_of(one: Call) -> str:
-    """Return the verb for a call: the user "called" it; ranks "were in" a framework's call."""
-    return "called" if is_user(one) else "was in"
+def verb_of(members: Sequence[int], one: Call) -> str:
+    """Return the verb for a call: ranks "called" it, or "were in" a framework's call."""
+    return "called" if is_user(one) else words.verb(members, "was in", "were in")
 
 
 def made(members: Sequence[int], one: Call) -> str:
     """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
-    verb = "called" if is_user(one) else words.verb(members, "was in", "were in")
-    return f"{words.ranks(members)} {verb} {call(one)}"
+    return f"{words.ranks(members)} {verb_of(members, one)} {call(one)}"
 
 
 def not_made(members: Sequence[int], one: Call) -> str:

@@ -77,10 +77,9 @@ class Situation:
                 departures.from_own(case, candidate),
             ]
         found += differences(case, self.pair) if self.pair is not None else []
-        return next((one for one in found if one is not None and self._is_of_suspects(one)), None)
-
-    def _is_of_suspects(self, departure: Departure) -> bool:
-        return not self.suspects or bool({*departure.ranks} & {*self.suspects})
+        known = (one for one in found if one is not None)
+        suspects = {*self.suspects}
+        return next((one for one in known if not suspects or suspects & {*one.ranks}), None)
 
     @cached_property
     def others(self) -> tuple[int, ...]:

@@ -60,7 +60,8 @@ def around(situation: Situation, decision: Decision) -> Around:
         part = next((n for n, those in enumerate(parts) if line and _holds(those, line)), None)
         (outside if part is None else inside).append((side, call))
         held.add(part)
-    jumps = [(n, jump) for n, those in enumerate(parts) if (jump := _jump(those))]
+    ends = [(n, _JUMPS.get(type(those[-1]))) for n, those in enumerate(parts)]
+    jumps = [(n, jump) for n, jump in ends if jump is not None]
     taken = held - {None} or {n for n, _ in jumps[:1]}
     return Around(
         tuple(inside), tuple(outside), jumps[0][1] if jumps else None,
@@ -147,19 +148,12 @@ def has_left_loop(situation: Situation) -> bool:
 def _has_left(
     situation: Situation, gone: Compared, inside: Compared, found: Sequence[Decision]
 ) -> bool:
-    for frame in inside.stack:
-        function = situation.case.program.files.function(inside.rank, frame)
-        if isinstance(function, Gap):
-            continue
+    for function, loop in _loops_around(situation, inside.rank, inside.stack):
         deciding = [line for one in found if (line := _line_of(function, [_frame(one)]))]
-        if not deciding:
-            continue
-        lines = [frame.line, _line_of(function, gone.last), *deciding]
+        lines = [_line_of(function, gone.last), *deciding]
         behind = _line_of(function, gone.stack)  # 0: it has left the function too
-        if any(
-            all(one.lineno <= line <= _end(one) for line in lines) and not 0 < behind <= _end(one)
-            for one in _loops(function)
-        ):
+        is_within = bool(deciding) and all(loop.lineno <= line <= _end(loop) for line in lines)
+        if is_within and not 0 < behind <= _end(loop):
             return True
     return False
 
@@ -283,9 +277,12 @@ def _end(loop: _Loop) -> int:
 
 def _line_of(function: Function, stack: Sequence[Frame | str]) -> int:
     """Return the line of a stack in a function; 0 if the stack is not in it."""
-    frames = (Frame.parse(one) if isinstance(one, str) else one for one in stack)
     where = function.file.path, function.qualified
-    return next((one.line for one in frames if (one.path, one.function) == where), 0)
+    return next((one.line for one in _frames(stack) if (one.path, one.function) == where), 0)
+
+
+def _frames(stack: Sequence[Frame | str]) -> Iterator[Frame]:
+    return (Frame.parse(one) if isinstance(one, str) else one for one in stack)
 
 
 def _frame(decision: Decision) -> Frame:
@@ -310,10 +307,6 @@ def _holds(block: Sequence[ast.stmt], line: int) -> bool:
     return block[0].lineno <= line <= (block[-1].end_lineno or block[-1].lineno)
 
 
-def _jump(block: Sequence[ast.stmt]) -> Jump | None:
-    return _JUMPS.get(type(block[-1]))
-
-
 def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
     """Whether two branches call functions with the same names in different orders."""
     names = [
@@ -324,10 +317,10 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
 
 
 def _loops_around(
-    situation: Situation, rank: int, stack: Sequence[str]
+    situation: Situation, rank: int, stack: Sequence[Frame | str]
 ) -> Iterator[tuple[Function, _Loop]]:
     """Yield the loops around a call, innermost first, each with its function."""
-    for frame in map(Frame.parse, stack):
+    for frame in _frames(stack):
         function = situation.case.program.files.function(rank, frame)
         if not isinstance(function, Gap):
             around = [one for one in _loops(function) if one.lineno < frame.line <= _end(one)]

@@ -279,6 +279,13 @@ def sure(situation: Situation) -> Decision | None:
     return found[0] if is_one and deciders.form(found[0]) == "value" else None
 
 
+def computed_first(situation: Situation, fixes: Sequence[str]) -> list[str]:
+    """Return fixes with one for the statement that computed the argument first, if it is sure."""
+    found = sure(situation)
+    computed = remedies.computed(found) if found is not None else ""
+    return [computed, *(f"Or {words.lower(one)}" for one in fixes[:1])] if computed else [*fixes]
+
+
 def why(situation: Situation) -> tuple[str, ...]:
     """Return one sentence on what decided it; empty if that is not known."""
     found = deciding(situation)

@@ -130,7 +130,7 @@ def _differing(situation: Situation) -> Iterator[What]:
     at_one_line = len({(call.site, side.stack) for side, call in sides}) == 1
     are_two = len(made) == 1 and len(models) > 1 and min(made).startswith("ddp.")
     # At several lines a condition may have skipped one of the models.
-    if are_two and (at_one_line or not _is_condition(situation)):
+    if are_two and (at_one_line or not control.is_condition(control.first(situation))):
         yield "order"
     is_one = at_one_line and len(models) == len({call.iteration for _, call in sides}) == 1
     if is_one and all(roles.of(call.role).is_bucket for _, call in sides):
@@ -160,11 +160,6 @@ def _exchanged(situation: Situation, n: int) -> bool:
     rank, candidate = situation.called[n][0].ranks[0], situation.candidate
     before = situation.case.before(rank, candidate.stream, candidate.seq)
     return any(one is not None and roles.pairing_class(one.role) == _UNUSED for one in before)
-
-
-def _is_condition(situation: Situation) -> bool:
-    first = control.first(situation)
-    return first is not None and deciders.form(first) == "condition"
 
 
 def _freed_by_some(situation: Situation) -> bool:

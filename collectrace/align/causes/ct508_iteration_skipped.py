@@ -35,6 +35,7 @@ from collectrace.align.deciding import named
 from collectrace.align.judging import departures
 from collectrace.align.judging.departures import Departure
 from collectrace.records import Call
+from collectrace.signature import is_user
 
 
 class Skipped(NamedTuple):
@@ -61,7 +62,7 @@ def find(situation: Situation) -> Skipped | None:
         if (skipped := _other_boundaries(situation, mine, other)) is not None:
             return skipped
     found = departures.skipped_iterations(case, candidate)
-    if found is not None:
+    if found is not None and not all(map(is_user, found.calls)):
         entered = _entered_more(situation, found)
         return Skipped(
             found.calls[0], found.others[0], found.iteration, found.ranks, entered=entered

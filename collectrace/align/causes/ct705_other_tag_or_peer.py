@@ -30,13 +30,26 @@ from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.findings import GroupInfo
 
-_FIXES: Final = {
-    "group": "Pass the same group to the send and to its recv",
-    "device": "Let the tensors of both ends lie on devices of one type",
-    "tag": "Pass the same tag to the send and to its recv",
-    "destination": "Name each other as the peer, in the send and in its recv",
-    "source": "Name each other as the peer, in the send and in its recv",
-}
+_MUTUAL: Final = "Name each other as the peer, in the send and in its recv"
+_DIFFERS: Final = {
+    "group": (
+        "Pass the same group to the send and to its recv",
+        "sent in {groups[0]}, received in {groups[1]}",
+    ),
+    "device": (
+        "Let the tensors of both ends lie on devices of one type",
+        "sent from device {sent.device!r}, received on {wanted.device!r}",
+    ),
+    "tag": (
+        "Pass the same tag to the send and to its recv",
+        "sent with tag {sent.tag}, awaited with tag {wanted.tag}",
+    ),
+    "destination": (
+        _MUTUAL, "sent to rank {sent.destination}, awaited by rank {wanted.destination}",
+    ),
+    "source": (_MUTUAL, "sent by rank {sent.source}, awaited from rank {wanted.source}"),
+}  # fmt: skip
+"""By the property that differs, what to do, and how it differs."""
 
 
 def find(situation: Situation) -> ChannelIssue | None:
@@ -44,7 +57,7 @@ def find(situation: Situation) -> ChannelIssue | None:
     source = situation.candidate.source
     if not isinstance(source, ChannelIssue) or source.near is None:
         return None
-    is_known = source.near.differs in _FIXES or (source.near.numbered and _named(source))
+    is_known = source.near.differs in _DIFFERS or (source.near.numbered and _named(source))
     return source if is_known else None
 
 
@@ -54,18 +67,9 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     if found.near.numbered is not None:
         return _of_numbers(situation, found, found.near.numbered)
     sent, wanted, send = found.near.channel, found.channel, found.near.send
-    match found.near.differs:
-        case "group":
-            groups = words_.group(found.near.group), words_.group(found.group)
-            told = f"sent in {groups[0]}, received in {groups[1]}"
-        case "device":
-            told = f"sent from device {sent.device!r}, received on {wanted.device!r}"
-        case "tag":
-            told = f"sent with tag {sent.tag}, awaited with tag {wanted.tag}"
-        case "destination":
-            told = f"sent to rank {sent.destination}, awaited by rank {wanted.destination}"
-        case _:
-            told = f"sent by rank {sent.source}, awaited from rank {wanted.source}"
+    advice, differing = _DIFFERS[found.near.differs]
+    groups = words_.group(found.near.group), words_.group(found.group)
+    told = differing.format(sent=sent, wanted=wanted, groups=groups)
     made = f"send{phrases.line(send.site)}" if send is not None else "message"
     recv = f"recv{phrases.line(found.recv.site)}" if found.recv is not None else "recv"
     who = situation.suspects or tuple(sorted({sent.source, wanted.destination}))
@@ -75,7 +79,7 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         headline = f"{subject} made a message that no rank awaits so: {told}"
     else:
         headline = f"{subject} disagree on a message: {told}"
-    fix = f"{_FIXES[found.near.differs]}: {told}."
+    fix = f"{advice}: {told}."
     if situation.suspects == (sent.source,) and is_tag:
         fix = (
             f"Let {subject} pass tag {wanted.tag} at its {made}. If the tag counts steps, begin at "

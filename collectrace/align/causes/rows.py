@@ -39,13 +39,13 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT201", "unanswered-in-join",
         "A call inside join() met another call, by which a rank without inputs answers there.",
-        ROWS, ("root", "ddp"),
+        ROWS, ("root",),
         example="join/barrier_inside", counter_example="join/inputs_uneven",
     ),
     Cause(
         "CT204", "uneven-inputs",
         "Some ranks had fewer batches than others, and nothing takes care of that.",
-        ROWS | kinds("missing_call"), ("root", "inputs"), yields_to=("CT201",),
+        ROWS | kinds("missing_call"), ("root",), yields_to=("CT201",),
         example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
     ),
     Cause(
@@ -58,14 +58,14 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT306", "refused-call",
         "A call was refused on some ranks over its own arguments.",
-        ROWS | kinds("missing_call", "deadlock"), ("root", "caught"),
+        ROWS | kinds("missing_call", "deadlock"), ("root",),
         example="stopped/error_caught_by_a_wrapper_of_two",
         counter_example="matching/plan_that_never_came",
     ),
     Cause(
         "CT307", "threads-share-group",
         "Several threads make calls on one group, and nothing orders them.",
-        ROWS, ("root", "several"), yields_to=("CT306",),
+        ROWS, ("root",), yields_to=("CT306",),
         example="threads/two_threads_one_group", counter_example="healthy/threads_in_order",
     ),
     Cause(
@@ -77,7 +77,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT317", "returned-early",
         "A rank returned before a call, and raised an exception later.",
-        kinds("missing_call"), ("root", "raised", "decisions"), yields_to=("CT306",),
+        kinds("missing_call"), ("root", "decisions"), yields_to=("CT306",),
         example="stopped/returned_before_the_exchange", counter_example="stopped/exception",
     ),
     Cause(
@@ -97,13 +97,13 @@ USED: Final[tuple[Cause, ...]] = (
         "All ranks made one call, with tensors, ops or roots that differ.",
         kinds("op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch",
               "root_mismatch"),
-        ("root", "several"), yields_to=(*CAUGHT, "CT413"),
+        ("root",), yields_to=(*CAUGHT, "CT413"),
         example="matching/one_loss_less", counter_example="loops/verifier_error_swallowed",
     ),
     Cause(
         "CT407", "other-splits",
         "The sizes of an all_to_all do not fit pair by pair.",
-        kinds("split_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        kinds("split_mismatch"), ("root",), yields_to=CAUGHT,
         example="matching/all_to_all_pairs",
         counter_example="healthy/uneven_all_to_all",
     ),
@@ -111,19 +111,19 @@ USED: Final[tuple[Cause, ...]] = (
         "CT413", "other-element",
         "One line goes through several tensors, and the ranks are at different ones.",
         kinds("dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch"),
-        ("root", "several"), yields_to=CAUGHT,
+        ("root",), yields_to=CAUGHT,
         example="matching/one_mask_fewer", counter_example="matching/masked_out_metric",
     ),
     Cause(
         "CT502", "models-differ",
         "Ranks built their models, or wrapped them, differently, or used them in another order.",
-        ROWS | kinds("missing_call"), ("root", "frameworks"), yields_to=("CT508",),
+        ROWS | kinds("missing_call"), ("root",), yields_to=("CT508",),
         example="ddp/model_sizes_differ", counter_example="ddp/head_left_out_of_the_loss",
     ),
     Cause(
         "CT503", "among-frameworks",
         "Only some ranks ran a forward of a wrapped model, or made a call among a framework's.",
-        ROWS | kinds("missing_call"), ("root", "frameworks", "suspects"),
+        ROWS | kinds("missing_call"), ("root", "suspects"),
         yields_to=("CT104", "CT2", "CT502", "CT505", "CT508", "CT510", "CT801"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
@@ -137,7 +137,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT508", "iteration-skipped",
         "A rank ran no backward() where the others did, or ran it inside no_sync().",
-        ROWS | kinds("missing_call"), ("root", "frameworks"), yields_to=("CT204",),
+        ROWS | kinds("missing_call"), ("root",), yields_to=("CT204",),
         example="ddp/skipped_step", counter_example="ddp/accumulation_tail_flush",
     ),
     Cause(
@@ -149,7 +149,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
-        ROWS | kinds("missing_call"), ("root", "frameworks"),
+        ROWS | kinds("missing_call"), ("root",),
         yields_to=("CT204", "CT502", "CT510"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
@@ -251,7 +251,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT804", "decided-in-a-library",
         "A library decided, by something that is not the same on all ranks.",
-        ROWS | kinds("missing_call"), ("root", "frameworks"), yields_to=("CT2", "CT5", "CT801"),
+        ROWS | kinds("missing_call"), ("root",), yields_to=("CT2", "CT5", "CT801"),
     ),
     Cause(
         "CT901", "consequence",

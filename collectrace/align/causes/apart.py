@@ -86,19 +86,6 @@ def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
     return tuple(sorted(next(sides, (rank,))))
 
 
-def meets_others(situation: Situation) -> tuple[str, ...]:
-    """Return a sentence on the first mismatched call, if it is before the finding's."""
-    stream, seq = situation.candidate.stream, situation.candidate.seq
-    numbers = [
-        step.call.seq
-        for step in next_calls(situation) or ()
-        if step.call is not None and stream == (step.call.group, step.call.device)
-    ]
-    if not numbers or seq is None or min(numbers) >= seq:
-        return ()
-    return (f"Since call {min(numbers)} the calls of the ranks do not belong together.",)
-
-
 @dataclass(frozen=True, slots=True)
 class Left:
     """A loop that one side has left while the other is still in it."""

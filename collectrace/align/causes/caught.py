@@ -119,7 +119,7 @@ def sentence(found: dict[int, Raised]) -> str:
     return f"{words.upper('; '.join(parts[:_MOST]))}."
 
 
-def notes(situation: Situation) -> tuple[str, ...]:
-    """Return a note on exceptions that ranks caught before they went on."""
+def note(situation: Situation) -> str:
+    """Return a note on exceptions that ranks caught before they went on; empty if none did."""
     found = caught(situation)
-    return (f"Just before, {words.lower(sentence(found)[:-1])}, and went on.",) if found else ()
+    return f"Just before, {words.lower(sentence(found)[:-1])}, and went on." if found else ""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
-from collectrace.align.causes import caught, registry
+from collectrace.align.causes import registry
 from collectrace.align.causes.cause import Cause
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -20,9 +19,7 @@ class Found(NamedTuple):
 
     def words(self, situation: Situation) -> Words:
         """Return the words of its report."""
-        said = self.cause.words(situation, self.data)
-        raised = caught.notes(situation) if situation.candidate.cause is None else ()
-        return replace(said, notes=(*said.notes, *raised))
+        return self.cause.words(situation, self.data)
 
 
 def applying(situation: Situation) -> Iterator[Found]:

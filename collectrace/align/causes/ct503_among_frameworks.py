@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectrace import words as text
-from collectrace.align.causes import apart, control, deciders, phrases
+from collectrace.align.causes import apart, collectives, control, deciders, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -98,7 +98,7 @@ def words(situation: Situation, found: Found) -> Words:
     call = mine.call
     if call is None:
         raise ValueError(found)
-    told, then = control.why(situation), apart.meets_others(situation)
+    told, then = control.why(situation), collectives.silent(situation)
     if not call.role.startswith(FORWARDS):
         name = phrases.function(mine.stack[0]) if len(mine.stack) > 1 else ""
         by = f" in {name}" if name else ""

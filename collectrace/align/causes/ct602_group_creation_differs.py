@@ -91,7 +91,7 @@ def _deciding(situation: Situation, found: Requests) -> tuple[Decision | None, t
 
     What chose each rank's own group was meant to, unless a condition led past the other groups.
     """
-    decision, why = group_requests.deciding_statement(situation)
+    decision, why = group_requests.deciding_statement(situation, found)
     if found.own and (decision is None or deciders.form(decision) != "condition"):
         return None, (_OWN,)
     return decision, why

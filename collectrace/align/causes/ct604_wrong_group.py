@@ -34,7 +34,6 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.findings import GroupInfo
-from collectrace.records import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,8 @@ def _unusual(situation: Situation) -> Passed | None:
     usual: set[str] = set()
     for rank in suspects:
         made = calls_of(case, rank)
-        here = next((one for one in made if (one.key.group, one.seq) == _key(mine[0])), None)
+        own = mine[0].group, mine[0].seq
+        here = next((one for one in made if (one.key.group, one.seq) == own), None)
         before = Counter(
             one.key.group for one in made if here and one.place == here.place and one.t < here.t
         )
@@ -117,10 +117,6 @@ def _unusual(situation: Situation) -> Passed | None:
     groups = case.comparison.groups
     told = ((suspects, groups[mine[0].group]), ((), groups[usual.pop()]))
     return Passed(words_.name(mine[0]), (mine[0].site or "",), told, is_unusual=True)
-
-
-def _key(call: Call) -> tuple[str, int]:
-    return call.group, call.seq
 
 
 def words(situation: Situation, found: Passed) -> Words:

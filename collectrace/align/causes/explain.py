@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose, frameworks, iterations, repeated, table
+from collectrace.align.causes import choose, frameworks, iterations, remarks, repeated, table
 from collectrace.align.causes.choose import Found
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
@@ -74,6 +75,7 @@ def _finding(
         caused_by=cause,
         notes=(
             *said.notes,
+            *explained((), remarks.remarks_on, situation),
             *explained([], iterations.notes, situation),
             *explained((), repeated.note, situation),
             *explained([], _notes, case, candidate),
@@ -103,12 +105,10 @@ def _table(situation: Situation, judged: Sequence[Candidate], context: int) -> T
 
 def _row(situation: Situation) -> int | None:
     """Return the call number at which the ranks diverged; None: the finding's, or not known."""
-    departure, since = (
-        situation.departure,
-        places.first_difference(situation.case, situation.candidate),
-    )
-    if departure is not None and departure.key == situation.candidate.stream and departure.seq:
+    departure, candidate = situation.departure, situation.candidate
+    if departure is not None and departure.key == candidate.stream and departure.seq:
         return departure.seq
+    since = places.first_difference(situation.case, candidate)
     return since.seq if since is not None else None
 
 
@@ -145,11 +145,8 @@ def _skipped(situation: Situation, found: Found | None) -> Side | None:
 
 
 def _side(situation: Situation, departed: Departed) -> Side:
-    case, rank = situation.case, departed.ranks[0]
-    stack = tuple(case.stack(rank, departed.call))
-    return Side(
-        ranks=departed.ranks, call=departed.call, state=case.standings[rank].state, stack=stack
-    )
+    side = situation.case.side(departed.ranks[0], departed.call)
+    return replace(side, ranks=departed.ranks)
 
 
 def _sources(situation: Situation) -> tuple[SourceLine, ...]:

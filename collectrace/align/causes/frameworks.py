@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import dumps
-from collectrace.align.causes import apart, phrases, remarks
+from collectrace.align.causes import apart, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
@@ -32,7 +32,6 @@ _OWN_FIXES: Final = (
 
 def apply_fix(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause with the framework's fix first, or as a replacement."""
-    words = replace(words, notes=(*words.notes, *remarks.remarks_on(situation)))
     if situation.candidate.cause is not None:
         return words
     beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)

@@ -61,24 +61,18 @@ def uneven(situation: Situation) -> Inputs | None:
 
     It does not if all ranks reached the same line with tensors of different sizes.
     """
+    case, members = situation.case, situation.candidate.group
     places = {(call.role, call.site, side.stack) for side, call in situation.called}
     is_one = len(situation.called) > 1 and len(places) == 1
-    if is_one and situation.kind in ("shape_mismatch", "dtype_mismatch"):
+    ranks = members.ranks if members is not None else ()
+    logs = {rank: log for rank in ranks if (log := case.log(rank)) is not None}
+    is_size = situation.kind in ("shape_mismatch", "dtype_mismatch")
+    if len(logs) < 2 or (is_one and is_size):
         return None
-    return counted(situation)
-
-
-def counted(situation: Situation) -> Inputs | None:
-    """Return the inputs of a finding's ranks if they were uneven."""
-    case = situation.case
     lefts = apart.left_loops(situation)
-    members = situation.candidate.group.ranks if situation.candidate.group else ()
-    logs = {rank: log for rank in members if (log := case.log(rank)) is not None}
     gone = {rank for left in lefts for rank in left.gone.ranks}
     gone |= {rank for side, call in situation.called if is_shadow(call.role) for rank in side.ranks}
     gone |= {rank for rank in logs if case.standings[rank].state == "finished"}
-    if len(logs) < 2:
-        return None
     for found in (
         _by_join(logs),
         _by_loader(logs, lefts, _moments(situation)),
@@ -86,9 +80,8 @@ def counted(situation: Situation) -> Inputs | None:
     ):
         if found is not None:
             over = found.ended & gone if found.counted_by == "loader" and lefts else found.ended
-            if not over or min(found.counts[r] for r in over) >= max(found.counts.values()):
-                continue
-            return found
+            if over and min(found.counts[r] for r in over) < max(found.counts.values()):
+                return found
     return None
 
 

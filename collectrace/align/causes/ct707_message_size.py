@@ -21,14 +21,15 @@ How to fix it
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from collectrace import words as words_
-from collectrace.align.causes import arguments, like_messages, phrases
-from collectrace.align.causes.like_messages import Unlike
+from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.facts_of_misfits import Sent, ends_of
 from collectrace.align.judging.passed_on import dependent_ranks
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
@@ -39,6 +40,21 @@ from collectrace.signature import numel
 _UNCHECKED: Final = (
     "Backends do not check it: bytes are reinterpreted, cut off, or awaited for ever."
 )
+
+
+class Unlike(NamedTuple):
+    """How a suspect's message differs from those of peers at the same line."""
+
+    what: Literal["value", "order", "extra"]
+    """``value``: another size or dtype. ``order``: the same tensors in another order. ``extra``: a
+    message from a line that no other rank ever ran."""
+    rank: int
+    likes: tuple[int, ...]
+    """The peers that did otherwise."""
+    usual: Call | None = None
+    """The peers' message; for ``extra``, the extra message."""
+    before: int = 0
+    """Equal messages of the rank and its peers before."""
 
 
 class Unfit(NamedTuple):
@@ -59,8 +75,49 @@ def find(situation: Situation) -> Unfit | None:
     if issue.attribute not in ("dtype", "count"):
         return None
     is_known = not issue.is_from_any
-    unlike = like_messages.compare_with_peers(situation, issue) if is_known else None
+    unlike = _compare_with_peers(situation, issue) if is_known else None
     return Unfit(issue, issue.send, issue.recv, unlike)
+
+
+def _compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | None:
+    """Return how a suspect's end of a message differs from its peers; None: not known."""
+    case = situation.case
+    ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))
+    found = next(((r, call) for r, call in ends if r in situation.suspects and call), None)
+    if found is None:
+        return None
+    rank, call = found
+    own = ends_of(case, rank)
+    others = {r: made for r in case.evidence.logs if r != rank and (made := ends_of(case, r))}
+    verdict = situation.candidate.verdict
+    for row in verdict.evidence if verdict is not None else ():
+        if row.fact == "message_of_its_own" and isinstance(row.shown_by, Sent):
+            return Unlike("extra", rank, tuple(others), _call(situation, rank, row.shown_by))
+    mine = next((one for one in own if (one.key, one.seq) == (issue.channel, call.seq)), None)
+    if mine is None:
+        return None
+    texts = [one.text for one in own if one.place == mine.place]
+    before = [one.text for one in own[: own.index(mine)] if one.place == mine.place]
+    theirs = {
+        r: same
+        for r, made in others.items()
+        if (same := [o for o in made if o.place == mine.place])
+    }
+    for made in theirs.values():
+        other = [one.text for one in made]
+        if other != texts and len(texts) > 1 and Counter(other) == Counter(texts):
+            return Unlike("order", rank, tuple(theirs))
+    usual = next(((r, o) for r, made in theirs.items() for o in made if o.text != mine.text), None)
+    if usual is None:
+        return None
+    return Unlike(
+        "value", rank, tuple(theirs), _call(situation, *usual), before.count(usual[1].text)
+    )
+
+
+def _call(situation: Situation, rank: int, sent: Sent) -> Call | None:
+    log = situation.case.log(rank)
+    return log.channel_call(sent.key, sent.seq) if log is not None else None
 
 
 def words(situation: Situation, found: Unfit) -> Words:

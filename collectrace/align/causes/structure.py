@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
 from collectrace.align.causes import phrases
@@ -198,19 +199,22 @@ def tried_again(situation: Situation, handler: Decision) -> tuple[Side, Call, st
     Returns its call also, and the loop's line, as ``path:line``. The side made that call before,
     and no other loop explains that.
     """
-    found = _statement(situation, handler)
-    if found is None or not isinstance(found[1], ast.Try):
+    found, again = _statement(situation, handler), list[tuple[Side, Call, str]]()
+    if found is None or not isinstance(block := found[1], ast.Try):
         return None
-    function, block = found[0], found[1]
-    loops = [one for one in _loops(function) if one.lineno < block.lineno <= _end(one)]
-    if not loops or not _ends_by_success(loop := max(loops, key=lambda one: one.lineno), block):
-        return None
-    again = [
-        (side, call)
-        for side, call in around(situation, handler).inside
-        if _is_again(situation, side, call, block, function)
-    ]
-    return (*again[0], f"{function.file.path}:{loop.lineno}") if len(again) == 1 else None
+    for side, call in around(situation, handler).inside:
+        stack, stream = side.stack or (), situation.candidate.stream
+        for function, loop in islice(_loops_around(situation, side.ranks[0], stack), 1):
+            before = situation.case.before(side.ranks[0], stream, call.seq)
+            if (
+                function is found[0]
+                and loop.lineno < block.lineno
+                and _holds(block.body, _line_of(function, stack))
+                and _ends_by_success(loop, block)
+                and any(one is not None and are_same_line(one, call) for one in before)
+            ):
+                again.append((side, call, f"{function.file.path}:{loop.lineno}"))
+    return again[0] if len(again) == 1 else None
 
 
 def _ends_by_success(loop: _Loop, block: ast.Try) -> bool:
@@ -221,26 +225,6 @@ def _ends_by_success(loop: _Loop, block: ast.Try) -> bool:
     handled = {id(node) for one in block.handlers for node in ast.walk(one)}
     ends = (node for node in ast.walk(loop) if isinstance(node, ast.Break | ast.Return))
     return isinstance(loop, ast.While) or any(id(node) not in handled for node in ends)
-
-
-def _is_again(
-    situation: Situation, side: Side, call: Call, block: ast.Try, function: Function
-) -> bool:
-    """Whether a side made its call in a ``try`` block before, and no loop in it explains that."""
-    stack = [Frame.parse(one) for one in side.stack or ()]
-    for frame in stack:
-        where = situation.case.program.files.function(side.ranks[0], frame)
-        if isinstance(where, Gap):
-            return False
-        is_outermost = where is function
-        loops = (one for one in _loops(where) if not is_outermost or one.lineno > block.lineno)
-        if any(one.lineno <= frame.line <= _end(one) for one in loops):
-            return False
-        if is_outermost:
-            earlier = situation.case.before(side.ranks[0], situation.candidate.stream, call.seq)
-            is_known = any(one is not None and are_same_line(one, call) for one in earlier)
-            return is_known and _holds(block.body, frame.line)
-    return False
 
 
 _Loop = ast.For | ast.AsyncFor | ast.While

@@ -81,7 +81,7 @@ def find(situation: Situation) -> Absent | None:
 
 def words(situation: Situation, found: Absent) -> Words:
     """Return the words for ranks that did not make the call."""
-    who = text.ranks(waited_for.ranks_of(found.standings))
+    who = text.ranks(one.rank for one in found.standings)
     said = found.row.say(situation, found.standings, who)
     return Words.of(
         phrases.fitting(

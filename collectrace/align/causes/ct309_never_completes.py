@@ -78,7 +78,7 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
 
 
 def _stopped(situation: Situation, those: tuple[Standing, ...]) -> Words:
-    who = text.ranks(waited_for.ranks_of(those))
+    who = text.ranks(one.rank for one in those)
     said = not_moving.stopped(situation, those, who)
     return Words(
         f"{who} {said.did} inside {waited_for.call(situation)}",

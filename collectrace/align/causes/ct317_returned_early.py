@@ -69,7 +69,7 @@ def _raised_in(situation: Situation, one: Standing) -> set[tuple[str, str]]:
 
 def words(situation: Situation, found: Early) -> Words:
     """Return the words for ranks that returned early."""
-    who, call = text.ranks(waited_for.ranks_of(found.raised)), waited_for.call(situation)
+    who, call = text.ranks(one.rank for one in found.raised), waited_for.call(situation)
     said = deciders.quoted(found.decision)
     return Words(
         phrases.fitting(f"{who} skipped {call}: it returned early", f"{who} skipped {call}"),

@@ -125,13 +125,8 @@ def differing_depth(stacks: Sequence[Sequence[str]]) -> int:
 
     A helper that all ranks call has the same line on all, so the line of its caller is used.
     """
-    shortest = min((len(stack) for stack in stacks), default=0)
-    if len(stacks) < 2:
-        return 0
-    for depth in range(shortest):
-        if len({chains.site(stack[depth]) for stack in stacks}) > 1:
-            return depth
-    return 0
+    rows = enumerate(zip(*stacks, strict=False))
+    return next((depth for depth, row in rows if len({*map(chains.site, row)}) > 1), 0)
 
 
 def function(frame: str) -> str:

@@ -73,8 +73,7 @@ _ROW: Final = """\
     Cause(
         "{code}", "{name}",
         "TODO: one sentence.",
-        ROWS | kinds("missing_call"), ("root",),
-        yields_to=(),
+        ROWS | kinds("missing_call"), yields_to=(),
         example="{folder}/{script}", counter_example="{folder}/{script}_or_not",
     ),
 """

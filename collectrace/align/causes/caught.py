@@ -28,8 +28,7 @@ def caught(situation: Situation) -> dict[int, Raised]:
     """
     if situation.candidate.cycle:
         return {rank: one for rank, (one, _) in in_cycle(situation).items()}
-    verdict = situation.candidate.verdict
-    for row in verdict.evidence if verdict is not None else ():
+    for row in situation.candidate.evidence:
         if row.fact == "only_call_that_differs":
             return {}
         if row.fact == "caught_exception" and isinstance(row.shown_by, list):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Final, Literal
@@ -32,7 +31,7 @@ class Cause:
     kinds: frozenset[Kind]
     """The kinds of finding that it can explain."""
 
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Need, ...] = ("root",)
     """Facts that must hold before it is tried: see ``situation.NEEDS``."""
 
     yields_to: tuple[str, ...] = ()
@@ -72,13 +71,11 @@ class Cause:
             return None
         if not all(NEEDS[need](situation) for need in self.needs):
             return None
-        find: Callable[[Situation], Any] = self.load().find
-        return find(situation)
+        return self.load().find(situation)
 
     def words(self, situation: Situation, found: Any) -> Words:
         """Return its words for what it found."""
-        words: Callable[[Situation, Any], Words] = self.load().words
-        said = words(situation, found)
+        said: Words = self.load().words(situation, found)
         return replace(said, headline=phrases.fitted(said.headline))
 
 

@@ -144,14 +144,13 @@ def _differing(situation: Situation) -> Iterator[What]:
 
 def _raised(situation: Situation) -> bool:
     """Whether all absent ranks raised in DDP's constructor, after it compared the models."""
-    logs = [situation.case.log(rank) for rank in situation.candidate.absent]
-    return bool(logs) and all(
-        log is not None
-        and log.exit is not None
-        and log.exit.error is not None
-        and log.last_call is not None
-        and log.last_call.role == _CONSTRUCT
-        for log in logs
+    standings = [situation.case.standings[rank] for rank in situation.candidate.absent]
+    return bool(standings) and all(
+        one.exit is not None
+        and one.exit.error is not None
+        and one.last_call is not None
+        and one.last_call.role == _CONSTRUCT
+        for one in standings
     )
 
 
@@ -207,8 +206,8 @@ def _describe(situation: Situation, found: What) -> str:
         was = text.verb(side.ranks, "was", "were")
         told.append(f"{text.ranks(side.ranks)} {was} in {text.name(call)} with {what}")
     for rank in situation.candidate.absent:
-        log = situation.case.log(rank)
-        if log is not None and log.exit is not None and log.exit.error:
-            error = text.exception(log.exit.error, log.exit.message or "")
+        standing = situation.case.standings[rank]
+        if standing.exit is not None and standing.exit.error:
+            error = text.exception(standing.exit.error, standing.message)
             told.append(f"rank {rank} raised {error}")
     return f"{text.upper('; '.join(told))}."

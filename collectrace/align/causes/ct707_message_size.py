@@ -89,8 +89,7 @@ def _compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | N
     rank, call = found
     own = ends_of(case, rank)
     others = {r: made for r in case.evidence.logs if r != rank and (made := ends_of(case, r))}
-    verdict = situation.candidate.verdict
-    for row in verdict.evidence if verdict is not None else ():
+    for row in situation.candidate.evidence:
         if row.fact == "message_of_its_own" and isinstance(row.shown_by, Sent):
             return Unlike("extra", rank, tuple(others), _call(situation, rank, row.shown_by))
     mine = next((one for one in own if (one.key, one.seq) == (issue.channel, call.seq)), None)

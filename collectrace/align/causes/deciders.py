@@ -196,10 +196,11 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
         case "value" if calls(decision):
-            inside = structure.called_through(situation, decision)
-            if len(inside) != 1 or len(situation.called) < 2:
+            is_in = [structure.holds_call(situation, decision, side.stack or ())
+                     for side, _ in situation.called]  # fmt: skip
+            if is_in.count(True) != 1 or len(is_in) < 2:
                 return f"{said} can have called other functions on some ranks."
-            side, call = inside[0]
+            side, call = situation.called[is_in.index(True)]
             others = [r for s, _ in situation.called if s != side for r in s.ranks]
             made = words.upper(phrases.made(side.ranks, call))
             return f"{made} in {said}; {phrases.not_made(others, call)}."

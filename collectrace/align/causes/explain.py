@@ -59,7 +59,6 @@ def _finding(
     if found is not None:
         said = explained(said, frameworks.apply_fix, situation, found.cause.code, said)
     cause = index.get(candidate.cause) if candidate.cause is not None else None
-    verdict = candidate.verdict
     return Finding(
         kind=candidate.kind,
         severity=candidate.severity,
@@ -86,9 +85,7 @@ def _finding(
         skipped=explained(None, _skipped, situation, found),
         repeats=cause if explained(False, repeated.is_repeat, situation) else None,
         decisions=(None if said.undecided else situation.decisions) or None,
-        evidence=explained(
-            None, evidence.evidence_rows, verdict.evidence if verdict is not None else ()
-        ),
+        evidence=explained(None, evidence.evidence_rows, candidate.evidence),
     )
 
 

@@ -22,7 +22,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | kinds("missing_call", "deadlock"), ("root",),
+        ROWS | kinds("missing_call", "deadlock"),
         yields_to=("CT2", "CT30", "CT317", "CT502", "CT505", "CT508", "CT510", "CT511", "CT801"),
     ),
     Cause(
@@ -34,44 +34,44 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT108", "other-order",
         "A rank made the same calls as the others, in another order.",
-        ROWS, ("root",), yields_to=(*STATES, "CT104"),
+        ROWS, yields_to=(*STATES, "CT104"),
     ),
     Cause(
         "CT201", "unanswered-in-join",
         "A call inside join() met another call, by which a rank without inputs answers there.",
-        ROWS, ("root",),
+        ROWS,
         example="join/barrier_inside", counter_example="join/inputs_uneven",
     ),
     Cause(
         "CT204", "uneven-inputs",
         "Some ranks had fewer batches than others, and nothing takes care of that.",
-        ROWS | kinds("missing_call"), ("root",), yields_to=("CT201",),
+        ROWS | kinds("missing_call"), yields_to=("CT201",),
         example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
     ),
     Cause(
         "CT302", "absent-rank",
         "A rank that others wait for raised an exception, ended, stopped, or is busy.",
-        kinds("missing_call", "p2p_unmatched"), ("root",),
+        kinds("missing_call", "p2p_unmatched"),
         yields_to=("CT2", "CT306", "CT317", "CT502", "CT505", "CT608"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
         "CT306", "refused-call",
         "A call was refused on some ranks over its own arguments.",
-        ROWS | kinds("missing_call", "deadlock"), ("root",),
+        ROWS | kinds("missing_call", "deadlock"),
         example="stopped/error_caught_by_a_wrapper_of_two",
         counter_example="matching/plan_that_never_came",
     ),
     Cause(
         "CT307", "threads-share-group",
         "Several threads make calls on one group, and nothing orders them.",
-        ROWS, ("root",), yields_to=("CT306",),
+        ROWS, yields_to=("CT306",),
         example="threads/two_threads_one_group", counter_example="healthy/threads_in_order",
     ),
     Cause(
         "CT309", "never-completes",
         "Every rank reached a call, and it does not complete: a rank stopped in it, or came late.",
-        kinds("stall"), ("root",),
+        kinds("stall"),
         example="stopped/late_after_timeout", counter_example="stopped/exception",
     ),
     Cause(
@@ -89,7 +89,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT320", "held-across-a-call",
         "Ranks wait for each other: one for a lock or the like that a rank in a call holds.",
-        kinds("deadlock"), ("root",),
+        kinds("deadlock"),
         example="stopped/lock_held_across_call", counter_example="stopped/lock",
     ),
     Cause(
@@ -97,13 +97,13 @@ USED: Final[tuple[Cause, ...]] = (
         "All ranks made one call, with tensors, ops or roots that differ.",
         kinds("op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch",
               "root_mismatch"),
-        ("root",), yields_to=(*CAUGHT, "CT413"),
+        yields_to=(*CAUGHT, "CT413"),
         example="matching/one_loss_less", counter_example="loops/verifier_error_swallowed",
     ),
     Cause(
         "CT407", "other-splits",
         "The sizes of an all_to_all do not fit pair by pair.",
-        kinds("split_mismatch"), ("root",), yields_to=CAUGHT,
+        kinds("split_mismatch"), yields_to=CAUGHT,
         example="matching/all_to_all_pairs",
         counter_example="healthy/uneven_all_to_all",
     ),
@@ -111,13 +111,13 @@ USED: Final[tuple[Cause, ...]] = (
         "CT413", "other-element",
         "One line goes through several tensors, and the ranks are at different ones.",
         kinds("dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch"),
-        ("root",), yields_to=CAUGHT,
+        yields_to=CAUGHT,
         example="matching/one_mask_fewer", counter_example="matching/masked_out_metric",
     ),
     Cause(
         "CT502", "models-differ",
         "Ranks built their models, or wrapped them, differently, or used them in another order.",
-        ROWS | kinds("missing_call"), ("root",), yields_to=("CT508",),
+        ROWS | kinds("missing_call"), yields_to=("CT508",),
         example="ddp/model_sizes_differ", counter_example="ddp/head_left_out_of_the_loss",
     ),
     Cause(
@@ -130,51 +130,49 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT505", "left-out-of-the-loss",
         "What some ranks computed took no part in their loss: a part of backward() did not run.",
-        ROWS | kinds("missing_call"), ("root",),
-        yields_to=("CT204", "CT502", "CT508", "CT510"),
+        ROWS | kinds("missing_call"), yields_to=("CT204", "CT502", "CT508", "CT510"),
         example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
     ),
     Cause(
         "CT508", "iteration-skipped",
         "A rank ran no backward() where the others did, or ran it inside no_sync().",
-        ROWS | kinds("missing_call"), ("root",), yields_to=("CT204",),
+        ROWS | kinds("missing_call"), yields_to=("CT204",),
         example="ddp/skipped_step", counter_example="ddp/accumulation_tail_flush",
     ),
     Cause(
         "CT510", "recomputed",
         "A forward ran again within backward() on some ranks only.",
-        ROWS | kinds("missing_call"), ("root",),
+        ROWS | kinds("missing_call"),
         example="sharded/recomputed_on_one_rank", counter_example="sharded/block_run_by_itself",
     ),
     Cause(
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
-        ROWS | kinds("missing_call"), ("root",),
-        yields_to=("CT204", "CT502", "CT510"),
+        ROWS | kinds("missing_call"), yields_to=("CT204", "CT502", "CT510"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
     Cause(
         "CT602", "group-creation-differs",
         "Some ranks did not create a group that others created, or with other members.",
-        kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT302", "CT603"),
+        kinds("group_mismatch", "missing_call"), yields_to=("CT302", "CT603"),
         example="groups/created_on_one_rank", counter_example="groups/wrong_group_same_members",
     ),
     Cause(
         "CT603", "members-make-group",
         "Members of a group that is made by its members only wait for each other.",
-        kinds("group_mismatch", "missing_call", "deadlock"), ("root",),
+        kinds("group_mismatch", "missing_call", "deadlock"),
         example="groups/local_groups_in_a_ring", counter_example="groups/created_in_other_order",
     ),
     Cause(
         "CT604", "wrong-group",
         "One line called a collective on different groups.",
-        ROWS | kinds("deadlock"), ("root",), yields_to=("CT603",),
+        ROWS | kinds("deadlock"), yields_to=("CT603",),
         example="groups/wrong_group_same_members", counter_example="groups/rank_without_tokens",
     ),
     Cause(
         "CT606", "wait-in-different-groups",
         "Ranks wait for each other in different groups: one skipped a call, or the orders differ.",
-        kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT608"),
+        kinds("deadlock"), yields_to=("CT104", "CT603", "CT604", "CT608"),
         example="groups/rank_without_tokens", counter_example="groups/local_groups_in_a_ring",
     ),
     Cause(
@@ -186,27 +184,25 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT701", "message-order",
         "Ranks wait for each other's messages, because they make their calls in other orders.",
-        kinds("deadlock"), ("root",), yields_to=("CT702", "CT710", "CT712"),
+        kinds("deadlock"), yields_to=("CT702", "CT710", "CT712"),
         example="p2p/both_receive_first", counter_example="p2p/gradient_that_was_not_sent",
     ),
     Cause(
         "CT702", "wrong-peer-or-too-early",
         "A send closes a cycle of waits: it went to the wrong rank, or it comes too early.",
-        kinds("deadlock"), ("root",), yields_to=("CT710", "CT712"),
+        kinds("deadlock"), yields_to=("CT710", "CT712"),
         example="p2p/wrong_peer_in_a_ring", counter_example="p2p/wrong_peer",
     ),
     Cause(
         "CT703", "broken-exchange",
         "A rank departed from an exchange of messages that had worked before.",
-        kinds("deadlock"), ("root",),
-        yields_to=("CT104", "CT701", "CT702", "CT704", "CT710", "CT712"),
+        kinds("deadlock"), yields_to=("CT104", "CT701", "CT702", "CT704", "CT710", "CT712"),
         example="p2p/gradient_that_was_not_sent", counter_example="p2p/both_receive_first",
     ),
     Cause(
         "CT704", "message-without-other-end",
         "A send has no receive, or a receive has no send.",
-        kinds("deadlock", "p2p_unmatched"), ("root",),
-        yields_to=(
+        kinds("deadlock", "p2p_unmatched"), yields_to=(
             "CT302", "CT701", "CT702", "CT705", "CT710", "CT712",
         ),
         example="p2p/five_sends_four_recvs", counter_example="p2p/answers_to_a_full_batch",
@@ -214,44 +210,44 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT705", "other-tag-or-peer",
         "A send and a receive would match except for one thing: the tag, the peer, or the group.",
-        kinds("p2p_unmatched"), ("root",), yields_to=("CT710",),
+        kinds("p2p_unmatched"), yields_to=("CT710",),
         example="p2p/wrong_tag", counter_example="p2p/wrong_peer_in_a_ring",
     ),
     Cause(
         "CT707", "message-size",
         "The two ends of a message differ in size or dtype.",
-        kinds("p2p_mismatch"), ("root",), yields_to=("CT708",),
+        kinds("p2p_mismatch"), yields_to=("CT708",),
         example="p2p/size_differs", counter_example="p2p/wrong_tag",
     ),
     Cause(
         "CT708", "messages-crossed",
         "The messages of a channel are in another order, or of another list, at its two ends.",
-        kinds("p2p_mismatch"), ("root",),
+        kinds("p2p_mismatch"),
         example="p2p/neighbour_on_both_sides", counter_example="p2p/short_batch_down_the_line",
     ),
     Cause(
         "CT710", "partners-not-mutual",
         "Ranks exchange messages in pairs, and one named another partner than the others expect.",
-        kinds("deadlock", "p2p_unmatched"), ("root",),
+        kinds("deadlock", "p2p_unmatched"),
         example="p2p/partner_of_another_round", counter_example="p2p/wrong_peer",
     ),
     Cause(
         "CT712", "recomputed-message",
         "A message of a forward was made again within backward().",
-        kinds("deadlock"), ("root",),
+        kinds("deadlock"),
         example="p2p/part_received_again", counter_example="p2p/gradient_that_was_not_sent",
     ),
     Cause(
         "CT801", "entered-by-one",
         "A collective is in a function or a block that only some ranks enter at this point.",
-        ROWS | kinds("missing_call", "deadlock"), ("root",),
+        ROWS | kinds("missing_call", "deadlock"),
         example="matching/collective_while_one_goes_first",
         counter_example="matching/extra_before_the_entry",
     ),
     Cause(
         "CT804", "decided-in-a-library",
         "A library decided, by something that is not the same on all ranks.",
-        ROWS | kinds("missing_call"), ("root",), yields_to=("CT2", "CT5", "CT801"),
+        ROWS | kinds("missing_call"), yields_to=("CT2", "CT5", "CT801"),
     ),
     Cause(
         "CT901", "consequence",
@@ -262,7 +258,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT902", "lost-calls",
         "The ranks differ in calls of which a log has lost the lines.",
-        kinds("lost_mismatch"), ("root",),
+        kinds("lost_mismatch"),
     ),
     Cause(
         "CT911", "crashed-alike",
@@ -312,7 +308,7 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT951", "unexplained",
         "The cause was not found: the finding says what is known, and where to look.",
-        ERRORS - kinds("lost_mismatch"), ("root",),
+        ERRORS - kinds("lost_mismatch"),
         yields_to=("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8"),
         # No example: with the text of the program, every script of the collection has a cause.
     ),

@@ -70,15 +70,6 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
-def called_through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
-    """Return the sides that made their call from the line of a decision, with the call."""
-    return [
-        (side, call)
-        for side, call in situation.called
-        if any(chains.site(frame) == decision.site for frame in side.stack or ())
-    ]
-
-
 def calling_line(situation: Situation, decision: Decision, stack: Sequence[str]) -> str:
     """Return the line of a decision's function from which a call was made, as code.
 
@@ -119,12 +110,9 @@ def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.
     function = situation.case.program.files.function(decision.sides[0].rank, frame)
     if isinstance(function, Gap):
         return None
-    body = getattr(function.tree, "body", None)
-    if not isinstance(body, list):
-        return None
     here = [
         one
-        for one in statements(body)
+        for one in _statements(function)
         if frame.line in (one.lineno, *(h.lineno for h in getattr(one, "handlers", ())))
     ]
     return (function, here[0]) if here else None
@@ -230,6 +218,11 @@ def _ends_by_success(loop: _Loop, block: ast.Try) -> bool:
 _Loop = ast.For | ast.AsyncFor | ast.While
 
 
+def _statements(function: Function) -> Iterator[ast.stmt]:
+    body = getattr(function.tree, "body", ())  # of a lambda it is an expression
+    return statements(body if isinstance(body, list) else ())
+
+
 def _loops(function: Function) -> list[_Loop]:
     return [one for one in ast.walk(function.tree) if isinstance(one, _LOOPS)]
 
@@ -246,8 +239,7 @@ def _are_apart(situation: Situation, rank: int, frame: Frame, stack: Sequence[Fr
     function = situation.case.program.files.function(rank, frame)
     if isinstance(function, Gap) or not (line := _line_of(function, stack)):
         return False
-    body = getattr(function.tree, "body", ())
-    for one in statements(body if isinstance(body, list) else ()):
+    for one in _statements(function):
         if isinstance(one, ast.If | ast.Match):
             held = [[_holds(part, at) for part in _parts(one)] for at in (frame.line, line)]
             if all(map(any, held)) and held[0] != held[1]:

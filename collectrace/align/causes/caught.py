@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from collectrace import exceptions, words
@@ -107,7 +107,7 @@ def _what(one: Raised) -> tuple[str, str | None, str]:
     return one.error, one.site, one.what
 
 
-def sentence(found: dict[int, Raised]) -> str:
+def sentence(found: Mapping[int, Raised]) -> str:
     """Return ``Rank 1 raised ValueError: bad size in broadcast (serve.py:51).``."""
     said: dict[str, list[int]] = {}
     for rank, one in sorted(found.items()):

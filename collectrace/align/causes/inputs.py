@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
@@ -43,14 +44,14 @@ class Inputs:
         """``rank 0 had 5 batches and rank 1 got to its 6th``."""
         passes = self.counted_by == "forwards"
         noun = ("forward pass", "forward passes") if passes else ("batch", "batches")
-        ran, began = ("ran", "got to") if passes else ("had", "got to")
+        ran = "ran" if passes else "had"
         by_count: dict[tuple[int, bool], list[int]] = {}
         for rank, count in sorted(self.counts.items()):
             by_count.setdefault((count, rank in self.ended), []).append(rank)
         return words.listed([
             f"{words.ranks(those)} {ran} {words.counted(count, *noun)}"
             if is_over
-            else f"{words.ranks(those)} {began} {words.verb(those, 'its', 'their')} "
+            else f"{words.ranks(those)} got to {words.verb(those, 'its', 'their')} "
             f"{words.ordinal(count)}"
             for (count, is_over), those in sorted(by_count.items())
         ])  # fmt: skip
@@ -61,13 +62,13 @@ def uneven(situation: Situation) -> Inputs | None:
 
     It does not if all ranks reached the same line with tensors of different sizes.
     """
-    case, members = situation.case, situation.candidate.group
+    case, group = situation.case, situation.candidate.group
     places = {(call.role, call.site, side.stack) for side, call in situation.called}
     is_one = len(situation.called) > 1 and len(places) == 1
-    ranks = members.ranks if members is not None else ()
-    logs = {rank: log for rank in ranks if (log := case.log(rank)) is not None}
-    is_size = situation.kind in ("shape_mismatch", "dtype_mismatch")
-    if len(logs) < 2 or (is_one and is_size):
+    if group is None or (is_one and situation.kind in ("shape_mismatch", "dtype_mismatch")):
+        return None
+    logs = {rank: log for rank in group.ranks if (log := case.log(rank)) is not None}
+    if len(logs) < 2:
         return None
     lefts = apart.left_loops(situation)
     gone = {rank for left in lefts for rank in left.gone.ranks}
@@ -153,14 +154,12 @@ def _noticed(log: RankLog, one: _Joined) -> int:
 
     If several lines call a model for one input, each of them announces it.
     """
-    rounds: Iterable[int] = (one.over.rounds or ()) if one.over is not None else ()
-    if one.over is None:
-        by_line: dict[str | None, int] = {}
-        for call in calls_of(log, one.entered.t):
-            if pairing_class(call.role) == NOTICE and not is_shadow(call.role):
-                by_line[call.site] = by_line.get(call.site, 0) + 1
-        rounds = by_line.values()
-    told = list(rounds)
+    if one.over is not None:
+        told = list[int](one.over.rounds or ())
+    else:
+        calls = (call for call in calls_of(log, one.entered.t) if not is_shadow(call.role))
+        lines = Counter(call.site for call in calls if pairing_class(call.role) == NOTICE)
+        told = [*lines.values()]
     if len(told) > 1 and max(told) - min(told) <= 1 and not log.no_syncs:
         return max(told)
     return sum(told)

@@ -248,8 +248,8 @@ def deciding(situation: Situation) -> list[Decision]:
     if found and deciders.form(found[0]) == "value":
         # A value that is computed from another one is behind it.
         name = found[0].function, deciders.origin(found[0])
-        those = [one for one in found if (one.function, deciders.origin(one)) == name]
-        those = [one for one in those if deciders.form(one) == "value"]
+        values = (one for one in found if deciders.form(one) == "value")
+        those = (one for one in values if (one.function, deciders.origin(one)) == name)
         first = min(those, key=lambda one: chains.split(one.site)[1])
         found = [first, *(one for one in found if one is not first)]
     if found and deciders.origin(found[0]) in _TELLING:

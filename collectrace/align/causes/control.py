@@ -13,15 +13,6 @@ from collectrace.findings import Decision
 _TELLING: Final = ("condition", "loop", "handler")
 
 
-def statements(situation: Situation) -> list[Decision]:
-    """Return the conditions, loops and handlers that can have decided, most informative first."""
-    return [
-        one
-        for one in deciders.ranked(situation)
-        if deciders.form(one) in _TELLING or _chooses_by_rank(one)
-    ]
-
-
 def is_condition(decision: Decision | None) -> bool:
     """Whether a condition decided, possibly inside an expression."""
     if decision is None:
@@ -36,7 +27,9 @@ def _chooses_by_rank(decision: Decision) -> bool:
 
 def first(situation: Situation) -> Decision | None:
     """Return the condition, loop or handler that most probably decided; None: not known."""
-    return next(iter(statements(situation)), None)
+    ranked = deciders.ranked(situation)
+    telling = (o for o in ranked if deciders.form(o) in _TELLING or _chooses_by_rank(o))
+    return next(telling, None)
 
 
 def lets_one_side(

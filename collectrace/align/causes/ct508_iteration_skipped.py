@@ -186,7 +186,7 @@ def words(situation: Situation, found: Skipped) -> Words:
         *control.fixes(situation),
     )
     is_backward = roles.of(found.call.role).in_backward
-    if is_backward and situation.decisions and not control.statements(situation):
+    if is_backward and situation.decisions and control.first(situation) is None:
         why = (
             f"No condition can have kept {who} from that backward(). So it ran there, too, but its "
             "loss did not depend on the model: it was a constant, or detached.",

@@ -127,11 +127,8 @@ def _fixes(
         rank = next((ranks[0] for ranks, one in found.asked if one is group), None)
         stack = situation.case.stack(rank, group) if rank is not None else ()
         is_control = decision is not None and deciders.form(decision) in ("condition", "loop")
-        if (
-            decision is not None
-            and is_control
-            and structure.is_in_function(situation, decision, stack or (group.site or "",))
-        ):
+        lines = stack or (group.site or "",)
+        if decision and is_control and structure.is_in_function(situation, decision, lines):
             call = f"new_group{phrases.line(group.site)}"
             through = structure.calling_line(situation, decision, stack)
             moved = f"{through}, which calls {call}," if through else call

@@ -168,8 +168,6 @@ def words(situation: Situation, found: Passed) -> Words:
         "use the same order on every rank, such as sorted(...) of names that all ranks share. A "
         "set, or a dict that each rank fills by itself, has another order on each."
     )
-    if decision is not None and decision.comes_from and "sorted(" in decision.comes_from.text:
-        order = "sort by names that all ranks share, not by what each rank has."
     gives = decision is not None and deciders.form(decision) == "items"
     if found.is_turn or (decision is not None and gives and arguments.is_over_names(decision)):
         where = lines if found.is_turn else through

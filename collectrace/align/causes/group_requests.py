@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Final
 
 from collectrace import words
@@ -65,14 +66,9 @@ def requests(situation: Situation) -> Requests | None:
     ordered = sorted(here, key=lambda one: not {*one[0]} <= {*situation.suspects})
     none = tuple(sorted(absent - instead))
     skipped = [(none, group) for _, group in asked[:1] if none]
-    for ranks, mine in ordered:
-        for others, group in ordered:
-            if (
-                ranks != others
-                and _can_skip(situation, [(ranks, mine), (others, group)])
-                and _later(situation.case, ranks, others, group)
-            ):
-                skipped.append((ranks, group))
+    for one, other in permutations(ordered, 2):
+        if _can_skip(situation, (one, other)) and _later(situation.case, one[0], *other):
+            skipped.append((one[0], other[1]))
     return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), source.own)
 
 

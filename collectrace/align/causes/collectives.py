@@ -25,8 +25,9 @@ def headline(situation: Situation) -> str:
     tensors = [words.tensors(call) for _, call in called]
     given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
-        calls = [f"{phrases.call(c)}{what}" for (_, c), what in zip(called, given, strict=True)]
-        return f"ranks disagree: {phrases.on_each(calls, [s.ranks for s, _ in called])}"
+        each = zip(called, given, strict=True)
+        calls = [(phrases.call(call) + what, side.ranks) for (side, call), what in each]
+        return f"ranks disagree: {phrases.on_each(calls)}"
     (side, call), (other, theirs) = called[:2]
     return (
         f"{phrases.made(side.ranks, call)}{given[0]}{iterations.at(situation, call.iteration)}, "
@@ -111,10 +112,9 @@ def _loop_differs(situation: Situation, suspects: Way, others: Way) -> bool:
 
 def _absence(situation: Situation) -> str:
     absent = situation.candidate.absent
-    there = [(side, call) for side, call in situation.called if side.call is not None]
-    if not there:
+    if not situation.called:
         return f"{words.ranks(absent)} did not make a call that others wait in"
-    side, call = there[0]
+    side, call = situation.called[0]
     if situation.suspects and set(situation.suspects) <= set(side.ranks):
         return (
             f"{words.ranks(situation.suspects)} made an extra call, {phrases.call(call)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -54,10 +54,10 @@ def not_made(members: Sequence[int], one: Call) -> str:
     return f"{words.ranks(members)} {verb} not"
 
 
-def on_each(told: Sequence[str], sides: Sequence[Sequence[int]]) -> str:
+def on_each(told: Iterable[tuple[str, Sequence[int]]]) -> str:
     """Return ``barrier on rank 0, all_reduce on ranks 1-2``; sides with equal text join."""
     joined: dict[str, list[int]] = {}
-    for one, ranks in zip(told, sides, strict=True):
+    for one, ranks in told:
         joined.setdefault(one, []).extend(ranks)
     return ", ".join(f"{one} on {words.ranks(ranks)}" for one, ranks in joined.items())
 

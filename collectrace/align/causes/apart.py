@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,6 +69,11 @@ def _extra(situation: Situation, departure: Departure) -> list[NextCall]:
         NextCall(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack),
         NextCall(departure.others, rank, call, case.stack(rank, call) if call else ()),
     ]
+
+
+def called(steps: Iterable[NextCall]) -> list[tuple[NextCall, Call]]:
+    """Return the sides that made a call, with the call."""
+    return [(step, step.call) for step in steps if step.call is not None]
 
 
 def at_finding(situation: Situation) -> list[NextCall]:

@@ -164,18 +164,13 @@ def _exchanged(situation: Situation, n: int) -> bool:
 def _freed_by_some(situation: Situation) -> bool:
     """Whether one side gathers a module again for its backward, and the other still holds it."""
     sides = apart.at_finding(situation)
-    calls = [step.call for step in sides if step.call is not None]
-    if len(sides) != 2 or len(calls) != 2:
-        return False
-    is_one_module = calls[0].part == calls[1].part and sides[0].stack == sides[1].stack
-    gathers, reduces = ({call.role in those for call in calls} for those in (GATHERS, REDUCES))
+    made = apart.called(sides)
+    gathers, reduces = ({call.role in those for _, call in made} for those in (GATHERS, REDUCES))
     return (
-        is_one_module
+        len(sides) == len(made) == 2
+        and len({(call.part, step.stack) for step, call in made}) == 1
         and gathers == reduces == {True, False}
-        and all(
-            was_run(situation, step.rank, call.part, call.seq)
-            for step, call in zip(sides, calls, strict=True)
-        )
+        and all(was_run(situation, step.rank, call.part, call.seq) for step, call in made)
     )
 
 

@@ -34,8 +34,7 @@ Found = tuple[NextCall, str]
 def find(situation: Situation) -> Found | None:
     """Return which side ran a forward again, and the line of its backward()."""
     sides = [*(apart.next_calls(situation) or ()), *apart.at_finding(situation)]
-    found = [(step, _within(situation, step)) for step in sides if step.call is not None]
-    ran = [(step, line) for step, line in found if line]
+    ran = [(step, line) for step, _ in apart.called(sides) if (line := _within(situation, step))]
     ranks = {step.rank for step, _ in ran}
     return ran[0] if len(ranks) == 1 else None
 

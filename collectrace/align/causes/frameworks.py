@@ -6,7 +6,7 @@ same call of both. If they are in different parts of frameworks, no fix applies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -88,10 +88,10 @@ def _when(situation: Situation, code: str) -> When | None:
 def _made(situation: Situation, code: str, when: When | None) -> list[tuple[NextCall, Call]]:
     """Return the calls that a fix may apply to."""
     if when not in ("some ranks", "modules", "library"):
-        made = _called(apart.at_finding(situation))
+        made = apart.called(apart.at_finding(situation))
         is_own = when in ("messages", "message sizes") and any(is_user(call) for _, call in made)
         return [] if is_own else made
-    both = _called(apart.next_calls(situation) or ())
+    both = apart.called(apart.next_calls(situation) or ())
     if code == _PROVEN or len(both) < 2:
         return both[:1]
     (mine, call), (other, theirs) = both
@@ -109,13 +109,9 @@ def _made(situation: Situation, code: str, when: When | None) -> list[tuple[Next
     return both[:1] if is_named else []
 
 
-def _called(steps: Iterable[NextCall]) -> list[tuple[NextCall, Call]]:
-    return [(step, step.call) for step in steps if step.call is not None]
-
-
 def _are_two_parts(situation: Situation) -> bool:
     """Whether the sides are in different parts of frameworks where they diverged."""
-    both = _called(apart.next_calls(situation) or ())
+    both = apart.called(apart.next_calls(situation) or ())
     return len({call.role for _, call in both if not is_user(call)}) > 1
 
 

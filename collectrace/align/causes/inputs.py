@@ -74,9 +74,11 @@ def uneven(situation: Situation) -> Inputs | None:
     gone = {rank for left in lefts for rank in left.gone.ranks}
     gone |= {rank for side, call in situation.called if is_shadow(call.role) for rank in side.ranks}
     gone |= {rank for rank in logs if case.standings[rank].state == "finished"}
+    both = apart.called(apart.next_calls(situation) or ())
+    until = {step.rank: call.t for step, call in both}
     for found in (
         _by_join(logs),
-        _by_loader(logs, lefts, _moments(situation)),
+        _by_loader(logs, lefts, until),
         _by_forwards(situation, logs, lefts),
     ):
         if found is not None:
@@ -92,12 +94,6 @@ def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
     if len(logs) < 2:
         return None
     return _by_join(logs, is_over=True) or _by_loader(logs, (), {})
-
-
-def _moments(situation: Situation) -> dict[int, int]:
-    """Return when each side made its first different call, by rank, ns."""
-    both = apart.next_calls(situation) or ()
-    return {step.rank: step.call.t for step in both if step.call is not None}
 
 
 # -- by join() ---------------------------------------------------------------------------------

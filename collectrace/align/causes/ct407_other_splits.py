@@ -119,9 +119,8 @@ def _are_own(source: Divergence) -> bool:
 def _unchanged(before: Exchanged) -> str:
     drop = "" if before.shuffled else " Drop rows before the sizes are exchanged, not after."
     return (
-        "Pass on the split sizes unchanged that were exchanged"
-        f"{phrases.line(before.call.site)}: as input_split_sizes what was sent there, as "
-        f"output_split_sizes what was received.{drop}"
+        f"Pass on the split sizes unchanged that were exchanged{phrases.line(before.call.site)}: "
+        f"as input_split_sizes what was sent there, as output_split_sizes what was received.{drop}"
     )
 
 

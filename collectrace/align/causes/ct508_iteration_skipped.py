@@ -170,8 +170,7 @@ def words(situation: Situation, found: Skipped) -> Words:
             ),
             (
                 "Decide about no_sync() by the step number, with the same number of micro-batches "
-                f"on every rank{phrases.line(site)}; never by the length of a "
-                "rank's own data.",
+                f"on every rank{phrases.line(site)}; never by the length of a rank's own data.",
             ),
         )
     model = text.of_model(found.call)

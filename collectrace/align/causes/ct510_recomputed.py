@@ -69,8 +69,7 @@ def words(situation: Situation, found: Found) -> Words:
         f"{step.subject} called {call} in a forward() that ran again",
         (
             "A checkpointed module runs its forward a second time in backward() "
-            "(torch.utils.checkpoint): this one ran again within "
-            f"backward(){phrases.line(line)}.",
+            f"(torch.utils.checkpoint): this one ran again within backward(){phrases.line(line)}.",
             *control.why(situation)[:1],
         ),
         (

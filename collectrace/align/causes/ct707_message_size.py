@@ -139,8 +139,7 @@ def words(situation: Situation, found: Unfit) -> Words:
     what = "dtype" if issue.attribute == "dtype" else "size"
     why = [
         f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
-        f"{what}: {source} sends {_sized(send)}, {destination} awaits "
-        f"{_sized(recv)}."
+        f"{what}: {source} sends {_sized(send)}, {destination} awaits {_sized(recv)}."
     ]
     fixes = [f"Give the receive buffer the {what} of the tensor that is sent."]
     if is_list:

@@ -190,9 +190,8 @@ def _of_lacking(found: Crossed, rank: int, first: str) -> Words:
         f"{who} disagree: from the {count} message on, each {mine.op} meets the wrong {theirs.op}",
         (
             first,
-            f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes "
-            f"{later} later: rank {rank} left out {fewer}, or rank {other} made {more} too "
-            "many.",
+            f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes {later} "
+            f"later: rank {rank} left out {fewer}, or rank {other} made {more} too many.",
         ),
         (
             f"Go through the same list in the same order at both ends: make what rank {rank} left "

@@ -52,9 +52,8 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         did if situation.suspects else f"{who} disagree: {did}",
         (
-            "The message is in a forward() that ran again within "
-            f"backward(){phrases.line(line)}, as a checkpointed part's does: "
-            "torch.utils.checkpoint recomputes it.",
+            f"The message is in a forward() that ran again within backward(){phrases.line(line)}, "
+            "as a checkpointed part's does: torch.utils.checkpoint recomputes it.",
             wait_cycle.waits(situation),
         ),
         (

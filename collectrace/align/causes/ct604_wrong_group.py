@@ -76,9 +76,9 @@ def find(situation: Situation) -> Passed | None:
         for one in standing.waiting:
             if one.stream is not None and one.op == op:
                 passed.setdefault(one.group, []).append(rank)
-    if not is_other and len(passed) < 2:
-        return None
     told = [(tuple(ranks), groups[name]) for name, ranks in passed.items() if name in groups]
+    if not told or (not is_other and len(passed) < 2):
+        return None
     told.sort(key=lambda one: not {*one[0]} & {*suspects})
     if suspects:
         others = ((tuple(r for r in ranks if r not in suspects), info) for ranks, info in told[1:])

@@ -79,7 +79,7 @@ def of_run(entry: Entry) -> Causes:
 
 def _applied(run: str, number: int, situation: Situation) -> Applied:
     those = list(choose.applying(situation))
-    said = those[0].words(situation) if those else None
+    said = those[0].cause.words(situation, those[0].data) if those else None
     codes = tuple(one.cause.code for one in those)
     return Applied(run, number, situation.kind, codes, said)
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from collectrace.align.causes import registry
 from collectrace.align.causes.cause import Cause
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 
 
 class Found(NamedTuple):
@@ -16,10 +15,6 @@ class Found(NamedTuple):
 
     cause: Cause
     data: object
-
-    def words(self, situation: Situation) -> Words:
-        """Return the words of its report."""
-        return self.cause.words(situation, self.data)
 
 
 def applying(situation: Situation) -> Iterator[Found]:

@@ -205,8 +205,8 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     is_given_up = found.what is What.SKIPPED and found.call.op != "recv" and form == "condition"
     if is_given_up and deciders.origin(first) in _OF_DATA:
         # To take part with zeros keeps what the other ranks have; to leave it out together may not.
-        return (own, *(f"Or {words.lower(one)}" for one in best[:1]), *best[1:])[:3]
-    return (*best, f"Or {words.lower(own)}")[:3]
+        return (own, *(f"Or {words.lower(one)}" for one in best[:1]), *best[1:])
+    return (*best, f"Or {words.lower(own)}")
 
 
 _OF_DATA: Final = frozenset({"data", "length", "received", "chosen", "unknown"})

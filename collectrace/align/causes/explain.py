@@ -55,8 +55,9 @@ def _finding(
 
     bare = Words(KINDS[candidate.kind].meaning, ())
     found = explained(None, choose.cause_of, situation)
-    said = explained(bare, found.words, situation) if found is not None else bare
+    said = bare
     if found is not None:
+        said = explained(bare, found.cause.words, situation, found.data)
         said = explained(said, frameworks.apply_fix, situation, found.cause.code, said)
     cause = index.get(candidate.cause) if candidate.cause is not None else None
     return Finding(

@@ -26,7 +26,7 @@ _LAST: Final = 49
 """The last number of a family that a cause may have: what is not explained comes behind."""
 
 _ROWS: Final = re.compile(
-    r"^    Cause\(\n        \"CT\d\d\d\".*?^    \),\n", re.MULTILINE | re.DOTALL
+    r"^    Cause\(\n        \"CT(?P<family>\d)\d\d\".*?^    \),\n", re.MULTILINE | re.DOTALL
 )
 """The rows of the table; each is a call of its own."""
 
@@ -73,8 +73,7 @@ _ROW: Final = """\
     Cause(
         "{code}", "{name}",
         "TODO: one sentence.",
-        ROWS | kinds("missing_call"), ("root",),
-        yields_to=(),
+        ROWS | kinds("missing_call"), yields_to=(),
         example="{folder}/{script}", counter_example="{folder}/{script}_or_not",
     ),
 """
@@ -163,9 +162,8 @@ def create(root: Path, name: str, family: str, folder: str) -> list[Path]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
         written.append(root / path)
-    file = registry.FILES[family].__name__.rpartition(".")[2]
-    table = root / "collectrace" / "align" / "causes" / "rows" / f"{file}.py"
-    table.write_text(with_row(table.read_text(), _ROW.format(**fields)))
+    table = root / "collectrace" / "align" / "causes" / "rows.py"
+    table.write_text(with_row(table.read_text(), family, _ROW.format(**fields)))
     return [*written, table]
 
 
@@ -175,9 +173,9 @@ def next_code(family: str) -> str:
     return f"CT{family}{max((n for n in numbers if n <= _LAST), default=0) + 1:02}"
 
 
-def with_row(text: str, row: str) -> str:
-    """Return the text of a table with a row behind the last one that has a code of its own."""
-    last = list(_ROWS.finditer(text))[-1]
+def with_row(text: str, family: str, row: str) -> str:
+    """Return the text of the table with a row behind the last one of its family."""
+    last = [one for one in _ROWS.finditer(text) if one["family"] == family][-1]
     return text[: last.end()] + row + text[last.end() :]
 
 

@@ -79,7 +79,7 @@ def of_run(entry: Entry) -> Causes:
 
 def _applied(run: str, number: int, situation: Situation) -> Applied:
     those = list(choose.applying(situation))
-    said = those[0].words(situation) if those else None
+    said = those[0].cause.words(situation, those[0].data) if those else None
     codes = tuple(one.cause.code for one in those)
     return Applied(run, number, situation.kind, codes, said)
 
@@ -87,7 +87,7 @@ def _applied(run: str, number: int, situation: Situation) -> Applied:
 @cache
 def above(code: str) -> frozenset[str]:
     """Return the codes that win over one, directly or through others."""
-    direct = {*registry.winners(registry.BY_CODE[code])} - {code}
+    direct = {*registry.winners(registry.BY_CODE[code])}
     return frozenset(direct.union(*(above(one) for one in direct)))
 
 

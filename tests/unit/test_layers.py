@@ -54,7 +54,7 @@ ROOMS = {
         {"align.ranks"},
         {"align.code"},
         {"align.judging", "align.deciding"},  # blame weighs what decided between the sides
-        {"align.causes", "align.causes.rows"},
+        {"align.causes"},
         {"align.excerpts"},
         {"align.observations"},
         {"align.overview"},

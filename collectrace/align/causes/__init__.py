@@ -1,6 +1,6 @@
 """Why the ranks of a run diverged: one file for each cause.
 
-``registry.CAUSES`` is the table of all causes. A row holds the code, the name, the kinds of finding
+``rows.USED`` is the table of all causes. A row holds the code, the name, the kinds of finding
 that the cause can explain, the facts that it needs, and the codes that take precedence. Its module,
 such as ``ct102_skipped_by_condition``, holds the documentation in its docstring, and two functions:
 

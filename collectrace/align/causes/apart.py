@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectrace import words
-from collectrace.align.causes import deciders
+from collectrace.align.causes import deciders, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
-from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.own_calls import call_of
-from collectrace.align.reading import chains
 from collectrace.findings import Decision
 from collectrace.records import Call
 
@@ -54,7 +51,11 @@ def next_calls(situation: Situation) -> tuple[NextCall, NextCall] | None:
                 break
             stack = case.stack(rank, call) if call is not None else ()
             found.append(NextCall(_ranks(situation, rank), rank, call, stack))
-    return _first_suspects(situation, found or at_finding(situation))
+    those = found or at_finding(situation)
+    if len(those) < 2:
+        return None
+    one, two = sorted(those, key=lambda step: not {*step.ranks} & {*situation.suspects})[:2]
+    return one, two
 
 
 def _extra(situation: Situation, departure: Departure) -> list[NextCall]:
@@ -64,11 +65,15 @@ def _extra(situation: Situation, departure: Departure) -> list[NextCall]:
         return []
     rank, case = departure.others[0], situation.case
     call = case.call(rank, stream, seq)
-    other = NextCall(departure.others, rank, call, case.stack(rank, call) if call else ())
     return [
         NextCall(departure.ranks, departure.ranks[0], departure.calls[0], departure.stack),
-        other,
+        NextCall(departure.others, rank, call, case.stack(rank, call) if call else ()),
     ]
+
+
+def called(steps: Iterable[NextCall]) -> list[tuple[NextCall, Call]]:
+    """Return the sides that made a call, with the call."""
+    return [(step, step.call) for step in steps if step.call is not None]
 
 
 def at_finding(situation: Situation) -> list[NextCall]:
@@ -82,32 +87,9 @@ def at_finding(situation: Situation) -> list[NextCall]:
     return sorted(found, key=lambda one: not set(one.ranks) & suspects)
 
 
-def _first_suspects(
-    situation: Situation, found: Sequence[NextCall]
-) -> tuple[NextCall, NextCall] | None:
-    if len(found) < 2:
-        return None
-    suspects = set(situation.suspects)
-    one, two = sorted(found, key=lambda step: not set(step.ranks) & suspects)[:2]
-    return one, two
-
-
 def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
     sides = (side.ranks for side in situation.candidate.sides if rank in side.ranks)
     return tuple(sorted(next(sides, (rank,))))
-
-
-def meets_others(situation: Situation) -> tuple[str, ...]:
-    """Return a sentence on the first mismatched call, if it is before the finding's."""
-    stream, seq = situation.candidate.stream, situation.candidate.seq
-    numbers = [
-        step.call.seq
-        for step in next_calls(situation) or ()
-        if step.call is not None and stream == (step.call.group, step.call.device)
-    ]
-    if not numbers or seq is None or min(numbers) >= seq:
-        return ()
-    return (f"Since call {min(numbers)} the calls of the ranks do not belong together.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +108,7 @@ def left_loops(situation: Situation) -> list[Left]:
     for one in deciders.ranked(situation):
         if both is None or deciders.form(one) != "loop" or one.library is not None:
             continue
-        inside = [is_inside(situation.case, one, step.stack) for step in both]
+        inside = [structure.is_in_loop(situation, one, step.stack) for step in both]
         if inside.count(True) == 1:
             within, gone = both if inside[0] else both[::-1]
             if has_gone_on(situation, gone) and _was_near(situation, one, gone):
@@ -146,55 +128,8 @@ def has_gone_on(situation: Situation, step: NextCall) -> bool:
 
 def _was_near(situation: Situation, loop: Decision, gone: NextCall) -> bool:
     """Whether a side was in a loop before its next call, or is in the function around it."""
-    file, pair = chains.split(loop.site)[0], situation.pair
-    function = loop.function.rpartition(".")[2]
-    if any(chains.file(f) == file and _name(f) == function for f in gone.stack):
+    pair = situation.pair
+    if structure.is_in_function(situation, loop, gone.stack):
         return True
-    if pair is None:
-        return False
-    made = pair.made[pair.ranks.index(gone.rank)] if gone.rank in pair.ranks else ()
-    return bool(made) and is_inside(situation.case, loop, made[-1].stack)
-
-
-def _name(frame: str) -> str:
-    return frame.partition(" ")[2].rpartition(".")[2]
-
-
-def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
-    """Whether a call was made in the body of a loop. ``stack``: the user's frames above it."""
-    file, number = chains.split(loop.site)
-    last = _end_of_body(case, file, number)
-    return any(
-        chains.file(frame) == file and number < chains.line(frame) <= last for frame in stack
-    )
-
-
-def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
-    """Whether no other loop is around a call inside this one, except loops of a fixed length."""
-    file, number = chains.split(loop.site)
-    last = _end_of_body(case, file, number)
-    for frame in stack:
-        line, tree = chains.line(frame), case.code.parsed(chains.file(frame))
-        is_it = chains.file(frame) == file and number < line <= last
-        for node in ast.walk(tree) if tree is not None else ():
-            if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
-                continue
-            around = node.lineno < line <= (node.body[-1].end_lineno or 0)
-            if around and (not is_it or node.lineno > number) and not _is_written(node):
-                return False
-        if is_it:
-            return True
-    return False
-
-
-def _is_written(node: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether a loop runs over items written in place: ``for view in (batch, -batch):``."""
-    return isinstance(node, ast.For) and isinstance(node.iter, ast.List | ast.Tuple)
-
-
-def _end_of_body(case: Case, file: str, number: int) -> int:
-    tree = case.code.parsed(file)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.For | ast.AsyncFor | ast.While) and node.lineno == number:
-            return node.body[-1].end_lineno or 0
-    return 0
+    made = pair.made[pair.ranks.index(gone.rank)] if pair and gone.rank in pair.ranks else ()
+    return bool(made) and structure.is_in_loop(situation, loop, made[-1].stack)

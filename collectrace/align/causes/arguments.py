@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -64,13 +64,10 @@ def are_in_one_part(situation: Situation) -> bool:
 
 def are_at_one_place(situation: Situation) -> bool:
     """Whether all sides made their call from the same lines."""
-    return len({_place(situation, side) for side, _ in situation.called}) == 1
+    return len({_place(situation, *one) for one in situation.called}) == 1
 
 
-def _place(situation: Situation, side: Side) -> Place:
-    call = side.call
-    if call is None:
-        return "", ()
+def _place(situation: Situation, side: Side, call: Call) -> Place:
     stack = side.stack or situation.case.frames_or_line(side.ranks[0], call)
     return canonical_op(call.op), tuple(stack)
 
@@ -78,38 +75,31 @@ def _place(situation: Situation, side: Side) -> Place:
 def _have_met(situation: Situation) -> bool:
     case, candidate = situation.case, situation.candidate
     ranks = [side.ranks[0] for side, _ in situation.called]
-    here = [_place(situation, side)[1] for side, _ in situation.called]
+    here = [_place(situation, *one)[1] for one in situation.called]
     return any(
         [stack or (call.site or "",) for call, stack in row] == here
         for row in case.met(ranks, candidate.stream, candidate.seq)
     )
 
 
-def history(situation: Situation, side: Side) -> list[Kind]:
+def history(situation: Situation, side: Side, call: Call) -> list[Kind]:
     """Return what a side's first rank passed earlier at the place of its call."""
-    candidate = situation.candidate
-    calls = situation.case.before(side.ranks[0], candidate.stream, candidate.seq, _LOOK_BACK)
-    return _passed(situation, side, calls)
+    return _passed(situation, side, call, situation.candidate.seq or 0)
 
 
-def following(situation: Situation, side: Side) -> list[Kind]:
+def following(situation: Situation, side: Side, call: Call) -> list[Kind]:
     """Return what a side's first rank passes at that place in its call and later ones."""
-    candidate, log = situation.candidate, situation.case.log(side.ranks[0])
-    stream, seq = candidate.stream, candidate.seq
-    if log is None or stream is None or seq is None:
-        return []
-    last = min(log.last_seq.get(stream, 0), seq + _LOOK_BACK)
-    return _passed(situation, side, log.calls(stream, seq, last + 1))
+    return _passed(situation, side, call, (situation.candidate.seq or 0) + _LOOK_BACK)
 
 
-def _passed(situation: Situation, side: Side, calls: Iterable[Call | None]) -> list[Kind]:
-    """Return what a side's first rank passed in those of its calls that are from one place."""
-    here, own = _place(situation, side), side.call
+def _passed(situation: Situation, side: Side, call: Call, end: int) -> list[Kind]:
+    """Return what a side's first rank passed before call ``end`` at the place of its call."""
+    here = _place(situation, side, call)
     # A function with several collectives is identified by the dtype of this one.
-    dtype = own.dtype if own is not None and own.api not in (None, own.op) else None
+    dtype = call.dtype if call.api not in (None, call.op) else None
     return [
         kind(one)
-        for one in calls
+        for one in situation.case.before(side.ranks[0], situation.candidate.stream, end, _LOOK_BACK)
         if one is not None
         and (canonical_op(one.op), situation.case.frames_or_line(side.ranks[0], one)) == here
         and dtype in (None, one.dtype)
@@ -118,13 +108,13 @@ def _passed(situation: Situation, side: Side, calls: Iterable[Call | None]) -> l
 
 def all_usual(situation: Situation) -> bool:
     """Whether every rank has already passed what each side passes now at this place."""
-    kinds = {kind(side.call) for side, _ in situation.called if side.call is not None}
-    return all(kinds <= {*history(situation, side)} for side, _ in situation.called)
+    kinds = {kind(call) for _, call in situation.called}
+    return all(kinds <= {*history(situation, *one)} for one in situation.called)
 
 
 def is_permuted(situation: Situation) -> bool:
     """Whether the sides pass the same arguments from here on, in another order."""
-    made = [following(situation, side) for side, _ in situation.called]
+    made = [following(situation, *one) for one in situation.called]
     shortest = min(map(len, made), default=0)
     return any(
         len({frozenset(Counter(one[:n]).items()) for one in made}) == 1
@@ -153,12 +143,12 @@ def headline(situation: Situation, show: Show) -> str:
     name, at = phrases.call(call), f"{words.name(call)}{phrases.line(call.site)}"
     if not situation.suspects:
         who = words.listed([words.ranks(ranks) for ranks, _ in parts])
-        given = phrases.on_each([what for _, what in parts], [ranks for ranks, _ in parts])
+        given = phrases.on_each((what, ranks) for ranks, what in parts)
         return phrases.fitting(
             f"ranks disagree: {name} with {given}", f"{who} disagree: {at}", f"disagree: {at}"
         )
     (ranks, what), *others = parts
-    did = phrases.verb_of(call) if is_user(call) or len(ranks) == 1 else "were in"
+    did = phrases.verb_of(ranks, call)
     rest = ", ".join(f"{words.ranks(those)} with {given}" for those, given in others)
     return phrases.fitting(
         f"{words.ranks(ranks)} {did} {name} with {what}, {rest}",
@@ -185,13 +175,13 @@ def listed(situation: Situation, show: Show) -> str:
 
 def before(situation: Situation, show: Show) -> tuple[str, ...]:
     """Return a sentence on what every rank had passed before; empty if they differed."""
-    past = [history(situation, side) for side, _ in situation.called]
+    past = [history(situation, *one) for one in situation.called]
     usual = {one for those in past for one in those}
     times = min(map(len, past))
     if len(usual) != 1 or times < habit.ENOUGH:
         return ()
-    other = [side for side, _ in situation.called if side.call and kind(side.call) not in usual]
-    same = [call for side, call in situation.called if side.call and kind(side.call) in usual]
+    other = [side for side, call in situation.called if kind(call) not in usual]
+    same = [call for _, call in situation.called if kind(call) in usual]
     if not other or not same:
         return ()
     who = words.ranks(rank for side in other for rank in side.ranks)
@@ -245,13 +235,11 @@ def deciding(situation: Situation) -> list[Decision]:
         ]
         if situation.kind == "dtype_mismatch":  # what decides values does not decide a dtype
             found.sort(key=lambda one: not chooses(one))
-    if unordered := [one for one in found if goes_through_set(one)]:
-        return unordered[:1]
     if found and deciders.form(found[0]) == "value":
         # A value that is computed from another one is behind it.
         name = found[0].function, deciders.origin(found[0])
-        those = [one for one in found if (one.function, deciders.origin(one)) == name]
-        those = [one for one in those if deciders.form(one) == "value"]
+        values = (one for one in found if deciders.form(one) == "value")
+        those = (one for one in values if (one.function, deciders.origin(one)) == name)
         first = min(those, key=lambda one: chains.split(one.site)[1])
         found = [first, *(one for one in found if one is not first)]
     if found and deciders.origin(found[0]) in _TELLING:
@@ -281,6 +269,13 @@ def sure(situation: Situation) -> Decision | None:
     return found[0] if is_one and deciders.form(found[0]) == "value" else None
 
 
+def computed_first(situation: Situation, fixes: Sequence[str]) -> list[str]:
+    """Return fixes with one for the statement that computed the argument first, if it is sure."""
+    found = sure(situation)
+    computed = remedies.computed(found) if found is not None else ""
+    return [computed, *(f"Or {words.lower(one)}" for one in fixes[:1])] if computed else [*fixes]
+
+
 def why(situation: Situation) -> tuple[str, ...]:
     """Return one sentence on what decided it; empty if that is not known."""
     found = deciding(situation)
@@ -290,9 +285,6 @@ def why(situation: Situation) -> tuple[str, ...]:
     if loops:
         order = f"at different items of {deciders.quoted(loops[0])}, in another order"
         others = [one for one in found if one not in loops]
-        if goes_through_set(loops[0]):
-            said = deciders.quoted(loops[0])
-            return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
         if not others:
             origin, said = deciders.origin(loops[0]), deciders.quoted_origin(loops[0])
             if origin in ("unknown", "agreed") or not said:
@@ -327,22 +319,15 @@ def fixes(situation: Situation) -> tuple[str, ...]:
         f"use one order on every rank in {deciders.quoted(one)}, as sorted(...) gives."
         for one in loops[:1]
     ]
-    if loops and goes_through_set(loops[0]):
-        return (words.upper(said[-1]),)
     return tuple(f"If the ranks are at different items: {one}" for one in said[:1])
 
 
 def _same_items(situation: Situation, decision: Decision) -> str:
     """Return how to let a condition leave out the same items on every rank."""
-    if deciders.form(decision) != "condition":
-        return words.lower(remedies.fix(situation, decision))
     together = words.lower(remedies.fix(situation, decision))
+    if deciders.form(decision) != "condition":
+        return together
     return f"make {remedies.tested(decision)} equal on all ranks. Or {together}"
-
-
-def goes_through_set(decision: Decision) -> bool:
-    """Whether a loop goes through a set, which has another order in each process."""
-    return is_over_names(decision) and deciders.origin(decision) == "order"
 
 
 _ORDERED: Final = re.compile(

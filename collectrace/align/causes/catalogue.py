@@ -84,7 +84,11 @@ def explained(cause: Cause) -> str:
     lines += [title, ""]
     for name, text in sections.items():
         lines += [f"## {name}", "", *_code_blocks(text), ""]
-    return "\n".join([*lines, *_row(cause), ""])
+    lines += [
+        f"- status: {cause.status}, since {cause.since}",
+        f"- kinds of finding: {', '.join(sorted(cause.kinds))}",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def parts(text: str) -> tuple[str, dict[str, str]]:
@@ -107,11 +111,6 @@ def _code_blocks(text: str) -> Iterator[str]:
     yield from before.replace("``", "`").rstrip().splitlines()
     if mark:
         yield from ("```python", *inspect.cleandoc(code).strip().splitlines(), "```")
-
-
-def _row(cause: Cause) -> Iterator[str]:
-    yield f"- status: {cause.status}, since {cause.since}"
-    yield f"- kinds of finding: {', '.join(sorted(cause.kinds))}"
 
 
 def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:

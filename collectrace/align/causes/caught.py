@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from collectrace import exceptions, words
@@ -28,8 +28,7 @@ def caught(situation: Situation) -> dict[int, Raised]:
     """
     if situation.candidate.cycle:
         return {rank: one for rank, (one, _) in in_cycle(situation).items()}
-    verdict = situation.candidate.verdict
-    for row in verdict.evidence if verdict is not None else ():
+    for row in situation.candidate.evidence:
         if row.fact == "only_call_that_differs":
             return {}
         if row.fact == "caught_exception" and isinstance(row.shown_by, list):
@@ -59,7 +58,8 @@ def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
         log = case.log(w.rank)
         call = case.call(w.rank, w.stream, w.seq) if w.stream is not None and w.seq else None
         for one in log.caught if log is not None and call is not None else ():
-            if is_handled(one) and call is not None and one.t == call.t and _is_own(one):
+            # It made the call while it handled the exception.
+            if one.what == HANDLED and call is not None and one.t == call.t and _is_own(one):
                 found[w.rank] = one, call
     if len(found) != 1:
         return {}
@@ -107,23 +107,18 @@ def _what(one: Raised) -> tuple[str, str | None, str]:
     return one.error, one.site, one.what
 
 
-def is_handled(one: Raised) -> bool:
-    """Whether the rank made its next call while it handled the exception."""
-    return one.what == HANDLED
-
-
-def sentence(found: dict[int, Raised]) -> str:
+def sentence(found: Mapping[int, Raised]) -> str:
     """Return ``Rank 1 raised ValueError: bad size in broadcast (serve.py:51).``."""
     said: dict[str, list[int]] = {}
     for rank, one in sorted(found.items()):
-        inside = "" if is_handled(one) else f" in {one.what}"
+        inside = "" if one.what == HANDLED else f" in {one.what}"
         error = words.exception(one.error, one.message)
         said.setdefault(f"{error}{inside}{phrases.line(one.site)}", []).append(rank)
     parts = [f"{words.ranks(ranks)} raised {what}" for what, ranks in said.items()]
     return f"{words.upper('; '.join(parts[:_MOST]))}."
 
 
-def notes(situation: Situation) -> tuple[str, ...]:
-    """Return a note on exceptions that ranks caught before they went on."""
+def note(situation: Situation) -> str:
+    """Return a note on exceptions that ranks caught before they went on; empty if none did."""
     found = caught(situation)
-    return (f"Just before, {words.lower(sentence(found)[:-1])}, and went on.",) if found else ()
+    return f"Just before, {words.lower(sentence(found)[:-1])}, and went on." if found else ""

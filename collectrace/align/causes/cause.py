@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Final, Literal
@@ -32,7 +31,7 @@ class Cause:
     kinds: frozenset[Kind]
     """The kinds of finding that it can explain."""
 
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Need, ...] = ("root",)
     """Facts that must hold before it is tried: see ``situation.NEEDS``."""
 
     yields_to: tuple[str, ...] = ()
@@ -72,23 +71,16 @@ class Cause:
             return None
         if not all(NEEDS[need](situation) for need in self.needs):
             return None
-        find: Callable[[Situation], Any] = self.load().find
-        return find(situation)
+        return self.load().find(situation)
 
     def words(self, situation: Situation, found: Any) -> Words:
         """Return its words for what it found."""
-        words: Callable[[Situation, Any], Words] = self.load().words
-        said = words(situation, found)
+        said: Words = self.load().words(situation, found)
         return replace(said, headline=phrases.fitted(said.headline))
 
 
 ROWS: Final[frozenset[Kind]] = MISMATCHES - {"lost_mismatch"}
 """Kinds of a call of a stream at which ranks made different calls."""
-
-MESSAGES: Final[frozenset[Kind]] = frozenset({"p2p_unmatched", "p2p_mismatch"})
-
-ABSENCE: Final[frozenset[Kind]] = frozenset({"missing_call", "p2p_unmatched"})
-"""Kinds of ranks that are waited for."""
 
 INFORMATION: Final[frozenset[Kind]] = frozenset(k for k, v in KINDS.items() if v.status is None)
 """Kinds that are observed beside the errors, and never judged."""
@@ -103,12 +95,6 @@ def kinds(*those: Kind) -> frozenset[Kind]:
     return frozenset(those)
 
 
-def retired(code: str, name: str, successor: str) -> Cause:
-    """Return the row of a code that another one covers. It stays to prevent reuse of the code."""
-    reason = f"{successor} covers it since 0.1.0."
-    return Cause(code, name, reason, ALL, status="retired", reason=reason)
-
-
 STATES: Final = (
     "CT2", "CT5", "CT602", "CT8", "CT30", "CT317", "CT4",
 )  # fmt: skip
@@ -118,11 +104,3 @@ CAUGHT: Final = (
     "CT2", "CT104", "CT306", "CT502", "CT505", "CT508", "CT510", "CT511",
 )  # fmt: skip
 """Causes that take precedence over arguments: frameworks, and earlier calls that raised."""
-
-FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
-"""All causes that explain a finding."""
-
-HANDLED: Final = (
-    "CT2", "CT30", "CT317", "CT502", "CT505", "CT508", "CT510", "CT511", "CT801",
-)  # fmt: skip
-"""Causes that take precedence over an exception that some ranks handled."""

@@ -21,8 +21,7 @@ def of_channel(case: Case, channel: ChannelKey) -> str:
     """Return ``Rank 0 sent 5 messages (a.py:3), rank 1 received 4 (a.py:9).``; empty: not known."""
     if channel.source < 0:
         return _of_any_source(case, channel)
-    ends = [_by_line(case, rank, channel) for rank in (channel.source, channel.destination)]
-    sent, received = ends
+    sent, received = _both(case, channel)
     if sent is None or received is None:
         return ""
     took = "received" if received.total() <= sent.total() else "asked for"
@@ -47,8 +46,8 @@ def uneven(situation: Situation) -> Iterator[str]:
             if told:
                 yield told
         elif channel not in awaited and {channel.source, channel.destination} <= ranks:
-            ends = [_by_line(case, r, channel) for r in (channel.source, channel.destination)]
-            if None not in ends and len({end.total() for end in ends if end is not None}) > 1:
+            sent, received = _both(case, channel)
+            if sent is not None and received is not None and sent.total() != received.total():
                 yield of_channel(case, channel)
 
 
@@ -86,6 +85,10 @@ def _of_any_source(case: Case, channel: ChannelKey) -> str:
         f"Rank {channel.destination} asked for {_counts(asked, 'message')} of any rank; "
         f"{words.listed(each)}."
     )
+
+
+def _both(case: Case, channel: ChannelKey) -> tuple[Counter[str] | None, Counter[str] | None]:
+    return _by_line(case, channel.source, channel), _by_line(case, channel.destination, channel)
 
 
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:

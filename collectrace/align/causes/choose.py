@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
-from collectrace.align.causes import caught, registry
+from collectrace.align.causes import registry
 from collectrace.align.causes.cause import Cause
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 
 
 class Found(NamedTuple):
@@ -17,12 +15,6 @@ class Found(NamedTuple):
 
     cause: Cause
     data: object
-
-    def words(self, situation: Situation) -> Words:
-        """Return the words of its report."""
-        said = self.cause.words(situation, self.data)
-        raised = caught.notes(situation) if situation.candidate.cause is None else ()
-        return replace(said, notes=(*said.notes, *raised))
 
 
 def applying(situation: Situation) -> Iterator[Found]:

@@ -25,8 +25,9 @@ def headline(situation: Situation) -> str:
     tensors = [words.tensors(call) for _, call in called]
     given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
-        calls = [f"{phrases.call(c)}{what}" for (_, c), what in zip(called, given, strict=True)]
-        return f"ranks disagree: {phrases.on_each(calls, [s.ranks for s, _ in called])}"
+        each = zip(called, given, strict=True)
+        calls = [(phrases.call(call) + what, side.ranks) for (side, call), what in each]
+        return f"ranks disagree: {phrases.on_each(calls)}"
     (side, call), (other, theirs) = called[:2]
     return (
         f"{phrases.made(side.ranks, call)}{given[0]}{iterations.at(situation, call.iteration)}, "
@@ -59,15 +60,16 @@ def _departed(situation: Situation, found: Departure) -> str:
         case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
             situation
         ):
-            return f"{who} left the loop and {_called(situation)}; {others} were still in it"
+            side, call = situation.called[0]
+            called = f"{phrases.verb_of(side.ranks, call)} {phrases.call(call)}"
+            return f"{who} left the loop and {called}; {others} were still in it"
         case What.EXTRA | What.MORE_ITERATIONS:
-            return (
-                f"{who} made {_extra(found)}, {made(situation, found)}{at}; {_did_not(situation)}"
-            )
+            n = len(found.calls)
+            extra = "an extra call" if n == 1 else f"{n} extra calls"
+            return f"{who} made {extra}, {made(situation, found)}{at}; {others} did not"
         case What.SWAPPED:
-            count = words.counted(len(found.calls), "call")
-            call = phrases.call(found.calls[0])
-            return f"{who} made {count} in another order than {others}, first {call}"
+            count, first = words.counted(len(found.calls), "call"), phrases.call(found.calls[0])
+            return f"{who} made {count} in another order than {others}, first {first}"
         case _:
             return ""
 
@@ -108,30 +110,11 @@ def _loop_differs(situation: Situation, suspects: Way, others: Way) -> bool:
     )
 
 
-def _called(situation: Situation) -> str:
-    side, call = situation.called[0]
-    return phrases.made(side.ranks, call).removeprefix(f"{words.ranks(side.ranks)} ")
-
-
-def _did_not(situation: Situation) -> str:
-    """Return that the others did not make a call, or that they finished without it."""
-    others = situation.others
-    states = {situation.case.standings[rank].state for rank in others}
-    if states == {"finished"} and situation.is_absence:
-        return f"{words.ranks(others)} finished without"
-    return f"{words.ranks(others)} did not"
-
-
-def _extra(found: Departure) -> str:
-    return "an extra call" if len(found.calls) == 1 else f"{len(found.calls)} extra calls"
-
-
 def _absence(situation: Situation) -> str:
     absent = situation.candidate.absent
-    there = [(side, call) for side, call in situation.called if side.call is not None]
-    if not there:
+    if not situation.called:
         return f"{words.ranks(absent)} did not make a call that others wait in"
-    side, call = there[0]
+    side, call = situation.called[0]
     if situation.suspects and set(situation.suspects) <= set(side.ranks):
         return (
             f"{words.ranks(situation.suspects)} made an extra call, {phrases.call(call)}"
@@ -187,10 +170,3 @@ def _at(situation: Situation, rank: Sequence[int], seq: int) -> str:
     call = case.call(rank[0], stream, seq) if rank and stream is not None else None
     t = case.issued(rank[0], call) if rank else None
     return f" ({datetime.fromtimestamp(t / 1e9, UTC):%H:%M:%S} UTC)" if t is not None else ""
-
-
-def awaited(situation: Situation) -> Sequence[Call]:
-    """Return the calls of the sides that are not suspects; of all sides in a tie."""
-    suspects = set(situation.suspects)
-    found = [c for s, c in situation.called if not set(s.ranks) & suspects]
-    return found or [c for _, c in situation.called]

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import deciders, phrases, remedies
+from collectrace.align.causes import deciders, phrases, remedies, structure
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
-from collectrace.align.reading import chains
 from collectrace.findings import Decision
-from collectrace.records import Call
 
 _TELLING: Final = ("condition", "loop", "handler")
-
-
-def statements(situation: Situation) -> list[Decision]:
-    """Return the conditions, loops and handlers that can have decided, most informative first."""
-    return [
-        one
-        for one in deciders.ranked(situation)
-        if deciders.form(one) in _TELLING or _chooses_by_rank(one)
-    ]
 
 
 def is_condition(decision: Decision | None) -> bool:
@@ -39,7 +27,9 @@ def _chooses_by_rank(decision: Decision) -> bool:
 
 def first(situation: Situation) -> Decision | None:
     """Return the condition, loop or handler that most probably decided; None: not known."""
-    return next(iter(statements(situation)), None)
+    ranked = deciders.ranked(situation)
+    telling = (o for o in ranked if deciders.form(o) in _TELLING or _chooses_by_rank(o))
+    return next(telling, None)
 
 
 def lets_one_side(
@@ -48,24 +38,10 @@ def lets_one_side(
     """Whether a condition let only one side make its call: inside it, or behind its return."""
     if decision.library is not None:
         return False
-    file, number = chains.split(decision.site)
-    tree = situation.case.code.parsed(file)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.If) and node.lineno == number:
-            within = [_within(node, file, step) for step in (mine, other)]
-            return bool(within[0]) and not within[1] if any(within) else _returns(node)
-    return any(chains.site(frame) == decision.site for frame in mine.stack)
-
-
-def _within(node: ast.If, file: str, step: NextCall) -> str:
-    """Return the line of a call inside a condition, as ``path:line``, or nothing."""
-    lines = range(node.lineno + 1, (node.end_lineno or 0) + 1)
-    sites = [chains.site(f) for f in step.stack if chains.file(f) == file]
-    return next((one for one in sites if chains.split(one)[1] in lines), "")
-
-
-def _returns(node: ast.If) -> bool:
-    return isinstance(node.body[-1], ast.Return | ast.Raise)
+    within = [structure.holds_call(situation, decision, step.stack) for step in (mine, other)]
+    if any(within):
+        return within == [True, False]
+    return structure.around(situation, decision).jump in ("return", "raise")
 
 
 def moved(situation: Situation, mine: NextCall) -> tuple[str, ...]:
@@ -73,7 +49,7 @@ def moved(situation: Situation, mine: NextCall) -> tuple[str, ...]:
     decision = first(situation)
     if decision is None or mine.call is None:
         return ()
-    through = _through(situation, decision, mine, mine.call)
+    through = _through(situation, decision, mine)
     return (remedies.moved(decision, phrases.call(mine.call), through),)
 
 
@@ -85,18 +61,14 @@ def everywhere(situation: Situation, mine: NextCall, what: str) -> str:
     decision = first(situation)
     if decision is None or mine.call is None:
         return f"Run {what} on every rank."
-    return remedies.everywhere(decision, _through(situation, decision, mine, mine.call) or what)
+    return remedies.everywhere(decision, _through(situation, decision, mine) or what)
 
 
-def _through(situation: Situation, decision: Decision, mine: NextCall, call: Call) -> str:
+def _through(situation: Situation, decision: Decision, mine: NextCall) -> str:
     """Return the line inside a condition that led to a call; empty if it is the call's own."""
-    file, number = chains.split(decision.site)
-    tree = situation.case.code.parsed(file)
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
-    site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
-    if site in ("", call.site):
+    if not structure.holds_call(situation, decision, mine.stack):
         return ""
-    return phrases.statement(phrases.text(situation.case, site), site)
+    return structure.calling_line(situation, decision, mine.stack)
 
 
 def why(situation: Situation) -> tuple[str, ...]:
@@ -104,9 +76,8 @@ def why(situation: Situation) -> tuple[str, ...]:
     decision = first(situation)
     if decision is None:
         return ()
-    return tuple(
-        filter(None, [deciders.what_it_did(situation, decision), deciders.depends(decision)])
-    )
+    told = deciders.what_it_did(situation, decision), deciders.depends(decision)
+    return tuple(filter(None, told))
 
 
 def fixes(situation: Situation) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collectrace.align.causes import deciders, remedies
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
 
 
@@ -32,6 +31,4 @@ def find(situation: Situation) -> Decision | None:
     return deciders.first(situation, "condition")
 
 
-def words(situation: Situation, found: Decision) -> Words:
-    """Return the words for a condition that was not the same on all ranks."""
-    return remedies.explained(situation, found)
+words = remedies.explained

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collectrace.align.causes import deciders, remedies
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
 
 
@@ -31,6 +30,4 @@ def find(situation: Situation) -> Decision | None:
     return deciders.first(situation, "loop")
 
 
-def words(situation: Situation, found: Decision) -> Words:
-    """Return the words for a loop with different lengths."""
-    return remedies.explained(situation, found)
+words = remedies.explained

@@ -25,7 +25,7 @@ How to fix it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace import words as said
 from collectrace.align.causes import (
@@ -40,10 +40,13 @@ from collectrace.align.causes import (
 from collectrace.align.causes import ct302_absent_rank as ct302
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.departures import What
-from collectrace.align.reading import chains
-from collectrace.findings import Decision, Side
+from collectrace.findings import Decision
 from collectrace.records import Raised
+
+_FLAG: Final = (
+    "share an error flag with all ranks (all_reduce with MAX). Then let every rank make the same "
+    "calls."
+)
 
 
 class Found(NamedTuple):
@@ -71,34 +74,22 @@ def find(situation: Situation) -> Found | None:
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for an exception that some ranks handled."""
     raised, handler = found
-    place = deciders.quoted(handler) if handler is not None else ""
-    flag = "share an error flag with all ranks (all_reduce with MAX)."
-    flag += " Then let every rank make the same calls."
+    place, flag = "", _FLAG
     if handler is not None:
-        flag = said.lower(remedies.fix(situation, handler))
-    last: tuple[str, ...] = (f"If a rank may fail alone, {flag}",)
-    again: tuple[str, ...] = ()
+        place, flag = deciders.quoted(handler), said.lower(remedies.fix(situation, handler))
+    last, again = [f"If a rank may fail alone, {flag}"], ""
     headline = collectives.headline(situation)
     if handler is not None and (found_again := structure.tried_again(situation, handler)):
         side, call, loop = found_again
-        lead = phrases.statement(phrases.text(situation.case, loop), loop)
-        again = (
-            f"{lead} led back to the `try` block: {phrases.made(side.ranks, call)} once more.",
-        )
-        if not _skips(situation, handler, side):
-            headline = f"{said.ranks(side.ranks)} called {phrases.call(call)} once more"
-            last = (
-                "Share an error flag with all ranks after each attempt (all_reduce with MAX), so "
-                "that all try again.",
-            )
-        last = (f"Take {phrases.call(call)} out of what is tried again.", *last)
+        lead = phrases.quoted(situation.case, loop)
+        again = f"{lead} led back to the `try` block: {phrases.made(side.ranks, call)} once more."
+        last.insert(0, f"Take {phrases.call(call)} out of what is tried again.")
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
-        why = (*why[:1], *again, *why[1:])
         left = deciders.may_have_left(situation)
         whose = deciders.entered(situation, handler) or (said.ranks(left) if left else "some ranks")
         look = f"Find the exception that only {whose} raised and {place} handled. "
-        return Words(headline, why, (look + last[0], *last[1:]))
+        return Words.of(headline, (*why[:1], again, *why[1:]), (look + last[0], *last[1:]))
     who, first = said.ranks(raised), raised[min(raised)]
     then = f"{said.upper(who)} handled it"
     at = f" at {place}" if place else ""
@@ -111,28 +102,12 @@ def words(situation: Situation, found: Found) -> Words:
         stack = phrases.within(situation.case.stack(rank, call)) or said.site(call.site or "")
         then = f"While it handled that{at}, it called {phrases.name(call)} at {stack}"
         at = ". The other ranks do not make this call"
-    return Words(
+    return Words.of(
         headline,
-        (
-            caught.sentence(dict(raised)),
-            f"{then}{at}.",
-            *again,
-            *collectives.silent(situation),
-        )[:3],
+        (caught.sentence(raised), f"{then}{at}.", again, *collectives.silent(situation)),
         (
             *(hint.fix for hint in ct302.hints(one.message for one in raised.values())),
             f"Fix what raised {first.error} on {who}{phrases.line(first.site)}.",
             *last,
-        )[:3],
+        ),
     )
-
-
-def _skips(situation: Situation, handler: Decision, side: Side) -> bool:
-    """Whether a rank that tried again skipped calls of that loop, or none at all."""
-    departure, path = situation.departure, chains.file(handler.site)
-    if departure is None or departure.what is not What.SKIPPED:
-        return True
-    frames = (
-        frame for one in departure.calls for frame in situation.case.stack(side.ranks[0], one)
-    )
-    return any(chains.scope(frame) == (path, handler.function) for frame in frames)

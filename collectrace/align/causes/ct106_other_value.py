@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collectrace.align.causes import apart, deciders, remedies
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
 
@@ -40,6 +39,4 @@ def find(situation: Situation) -> Decision | None:
     return first if is_it else None
 
 
-def words(situation: Situation, found: Decision) -> Words:
-    """Return the words for a value that can differ between ranks."""
-    return remedies.explained(situation, found)
+words = remedies.explained

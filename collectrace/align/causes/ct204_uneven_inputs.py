@@ -25,10 +25,7 @@ from collectrace.align.causes.inputs import Inputs
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 
-
-def find(situation: Situation) -> Inputs | None:
-    """Return the inputs of the ranks, if some ran out first."""
-    return inputs.uneven(situation)
+find = inputs.uneven
 
 
 def words(situation: Situation, found: Inputs) -> Words:

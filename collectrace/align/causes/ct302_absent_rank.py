@@ -81,16 +81,18 @@ def find(situation: Situation) -> Absent | None:
 
 def words(situation: Situation, found: Absent) -> Words:
     """Return the words for ranks that did not make the call."""
-    who = text.ranks(waited_for.ranks_of(found.standings))
+    who = text.ranks(one.rank for one in found.standings)
     said = found.row.say(situation, found.standings, who)
-    last = waited_for.last_calls(situation, found.standings)
-    why = (*said.why, waited_for.waiting(situation), last)
-    return Words(
+    return Words.of(
         phrases.fitting(
             f"{who} {said.did} and {waited_for.missed(situation)}",
             f"{who} {said.did}".rstrip(","),
         ),
-        tuple(one for one in why if one)[:3],
+        (
+            *said.why,
+            waited_for.waiting(situation),
+            waited_for.last_calls(situation, found.standings),
+        ),
         said.fixes,
         (*waited_for.interrupted(situation), *waited_for.chain(situation)),
     )

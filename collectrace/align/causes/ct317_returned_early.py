@@ -30,7 +30,7 @@ from collectrace.align.causes import ct302_absent_rank as absent_rank
 from collectrace.align.causes import deciders, phrases, waited_for
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.code.files import Files, Frame, Function
+from collectrace.align.code.files import Frame, Function
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import chains
 from collectrace.findings import Decision
@@ -58,7 +58,7 @@ def find(situation: Situation) -> Early | None:
 
 
 def _raised_in(situation: Situation, one: Standing) -> set[tuple[str, str]]:
-    end, files = one.exit, Files(situation.case.evidence.source_files)
+    end, files = one.exit, situation.case.program.files
     found = set()
     for site in (end.site, *end.through) if end is not None else ():
         function = files.function(one.rank, Frame.parse(f"{site} "))
@@ -69,7 +69,7 @@ def _raised_in(situation: Situation, one: Standing) -> set[tuple[str, str]]:
 
 def words(situation: Situation, found: Early) -> Words:
     """Return the words for ranks that returned early."""
-    who, call = text.ranks(waited_for.ranks_of(found.raised)), waited_for.call(situation)
+    who, call = text.ranks(one.rank for one in found.raised), waited_for.call(situation)
     said = deciders.quoted(found.decision)
     return Words(
         phrases.fitting(f"{who} skipped {call}: it returned early", f"{who} skipped {call}"),

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import arguments, inputs, remedies
+from collectrace.align.causes import arguments, inputs
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import Divergence
@@ -95,34 +96,31 @@ def words(situation: Situation, found: Argument) -> Words:
     """Return the words for arguments that differ."""
     row, call = _ROWS[found], situation.called[0][1]
     listed, why = arguments.listed(situation, row.show), arguments.why(situation)
-    sure, decided = arguments.sure(situation), arguments.deciding(situation)
     # The line that computed a tensor, or chose between two, tells more of its dtype.
-    is_shown = sure or any(map(arguments.chooses, decided[:1]))
+    decided = arguments.deciding(situation)[:1]
+    is_shown = arguments.sure(situation) or any(map(arguments.chooses, decided))
     more = "" if is_shown and found == "dtype" else row.more(situation)
     share = (
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
     )
     fixes = [one.format(name=text.root(call), root=call.root, share=share) for one in row.fixes]
-    if sure is not None and (computed := remedies.computed(sure)):
-        fixes = [computed, *(f"Or {text.lower(one)}" for one in fixes[:1])]
+    fixes = arguments.computed_first(situation, fixes)
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
     more_fixes = arguments.fixes(situation)
-    if any(map(arguments.goes_through_set, decided)):
-        fixes, more_fixes = list(more_fixes), ()
-    elif found in ("rows", "last batch"):
+    if found in ("rows", "last batch"):
         more_fixes = ()  # batches of one loop, which have no names
-    return Words(
+    said = Words.of(
         arguments.headline(situation, row.show),
         (
             f"The ranks passed {arguments.place(situation)} different {row.noun}: {listed}.",
-            *((more,) if more else ()),
+            more,
             *why,
         ),
         (*fixes, *more_fixes),
         arguments.before(situation, row.show),
-        undecided=arguments.is_undecided(situation),
     )
+    return replace(said, undecided=arguments.is_undecided(situation))
 
 
 # -- what else is known ----------------------------------------------------------------------

@@ -72,12 +72,9 @@ def words(situation: Situation, found: Found) -> Words:
         return Words(headline, why, (_unchanged(before),))
     if not equal and _are_own(source):
         return Words(headline, (said, _OWN), (_RULE,))
-    return Words(
-        headline,
-        (said, *((f"Each rank sends equal parts: {equal}.",) if equal else ()),
-         *arguments.why(situation)),
-        (*((_EQUAL,) if equal else ()), _RULE, *arguments.fixes(situation)),
-    )  # fmt: skip
+    parts = f"Each rank sends equal parts: {equal}." if equal else ""
+    fixes = (*((_EQUAL,) if equal else ()), _RULE, *arguments.fixes(situation))
+    return Words.of(headline, (said, parts, *arguments.why(situation)), fixes)
 
 
 _EQUAL: Final = (
@@ -122,9 +119,8 @@ def _are_own(source: Divergence) -> bool:
 def _unchanged(before: Exchanged) -> str:
     drop = "" if before.shuffled else " Drop rows before the sizes are exchanged, not after."
     return (
-        "Pass on the split sizes unchanged that were exchanged"
-        f"{phrases.line(before.call.site)}: as input_split_sizes what was sent there, as "
-        f"output_split_sizes what was received.{drop}"
+        f"Pass on the split sizes unchanged that were exchanged{phrases.line(before.call.site)}: "
+        f"as input_split_sizes what was sent there, as output_split_sizes what was received.{drop}"
     )
 
 

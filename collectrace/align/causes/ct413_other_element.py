@@ -35,6 +35,7 @@ from collectrace.align.code.graph import called_name
 from collectrace.align.matching import habit
 from collectrace.align.reading import chains
 from collectrace.findings import Side
+from collectrace.records import Call
 from collectrace.signature import is_asked, numel
 
 How = Literal["hook", "order", "round", "usual"]
@@ -59,7 +60,7 @@ def find(situation: Situation) -> How | None:
         return "order"
     if len({str(numel(call.shape)) for call in calls}) == 1:
         return None  # one tensor that got another shape
-    if any(_left_round(situation, side) for side, _ in situation.called):
+    if any(_left_round(situation, *one) for one in situation.called):
         return "round"
     is_one = arguments.differ_in_first_only(calls)
     return "usual" if not is_one and arguments.all_usual(situation) else None
@@ -89,16 +90,17 @@ def _is_registered(situation: Situation, name: str) -> bool:
     )
 
 
-def _left_round(situation: Situation, side: Side) -> bool:
+def _left_round(situation: Situation, side: Side, call: Call) -> bool:
     """Whether a side alone passes another element than its earlier iterations did."""
     numbers: dict[object, int] = {}
-    steps = [numbers.setdefault(one, len(numbers)) for one in arguments.history(situation, side)]
+    past = arguments.history(situation, side, call)
+    steps = [numbers.setdefault(one, len(numbers)) for one in past]
     place = habit.expected(steps, len(steps))
-    if place is None or place == len(steps) - 1 or side.call is None:
+    if place is None or place == len(steps) - 1:
         return False
-    mine = numbers.get(arguments.kind(side.call))
-    others = {numbers.get(arguments.kind(one.call)) for one, _ in situation.called
-              if one is not side and one.call is not None}  # fmt: skip
+    mine = numbers.get(arguments.kind(call))
+    kinds = (arguments.kind(other) for one, other in situation.called if one is not side)
+    others = {*map(numbers.get, kinds)}
     return mine is not None and mine != steps[place] and steps[place] in others
 
 
@@ -118,7 +120,7 @@ def words(situation: Situation, found: How) -> Words:
     show = {"reduce_op_mismatch": arguments.op, "root_mismatch": arguments.root}
     led = [remedies.fix(situation, one) for one in arguments.deciding(situation)
            if deciders.form(one) in ("condition", "handler")]  # fmt: skip
-    left = [side for side, _ in situation.called if _left_round(situation, side)]
+    left = [one[0] for one in situation.called if _left_round(situation, *one)]
     who = text.ranks(left[0].ranks) if len(left) == 1 else "a rank"
     same = (
         "Go through the same elements in the same order on every rank: sort a set, or a dict that "

@@ -130,7 +130,7 @@ def _differing(situation: Situation) -> Iterator[What]:
     at_one_line = len({(call.site, side.stack) for side, call in sides}) == 1
     are_two = len(made) == 1 and len(models) > 1 and min(made).startswith("ddp.")
     # At several lines a condition may have skipped one of the models.
-    if are_two and (at_one_line or not _is_condition(situation)):
+    if are_two and (at_one_line or not control.is_condition(control.first(situation))):
         yield "order"
     is_one = at_one_line and len(models) == len({call.iteration for _, call in sides}) == 1
     if is_one and all(roles.of(call.role).is_bucket for _, call in sides):
@@ -144,14 +144,13 @@ def _differing(situation: Situation) -> Iterator[What]:
 
 def _raised(situation: Situation) -> bool:
     """Whether all absent ranks raised in DDP's constructor, after it compared the models."""
-    logs = [situation.case.log(rank) for rank in situation.candidate.absent]
-    return bool(logs) and all(
-        log is not None
-        and log.exit is not None
-        and log.exit.error is not None
-        and log.last_call is not None
-        and log.last_call.role == _CONSTRUCT
-        for log in logs
+    standings = [situation.case.standings[rank] for rank in situation.candidate.absent]
+    return bool(standings) and all(
+        one.exit is not None
+        and one.exit.error is not None
+        and one.last_call is not None
+        and one.last_call.role == _CONSTRUCT
+        for one in standings
     )
 
 
@@ -162,32 +161,22 @@ def _exchanged(situation: Situation, n: int) -> bool:
     return any(one is not None and roles.pairing_class(one.role) == _UNUSED for one in before)
 
 
-def _is_condition(situation: Situation) -> bool:
-    first = control.first(situation)
-    return first is not None and deciders.form(first) == "condition"
-
-
 def _freed_by_some(situation: Situation) -> bool:
     """Whether one side gathers a module again for its backward, and the other still holds it."""
     sides = apart.at_finding(situation)
-    calls = [step.call for step in sides if step.call is not None]
-    if len(sides) != 2 or len(calls) != 2:
-        return False
-    is_one_module = calls[0].part == calls[1].part and sides[0].stack == sides[1].stack
-    gathers, reduces = ({call.role in those for call in calls} for those in (GATHERS, REDUCES))
+    made = apart.called(sides)
+    gathers, reduces = ({call.role in those for _, call in made} for those in (GATHERS, REDUCES))
     return (
-        is_one_module
+        len(sides) == len(made) == 2
+        and len({(call.part, step.stack) for step, call in made}) == 1
         and gathers == reduces == {True, False}
-        and all(
-            was_run(situation, step.rank, call.part, call.seq)
-            for step, call in zip(sides, calls, strict=True)
-        )
+        and all(was_run(situation, step.rank, call.part, call.seq) for step, call in made)
     )
 
 
 def words(situation: Situation, found: What) -> Words:
     """Return the words for what differs."""
-    row, sides = _DIFFERING[found], situation.called
+    row, site = _DIFFERING[found], situation.called[0][1].site
     who = text.ranks(situation.suspects) if situation.suspects else "ranks disagree: some"
     value = next((d for d in deciders.ranked(situation) if deciders.origin(d) != "agreed"), None)
     decided = ""
@@ -197,15 +186,9 @@ def words(situation: Situation, found: What) -> Words:
         if value.comes_from is not None and deciders.origin(value) != "unknown":
             source = deciders.quoted_origin(value)
             decided = f"What {said} works on comes from {source}, and can differ between the ranks."
-    headline = f"{who} {row.did}"
-    if not situation.suspects and found in ("dtype", "size"):
-        gradients = phrases.on_each(
-            [text.tensors(call) for _, call in sides], [side.ranks for side, _ in sides]
-        )
-        headline = f"ranks disagree: gradients are {gradients}"
-    return Words(
-        f"{headline}{phrases.line(sides[0][1].site)}",
-        tuple(one for one in (_describe(situation, found), row.why, decided) if one),
+    return Words.of(
+        f"{who} {row.did}{phrases.line(site)}",
+        (_describe(situation, found), row.why, decided),
         row.fixes,
     )
 
@@ -218,8 +201,8 @@ def _describe(situation: Situation, found: What) -> str:
         was = text.verb(side.ranks, "was", "were")
         told.append(f"{text.ranks(side.ranks)} {was} in {text.name(call)} with {what}")
     for rank in situation.candidate.absent:
-        log = situation.case.log(rank)
-        if log is not None and log.exit is not None and log.exit.error:
-            error = text.exception(log.exit.error, log.exit.message or "")
+        standing = situation.case.standings[rank]
+        if standing.exit is not None and standing.exit.error:
+            error = text.exception(standing.exit.error, standing.message)
             told.append(f"rank {rank} raised {error}")
     return f"{text.upper('; '.join(told))}."

@@ -29,84 +29,72 @@ How to fix it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from collectrace import words as text
-from collectrace.align.causes import apart, control, deciders, phrases
+from collectrace.align.causes import apart, collectives, control, deciders, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import timeline
 from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading import chains
+from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
-Found = tuple[NextCall, NextCall]
-
-
-class Made(NamedTuple):
-    """A call that a side made."""
-
-    stack: tuple[str, ...]
-    part: str | None
+Found = tuple[NextCall, Call, NextCall]
 
 
 def find(situation: Situation) -> Found | None:
-    """Return which side alone made such a call, and the next call of the others."""
+    """Return which side alone made such a call, the call, and the next call of the others."""
     both = apart.next_calls(situation)
     if both is None or both[0].call is None:
         return None
-    is_it = _is_forward(situation, *both) or _is_chosen(situation, *both)
-    return both if is_it else None
+    found = both[0], both[0].call, both[1]
+    return found if _is_forward(situation, *found) or _is_chosen(situation, *found) else None
 
 
-def _is_forward(situation: Situation, mine: NextCall, other: NextCall) -> bool:
+def _is_forward(situation: Situation, mine: NextCall, call: Call, other: NextCall) -> bool:
     """Whether a side ran a whole forward, from a line that the others did not reach."""
-    if not set(mine.ranks) <= set(situation.suspects) or mine.call is None:
+    if not {*mine.ranks} <= {*situation.suspects} or not call.role.startswith(FORWARDS):
         return False
-    if not mine.call.role.startswith(FORWARDS):
-        return False
-    models = {step.call.model for step in (mine, other) if step.call is not None}
-    is_alike = other.call is not None and other.call.role == mine.call.role
-    if is_alike and (other.stack == mine.stack or len(models) > 1):
+    is_alike = other.call is not None and other.call.role == call.role
+    is_other_model = other.call is not None and other.call.model != call.model
+    if is_alike and (other.stack == mine.stack or is_other_model):
         return False
     first = control.first(situation)
     if first is not None and not control.is_condition(first):
         return False
-    if any(one.stack == mine.stack for one in _made(situation, other)):
+    if _parts(situation, other, mine.stack):
         return False
-    parts = {one.part for one in _made(situation, mine) if one.stack == mine.stack}
-    return mine.call.role.startswith("ddp.") or len(parts) > 1
+    return call.role.startswith("ddp.") or len(_parts(situation, mine, mine.stack)) > 1
 
 
-def _is_chosen(situation: Situation, mine: NextCall, other: NextCall) -> bool:
+def _is_chosen(situation: Situation, mine: NextCall, call: Call, other: NextCall) -> bool:
     """Whether a condition on the rank led to the call while the others are in a framework."""
     first = control.first(situation)
-    if first is None or mine.call is None or not is_asked(mine.call):
+    if first is None or not is_asked(call):
         return False
-    if is_user(mine.call) and (other.call is None or is_asked(other.call)):
+    if is_user(call) and (other.call is None or is_asked(other.call)):
         return False  # no framework, or the others called it by name
     chosen = deciders.form(first) == "condition" and deciders.origin(first) == "rank"
     return chosen and control.lets_one_side(situation, first, mine, other)
 
 
-def _made(situation: Situation, step: NextCall) -> list[Made]:
-    """Return the calls of a side, each with its stack and its module."""
+def _parts(situation: Situation, step: NextCall, stack: Sequence[str]) -> set[str | None]:
+    """Return the modules of the calls that a side made from the lines of a stack."""
     log = situation.case.log(step.rank)
     entries = timeline.calls_before(log) if log is not None else []
-    calls = [(one, call_of(situation.case, step.rank, one)) for one in entries]
-    return [Made(one.stack, call.part) for one, call in calls if call is not None]
+    calls = (call_of(situation.case, step.rank, one) for one in entries if one.stack == stack)
+    return {call.part for call in calls if call is not None}
 
 
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for a call that others did not make."""
-    mine, other = found
-    call = mine.call
-    if call is None:
-        raise ValueError(found)
-    told, then = control.why(situation), apart.meets_others(situation)
+    mine, call, other = found
+    told, then = control.why(situation), collectives.silent(situation)
     if not call.role.startswith(FORWARDS):
         name = phrases.function(mine.stack[0]) if len(mine.stack) > 1 else ""
         by = f" in {name}" if name else ""

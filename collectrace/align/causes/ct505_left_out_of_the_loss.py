@@ -103,7 +103,7 @@ def find(situation: Situation) -> Left | None:
             continue
         if gone.call is not None and roles.of(gone.call.role).in_backward:
             continue
-        says_so = gone.call is None and _reports_unused(situation, gone.rank)
+        says_so = gone.call is None and _UNUSED in situation.case.standings[gone.rank].message
         if says_so or (
             not is_decided
             and apart.has_gone_on(situation, gone)
@@ -113,24 +113,18 @@ def find(situation: Situation) -> Left | None:
     return _of_exchange(situation) or _of_module(situation)
 
 
-def _reports_unused(situation: Situation, rank: int) -> bool:
+def _listed_by_ddp(situation: Situation, rank: int) -> str:
+    """Return a sentence on the parameters that DDP's own exception names, or nothing."""
     log = situation.case.log(rank)
-    return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
-
-
-def _listed_by_ddp(situation: Situation, rank: int) -> tuple[str, ...]:
-    """Return a sentence on the parameters that DDP's own exception names, if there is one."""
-    log = situation.case.log(rank)
-    ended = log.exit if log is not None else None
-    if ended is not None and ended.parameters:
-        more = len(ended.parameters) - _MOST
-        told = text.listed([f"`{one}`" for one in ended.parameters[:_MOST]])
-        return (f"They are {told}{f' and {more} more' if more > 0 else ''}.",)
-    found = _WITHOUT_GRADIENT.search((ended.message if ended is not None else None) or "")
+    if log is not None and log.exit is not None and (names := log.exit.parameters):
+        told = text.listed([f"`{one}`" for one in names[:_MOST]])
+        more = len(names) - _MOST
+        return f"They are {told}{f' and {more} more' if more > 0 else ''}."
+    found = _WITHOUT_GRADIENT.search(situation.case.standings[rank].message)
     if found is None:
-        return ()
+        return ""
     by = " by their places in model.named_parameters()" if found[1] else ""
-    return (f"Its exception names them{by}: {text.brief(found[2], _LONGEST)}.",)
+    return f"Its exception names them{by}: {text.brief(found[2], _LONGEST)}."
 
 
 _LONGEST: Final = 80
@@ -172,14 +166,14 @@ def words(situation: Situation, found: Left) -> Words:
     inside = f" in {found.function}()" if found.function else ""
     beyond = f" to {phrases.call(gone.call)}" if gone.call is not None else ""
     is_past = gone.call is None or not roles.of(gone.call.role).in_backward
-    past = (f"{text.upper(gone.subject)} had gone on{beyond} without it.",) if is_past else ()
+    past = f"{text.upper(gone.subject)} had gone on{beyond} without it." if is_past else ""
     what = "send a gradient bucket in" if found.of == "bucket" else "issue"
-    return Words(
+    return Words.of(
         f"{gone.subject} did not {what} {phrases.call(found.call)}{inside}, {maker.subject} did",
         (
             _RUNS[found.of].format(function=found.function),
             f"On {gone.subject} {_WHY[found.of].format(line=line)}.",
-            *(_listed_by_ddp(situation, gone.rank) or past),
+            _listed_by_ddp(situation, gone.rank) or past,
         ),
         _FIXES[found.of],
     )

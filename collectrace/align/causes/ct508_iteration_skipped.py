@@ -23,6 +23,7 @@ How to fix it
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from collectrace import roles
@@ -34,7 +35,8 @@ from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named
 from collectrace.align.judging import departures
 from collectrace.align.judging.departures import Departure
-from collectrace.records import Call
+from collectrace.records import Call, NoSync
+from collectrace.signature import is_user
 
 
 class Skipped(NamedTuple):
@@ -61,11 +63,9 @@ def find(situation: Situation) -> Skipped | None:
         if (skipped := _other_boundaries(situation, mine, other)) is not None:
             return skipped
     found = departures.skipped_iterations(case, candidate)
-    if found is not None:
+    if found is not None and not all(map(is_user, found.calls)):
         entered = _entered_more(situation, found)
-        return Skipped(
-            found.calls[0], found.others[0], found.iteration, found.ranks, entered=entered
-        )  # fmt: skip
+        return Skipped(found.calls[0], found.others[0], found.iteration, found.ranks, entered)
     if not situation.suspects:
         return None
     first = control.first(situation)
@@ -89,17 +89,12 @@ def _other_boundaries(situation: Situation, mine: NextCall, other: NextCall) -> 
         return None
     if roles.of(ahead.role).in_backward or (ahead.iteration or 0) < (due.iteration or 0):
         return None
-    entered = [
-        _entered(situation, mine.rank, 0, ahead.t),
-        _entered(situation, other.rank, 0, due.t),
-    ]
+    ends = ((mine.rank, ahead), (other.rank, due))
+    entered = [_entered(situation, rank, 0, call.t) for rank, call in ends]
     if entered[0] == entered[1]:
         return None
-    told = [
-        f"{step.subject} entered it {text.counted(count, 'time')}"
-        for step, count in zip((mine, other), entered, strict=True)
-    ]
-    return Skipped(due, other.rank, who=mine.ranks, entered=text.listed(told))
+    told = _told(zip((mine.ranks, other.ranks), entered, strict=True))
+    return Skipped(due, other.rank, who=mine.ranks, entered=told)
 
 
 def _entered_more(situation: Situation, found: Departure) -> str:
@@ -117,25 +112,33 @@ def _entered_more(situation: Situation, found: Departure) -> str:
     others = _entered(situation, behind, before.t if before else 0, found.calls[0].t)
     if inside <= others or inside < (later.iteration or 0) - first - 1:
         return ""
-    told = []
-    for side, call in situation.called:
-        count = _entered(situation, side.ranks[0], 0, call.t)
-        told.append(f"{text.ranks(side.ranks)} entered it {text.counted(count, 'time')}")
-    return text.listed(told)
+    return _told(
+        (side.ranks, _entered(situation, side.ranks[0], 0, call.t))
+        for side, call in situation.called
+    )
+
+
+def _told(counts: Iterable[tuple[Sequence[int], int]]) -> str:
+    """Return ``rank 1 entered it 3 times and ranks 0,2 entered it 5 times``."""
+    return text.listed(
+        [f"{text.ranks(who)} entered it {text.counted(n, 'time')}" for who, n in counts]
+    )
 
 
 def _entered(situation: Situation, rank: int, since: int, until: int) -> int:
     """Return how often a rank entered no_sync() between two moments of its clock."""
+    return sum(since < one.t <= until for one in _entries(situation, rank))
+
+
+def _entries(situation: Situation, rank: int) -> list[NoSync]:
     log = situation.case.log(rank)
-    times = (one.t for one in (log.no_syncs if log is not None else ()) if one.phase == "entered")
-    return sum(since < t <= until for t in times)
+    return [one for one in (log.no_syncs if log is not None else ()) if one.phase == "entered"]
 
 
 def _site(situation: Situation, found: Skipped) -> str | None:
     """Return the line that last entered ``no_sync()``, or else that of the backward()."""
-    log = situation.case.log(found.rank)
-    entries = [one for one in (log.no_syncs if log is not None else ()) if one.phase == "entered"]
-    return next((one.site for one in reversed(entries) if one.site), found.call.site)
+    entries = reversed(_entries(situation, found.rank))
+    return next((one.site for one in entries if one.site), found.call.site)
 
 
 _LONGEST: Final = 60
@@ -156,19 +159,18 @@ def words(situation: Situation, found: Skipped) -> Words:
         if decision is not None:
             test = text.brief(decision.text, _LONGEST)
             decided = deciders.depends(decision, f"`{test}` decides, and")
-        return Words(
+        return Words.of(
             headline,
             (
                 "no_sync() was not entered for the same micro-batches on all ranks"
                 f"{phrases.line(site)}: up to the error {found.entered}.",
-                *((decided,) if decided else ()),
+                decided,
                 "A backward() inside it sends no gradients, outside it does: since then gradients "
                 "of different iterations have met.",
             ),
             (
                 "Decide about no_sync() by the step number, with the same number of micro-batches "
-                f"on every rank{phrases.line(site)}; never by the length of a "
-                "rank's own data.",
+                f"on every rank{phrases.line(site)}; never by the length of a rank's own data.",
             ),
         )
     model = text.of_model(found.call)
@@ -183,7 +185,7 @@ def words(situation: Situation, found: Skipped) -> Words:
         *control.fixes(situation),
     )
     is_backward = roles.of(found.call.role).in_backward
-    if is_backward and situation.decisions and not control.statements(situation):
+    if is_backward and situation.decisions and control.first(situation) is None:
         why = (
             f"No condition can have kept {who} from that backward(). So it ran there, too, but its "
             "loss did not depend on the model: it was a constant, or detached.",

@@ -34,8 +34,7 @@ Found = tuple[NextCall, str]
 def find(situation: Situation) -> Found | None:
     """Return which side ran a forward again, and the line of its backward()."""
     sides = [*(apart.next_calls(situation) or ()), *apart.at_finding(situation)]
-    found = [(step, _within(situation, step)) for step in sides if step.call is not None]
-    ran = [(step, line) for step, line in found if line]
+    ran = [(step, line) for step, _ in apart.called(sides) if (line := _within(situation, step))]
     ranks = {step.rank for step, _ in ran}
     return ran[0] if len(ranks) == 1 else None
 
@@ -69,18 +68,13 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{step.subject} called {call} in a forward() that ran again",
         (
-            (
-                "A checkpointed module runs its forward a second time in backward() "
-                "(torch.utils.checkpoint): this one ran again within "
-                f"backward(){phrases.line(line)}."
-            ),
+            "A checkpointed module runs its forward a second time in backward() "
+            f"(torch.utils.checkpoint): this one ran again within backward(){phrases.line(line)}.",
             *control.why(situation)[:1],
         ),
         (
-            (
-                "Checkpoint a module that makes collectives on every rank or on none, for the same "
-                "inputs. Or keep its collectives out of what is recomputed."
-            ),
+            "Checkpoint a module that makes collectives on every rank or on none, for the same "
+            "inputs. Or keep its collectives out of what is recomputed.",
             *control.fixes(situation),
         ),
     )

@@ -22,7 +22,9 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import control, sharded
+from collectrace import words as text
+from collectrace.align.causes import control, phrases, sharded
+from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.sharded import DifferentModules
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -36,11 +38,15 @@ def find(situation: Situation) -> DifferentModules | None:
 
 def words(situation: Situation, found: DifferentModules) -> Words:
     """Return the words for a module that was left out."""
+    site = found.mine.call.site if found.mine.call is not None else None
     return Words(
-        f"{sharded.describe(found.mine)}, {sharded.describe(found.other)}",
-        (
-            f"The ranks run other modules{sharded.line(found.mine)}.",
-            *control.why(situation),
-        ),
+        f"{_where(found.mine)}, {_where(found.other)}",
+        (f"The ranks run other modules{phrases.line(site)}.", *control.why(situation)),
         ("Let every rank run the same modules in the same order.", *control.fixes(situation)),
     )
+
+
+def _where(step: NextCall) -> str:
+    """Return ``rank 1 is in FSDP unshard of layers.3``."""
+    name = text.name(step.call) if step.call is not None else "no call"
+    return f"{step.subject} {text.verb(step.ranks, 'is', 'are')} in {name}"

@@ -70,21 +70,19 @@ def find(situation: Situation) -> Requests | None:
 
 def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups that were created differently."""
-    _, why = _deciding(situation, found)
-    said = (
-        _never_called(situation, found) or group_requests.earlier_difference(situation, found),
-        *why[:2],
-        _COUNTS,
-        group_requests.lines_apart(situation, found),
-        *why[2:],
-        group_requests.describe_waits(situation, found.none),
-    )
-    told = [one for one in said if one]
-    return Words(
+    decision, why = _deciding(situation, found)
+    apart = group_requests.lines_apart(situation, found)
+    return Words.of(
         group_requests.headline(situation, found),
-        tuple(told[:3]),
-        _fixes(situation, found)[:3],
-        tuple(told[3:]),
+        (
+            _never_called(situation, found) or group_requests.earlier_difference(situation, found),
+            *why[:2],
+            _COUNTS,
+            apart,
+            *why[2:],
+            group_requests.describe_waits(situation, found.none),
+        ),
+        _fixes(situation, found, decision, is_apart=bool(apart)),
     )
 
 
@@ -93,7 +91,7 @@ def _deciding(situation: Situation, found: Requests) -> tuple[Decision | None, t
 
     What chose each rank's own group was meant to, unless a condition led past the other groups.
     """
-    decision, why = group_requests.deciding_statement(situation)
+    decision, why = group_requests.deciding_statement(situation, found)
     if found.own and (decision is None or deciders.form(decision) != "condition"):
         return None, (_OWN,)
     return decision, why
@@ -112,11 +110,10 @@ def _never_called(situation: Situation, found: Requests) -> str:
     return f"{words_.upper(words_.ranks(ranks))} never called {wait_cycle.creation(group)}."
 
 
-def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
-    decision, _ = _deciding(situation, found)
+def _fixes(
+    situation: Situation, found: Requests, decision: Decision | None, *, is_apart: bool
+) -> tuple[str, ...]:
     own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
-    apart = group_requests.lines_apart(situation, found)
-    mesh = _mesh(situation, found)
     if found.is_default:
         return ("Let every rank call init_process_group at the same point.",)
     if found.own:
@@ -130,11 +127,8 @@ def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
         rank = next((ranks[0] for ranks, one in found.asked if one is group), None)
         stack = situation.case.stack(rank, group) if rank is not None else ()
         is_control = decision is not None and deciders.form(decision) in ("condition", "loop")
-        if (
-            decision is not None
-            and is_control
-            and structure.is_in_function(situation, decision, stack or (group.site or "",))
-        ):
+        lines = stack or (group.site or "",)
+        if decision and is_control and structure.is_in_function(situation, decision, lines):
             call = f"new_group{phrases.line(group.site)}"
             through = structure.calling_line(situation, decision, stack)
             moved = f"{through}, which calls {call}," if through else call
@@ -144,14 +138,14 @@ def _fixes(situation: Situation, found: Requests) -> tuple[str, ...]:
         return (
             f"{_ON_EVERY}{move}.",
             *(own if is_control and not move else ()),
-            *((f"Or {words_.lower(_ONE_PLACE)}",) if apart else ()),
+            *((f"Or {words_.lower(_ONE_PLACE)}",) if is_apart else ()),
             *((local,) if none_is_member else ()),
         )
     text = phrases.text(situation.case, found.site or "")
     hint = "" if decision is not None or RANK.search(text) else _SAME
-    if mesh:
+    if mesh := _mesh(situation, found):
         return (f"Give {mesh}() the same shape and names on every rank{hint}.", *own)
-    if apart:
+    if is_apart:
         return (f"{_ON_EVERY}. {_ONE_PLACE}", *own)
     line = phrases.line(found.site)
     same = f"Pass new_group{line} the same ranks on every rank, in the same order{hint}."

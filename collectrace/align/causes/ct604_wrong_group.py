@@ -34,7 +34,6 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.findings import GroupInfo
-from collectrace.records import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,9 @@ def find(situation: Situation) -> Passed | None:
         for one in standing.waiting:
             if one.stream is not None and one.op == op:
                 passed.setdefault(one.group, []).append(rank)
-    if not is_other and len(passed) < 2:
-        return None
     told = [(tuple(ranks), groups[name]) for name, ranks in passed.items() if name in groups]
+    if not told or (not is_other and len(passed) < 2):
+        return None
     told.sort(key=lambda one: not {*one[0]} & {*suspects})
     if suspects:
         others = ((tuple(r for r in ranks if r not in suspects), info) for ranks, info in told[1:])
@@ -105,7 +104,8 @@ def _unusual(situation: Situation) -> Passed | None:
     usual: set[str] = set()
     for rank in suspects:
         made = calls_of(case, rank)
-        here = next((one for one in made if (one.key.group, one.seq) == _key(mine[0])), None)
+        own = mine[0].group, mine[0].seq
+        here = next((one for one in made if (one.key.group, one.seq) == own), None)
         before = Counter(
             one.key.group for one in made if here and one.place == here.place and one.t < here.t
         )
@@ -119,10 +119,6 @@ def _unusual(situation: Situation) -> Passed | None:
     return Passed(words_.name(mine[0]), (mine[0].site or "",), told, is_unusual=True)
 
 
-def _key(call: Call) -> tuple[str, int]:
-    return call.group, call.seq
-
-
 def words(situation: Situation, found: Passed) -> Words:
     """Return the words for a line with different groups."""
     lines = " and ".join(words_.site(line) for line in found.lines)
@@ -133,10 +129,8 @@ def words(situation: Situation, found: Passed) -> Words:
             f"{words_.ranks(who)} exchanged {both} between two lines",
             (
                 f"At {lines}, each {found.name} ran in the group of the other line.",
-                (
-                    "Size and dtype agree, so no error is raised, but values that do not belong "
-                    "together are combined."
-                ),
+                "Size and dtype agree, so no error is raised, but values that do not belong "
+                "together are combined.",
             ),
             ("Pass the same group on every rank at each of these lines.",),
         )
@@ -174,8 +168,6 @@ def words(situation: Situation, found: Passed) -> Words:
         "use the same order on every rank, such as sorted(...) of names that all ranks share. A "
         "set, or a dict that each rank fills by itself, has another order on each."
     )
-    if decision is not None and decision.comes_from and "sorted(" in decision.comes_from.text:
-        order = "sort by names that all ranks share, not by what each rank has."
     gives = decision is not None and deciders.form(decision) == "items"
     if found.is_turn or (decision is not None and gives and arguments.is_over_names(decision)):
         where = lines if found.is_turn else through

@@ -71,10 +71,10 @@ def words(situation: Situation, found: Cycle) -> Words:
         each = f"each waits in its {' or '.join(ops)}"
     first_time = _first_time(situation, found)
     why, fixes = _decided(situation) if not first_time else (first_time, ())
-    return Words(
+    return Words.of(
         f"{who} {do}: {each} first",
         (wait_cycle.waits(situation), *why),
-        (*fixes, *_fixes(situation, found, made))[:3],
+        (*fixes, *_fixes(situation, found, made)),
     )
 
 
@@ -97,11 +97,9 @@ def _decided(situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _fixes(situation: Situation, cycle: Cycle, made: list[Call]) -> tuple[str, ...]:
     if all(one.api == "batch_isend_irecv" for one in made):
         return (
-            (
-                "Pass a send, and the recv that the same two ranks exchange beside it, to one "
-                "batch_isend_irecv([...]) on both ranks. If a list of messages is cut into several "
-                "batches, cut it at the same messages on every rank, in the same order."
-            ),
+            "Pass a send, and the recv that the same two ranks exchange beside it, to one "
+            "batch_isend_irecv([...]) on both ranks. If a list of messages is cut into several "
+            "batches, cut it at the same messages on every rank, in the same order.",
             "Or issue all batches before the first wait().",
         )
     first, before = cycle[0].waiting, cycle[-1].waiting
@@ -117,10 +115,8 @@ def _fixes(situation: Situation, cycle: Cycle, made: list[Call]) -> tuple[str, .
     return (
         f"Let rank {first.rank} make its {other}{ends[0]} before its {first.op}{ends[1]}{place}."
         f"{each}",
-        (
-            "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
-            "rank: it cannot block like this."
-        ),
+        "Or pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]) on every "
+        "rank: it cannot block like this.",
     )
 
 
@@ -171,5 +167,4 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
     group = wait_cycle.smaller_group(situation, collective)
     uneven = f"If the other end does not come after it: {words_.lower(COUNT)}"
     fixes = [*group, *alike, *fixes, uneven]
-    told = [wait_cycle.waits(situation), counts, *why]
-    return Words(headline, tuple(said for said in told if said)[:3], tuple(fixes[:3]))
+    return Words.of(headline, (wait_cycle.waits(situation), counts, *why), fixes)

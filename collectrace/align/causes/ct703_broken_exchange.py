@@ -26,7 +26,6 @@ from __future__ import annotations
 from collectrace.align.causes import departed, departed_words
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 
 
 def find(situation: Situation) -> Departed | None:
@@ -36,6 +35,4 @@ def find(situation: Situation) -> Departed | None:
     return departed.find(situation)
 
 
-def words(situation: Situation, found: Departed) -> Words:
-    """Return the words for a rank that departed from an exchange."""
-    return departed_words.describe(situation, found)
+words = departed_words.describe

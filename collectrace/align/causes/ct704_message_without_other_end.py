@@ -23,7 +23,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from collectrace import words as words_
@@ -39,16 +39,28 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.ranks.standing import failure
+from collectrace.align.ranks.standing import Standing, failure
+from collectrace.findings import State
 from collectrace.ops import ANY_SOURCE
 from collectrace.signature import is_user
 
 ONE_EACH: Final = "Give every send one recv on the other rank, with the same group, peer and tag."
 COUNT: Final = f"{ONE_EACH} Count both: every rank must go through the same number of iterations."
-_ENDS: Final = {
-    "finished": "has finished", "died": "died", "missing": "left no file",
-    "raised": "ended with an exception",
-}  # fmt: skip
+_ENDS: Final[Mapping[State, tuple[str, str]]] = {
+    "died": ("died", f"Find out why {{who}} died: look {words_.AT_ITS_END}."),
+    "raised": (
+        "ended with an exception",
+        "Fix what raised on {who}: the message was still to come. If the rank is to go on after "
+        "such an error, catch it, and send a message that says so.",
+    ),
+    "finished": (
+        "has finished",
+        "Let {who} make its message in its last iteration, too, before it leaves the loop: one "
+        "that says that it was the last one.",
+    ),
+    "missing": ("left no file", ""),
+}
+"""How ranks ended, and what they should have done before."""
 
 
 def find(situation: Situation) -> ChannelIssue | tuple[str, ...] | None:
@@ -81,11 +93,13 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     elsewhere = ""
     if call is not None:
         elsewhere = channel_counts.met_elsewhere(situation.case, found.channel, call, here)
-    why, fixes = [counts, elsewhere], []
+    why = [counts, elsewhere]
     guilty = situation.suspects or ((peer,) if peer >= 0 else ())
     for rank in guilty[:2]:
         why += _ended(situation, rank)
-    fixes += _before_it_ended(situation, guilty)
+    standings = [one for rank in guilty if not (one := situation.case.standings[rank]).by_peers]
+    states = {one.state for one in standings}
+    fixes = _before_they_ended(situation, standings)
     decision = departed_words.deciding_statement(situation, ended=True)
     if decision is not None and deciders.origin(decision) != "exception":
         # Both ends of a message stand under conditions on the rank.
@@ -97,50 +111,23 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
-    how = _how_ended(situation, guilty)
+    how = f"{min(states)} and " if states in ({"died"}, {"raised"}) else ""
     headline = f"{words_.ranks(guilty)} {how}made no {lacks} for rank {here}'s {made}"
     if situation.is_tie:
         who = words_.ranks({here, peer} - {ANY_SOURCE})
         headline = f"{who} disagree: rank {here}'s {made} has no {lacks} on {other}"
-    said = [one for one in why if one]
-    return Words(
-        headline,
-        tuple(said[:3]),
-        tuple(fixes if how else (*fixes, COUNT if found.seq > 1 else ONE_EACH))[:3],
-        tuple(said[3:]),
-    )
+    count = COUNT if found.seq > 1 else ONE_EACH
+    return Words.of(headline, why, fixes if how else (*fixes, count))
 
 
-def _before_it_ended(situation: Situation, guilty: Sequence[int]) -> list[str]:
+def _before_they_ended(situation: Situation, standings: Sequence[Standing]) -> list[str]:
     """Return what ranks should have done before they ended, as sentences."""
-    standings = {rank: situation.case.standings[rank] for rank in guilty}
-    states = {rank: one.state for rank, one in standings.items() if not one.by_peers}
-    raised = [rank for rank, state in states.items() if state == "raised"]
-    finished = [rank for rank, state in states.items() if state == "finished"]
-    died = [rank for rank, state in states.items() if state == "died"]
     fixes = []
-    if died:
-        fixes.append(f"Find out why {words_.ranks(died)} died: look {words_.AT_ITS_END}.")
-    if raised:
-        fixes.append(
-            f"Fix what raised on {words_.ranks(raised)}: the message was still to come. If the "
-            "rank is to go on after such an error, catch it, and send a message that says so."
-        )
-    if finished and not situation.is_tie:
-        fixes.append(
-            f"Let {words_.ranks(finished)} make its message in its last iteration, too, before it "
-            "leaves the loop: one that says that it was the last one."
-        )
+    for state, (_, fix) in _ENDS.items():
+        those = [one.rank for one in standings if one.state == state]
+        if those and fix and not (state == "finished" and situation.is_tie):
+            fixes.append(fix.format(who=words_.ranks(those)))
     return fixes
-
-
-def _how_ended(situation: Situation, guilty: Sequence[int]) -> str:
-    """Return ``died and `` if all of these ranks ended in one way; otherwise nothing."""
-    standings = [situation.case.standings.get(rank) for rank in guilty]
-    states = {one.state for one in standings if one is not None and not one.by_peers}
-    if len(states) != 1:
-        return ""
-    return {"died": "died and ", "raised": "raised and "}.get(str(states.pop()), "")
 
 
 def _ended(situation: Situation, rank: int) -> list[str]:
@@ -152,7 +139,7 @@ def _ended(situation: Situation, rank: int) -> list[str]:
     if standing.exit is not None and standing.state == "raised":
         said = failure(standing.exit)
         error = f": {words_.exception(said.error, said.text)}{phrases.line(said.site)}"
-    told = [f"Rank {rank} {_ENDS[standing.state]}{error}."]
+    told = [f"Rank {rank} {_ENDS[standing.state][0]}{error}."]
     waits = {
         n
         for n in situation.case.standings
@@ -181,20 +168,14 @@ def _lost(situation: Situation, found: ChannelIssue) -> Words:
         f"{words_.ranks(who)} left without waiting for {words_.verb(who, 'its', 'their')} "
         f"{api}{line}",
         (
-            (
-                f"{api} only begins to send: {words_.listed(counts)} to rank {receiver}, and did "
-                "not wait for them."
-            ),
-            (
-                f"Rank {receiver} asked for the {words_.ordinal(found.seq)} message later "
-                f"(recv{asked}), which was lost when its sender ended."
-            ),
+            f"{api} only begins to send: {words_.listed(counts)} to rank {receiver}, and did "
+            "not wait for them.",
+            f"Rank {receiver} asked for the {words_.ordinal(found.seq)} message later "
+            f"(recv{asked}), which was lost when its sender ended.",
         ),
         (
-            (
-                f"Keep the work that {api} returns, and call wait() on it before the process ends "
-                "or calls destroy_process_group(). Or use send()."
-            ),
+            f"Keep the work that {api} returns, and call wait() on it before the process ends "
+            "or calls destroy_process_group(). Or use send().",
         ),
     )
 

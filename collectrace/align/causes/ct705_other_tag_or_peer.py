@@ -30,13 +30,23 @@ from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.findings import GroupInfo
 
-_FIXES: Final = {
-    "group": "Pass the same group to the send and to its recv",
-    "device": "Let the tensors of both ends lie on devices of one type",
-    "tag": "Pass the same tag to the send and to its recv",
-    "destination": "Name each other as the peer, in the send and in its recv",
-    "source": "Name each other as the peer, in the send and in its recv",
-}
+_MUTUAL: Final = "Name each other as the peer, in the send and in its recv"
+_DIFFERS: Final = {
+    "group": (
+        "Pass the same group to the send and to its recv", "in {groups[0]}", "in {groups[1]}",
+    ),
+    "device": (
+        "Let the tensors of both ends lie on devices of one type",
+        "from device {sent.device!r}", "on device {wanted.device!r}",
+    ),
+    "tag": (
+        "Pass the same tag to the send and to its recv",
+        "with tag {sent.tag}", "with tag {wanted.tag}",
+    ),
+    "destination": (_MUTUAL, "to rank {sent.destination}", "by rank {wanted.destination}"),
+    "source": (_MUTUAL, "by rank {sent.source}", "from rank {wanted.source}"),
+}  # fmt: skip
+"""By the property that differs, what to do, and what the send and the recv named."""
 
 
 def find(situation: Situation) -> ChannelIssue | None:
@@ -47,14 +57,13 @@ def find(situation: Situation) -> ChannelIssue | None:
     source = _left(situation) or situation.candidate.source
     if not isinstance(source, ChannelIssue) or source.near is None:
         return None
-    is_known = source.near.differs in _FIXES or (source.near.numbered and _named(source))
+    is_known = source.near.differs in _DIFFERS or (source.near.numbered and _named(source))
     return source if is_known else None
 
 
 def _left(situation: Situation) -> ChannelIssue | None:
     """Return the message for which a rank named another peer than ever before; None: none."""
-    verdict = situation.candidate.verdict
-    rows = verdict.evidence if verdict is not None else ()
+    rows = situation.candidate.evidence
     found = (row.shown_by for row in rows if row.fact == "left_its_peer")
     return next((one for one in found if isinstance(one, ChannelIssue)), None)
 
@@ -67,11 +76,13 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     sent, wanted, differs = found.near.channel, found.channel, found.near.differs
     send_line = phrases.line(found.near.send.site if found.near.send is not None else None)
     recv_line = phrases.line(found.recv.site if found.recv is not None else None)
-    gave, took = _ends(found)
+    advice, *ends = _DIFFERS[differs]
+    groups = words_.group(found.near.group), words_.group(found.group)
+    gave, took = (one.format(sent=sent, wanted=wanted, groups=groups) for one in ends)
     who = situation.suspects or tuple(sorted({sent.source, wanted.destination}))
     subject = words_.ranks(who)
     told = f"sent {gave}, awaited {took}"
-    headline, fix = f"{subject} disagree on a message: {told}", f"{_FIXES[differs]}: {told}."
+    headline, fix = f"{subject} disagree on a message: {told}", f"{advice}: {told}."
     if situation.suspects == (sent.source,):
         awaits = f"rank {wanted.destination} awaits"
         awaits += "" if differs == "destination" else f" {took}"
@@ -92,33 +103,16 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             fix + (counts if situation.suspects else ""),
             "If both tags are in use: make the sends and their recvs in the same order.",
         )
-    return Words(
+    return Words.of(
         headline,
-        tuple(filter(None, (
-            (f"Rank {wanted.destination} waits in its recv{recv_line}. Rank {sent.source} made "
-            f"the send{send_line}, which agrees with it in all else."),
+        (
+            f"Rank {wanted.destination} waits in its recv{recv_line}. Rank {sent.source} made the "
+            f"send{send_line}, which agrees with it in all else.",
             _usual(situation, found),
             _origin(situation, "tag" if differs == "tag" else "peer"),
-        ))),
+        ),
         fixes,
-    )  # fmt: skip
-
-
-def _ends(found: ChannelIssue) -> tuple[str, str]:
-    """Return what the send and the recv of a message named where they differ."""
-    assert found.near is not None
-    sent, wanted = found.near.channel, found.channel
-    match found.near.differs:
-        case "group":
-            return f"in {words_.group(found.near.group)}", f"in {words_.group(found.group)}"
-        case "device":
-            return f"from device {sent.device!r}", f"on {wanted.device!r}"
-        case "tag":
-            return f"with tag {sent.tag}", f"with tag {wanted.tag}"
-        case "destination":
-            return f"to rank {sent.destination}", f"by rank {wanted.destination}"
-        case _:
-            return f"by rank {sent.source}", f"from rank {wanted.source}"
+    )
 
 
 def _usual(situation: Situation, found: ChannelIssue) -> str:

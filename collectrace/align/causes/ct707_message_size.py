@@ -21,14 +21,15 @@ How to fix it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections import Counter
+from dataclasses import replace
+from typing import Final, Literal, NamedTuple
 
 from collectrace import words as words_
-from collectrace.align.causes import arguments, like_messages, phrases, remedies
-from collectrace.align.causes.like_messages import Unlike
+from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.facts_of_misfits import Sent, ends_of
 from collectrace.align.judging.passed_on import dependent_ranks
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import failure
@@ -41,11 +42,27 @@ _UNCHECKED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unlike(NamedTuple):
+    """How a suspect's message differs from those of peers at the same line."""
+
+    what: Literal["value", "order", "extra"]
+    """``value``: another size or dtype. ``order``: the same tensors in another order. ``extra``: a
+    message from a line that no other rank ever ran."""
+    rank: int
+    likes: tuple[int, ...]
+    """The peers that did otherwise."""
+    usual: Call | None = None
+    """The peers' message; for ``extra``, the extra message."""
+    before: int = 0
+    """Equal messages of the rank and its peers before."""
+
+
+class Unfit(NamedTuple):
     """A message with two different ends."""
 
     issue: ChannelIssue
+    send: Call
+    recv: Call
     unlike: Unlike | None
     """How the suspect's end differs from its peers' messages from the same line."""
 
@@ -55,57 +72,85 @@ def find(situation: Situation) -> Unfit | None:
     issue = situation.candidate.source
     if not isinstance(issue, ChannelIssue) or issue.send is None or issue.recv is None:
         return None
-    is_known = issue.attribute in ("dtype", "count")
-    if not is_known:
+    if issue.attribute not in ("dtype", "count"):
         return None
-    return Unfit(
-        issue, None if issue.is_from_any else like_messages.compare_with_peers(situation, issue)
+    is_known = not issue.is_from_any
+    unlike = _compare_with_peers(situation, issue) if is_known else None
+    return Unfit(issue, issue.send, issue.recv, unlike)
+
+
+def _compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | None:
+    """Return how a suspect's end of a message differs from its peers; None: not known."""
+    case = situation.case
+    ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))
+    found = next(((r, call) for r, call in ends if r in situation.suspects and call), None)
+    if found is None:
+        return None
+    rank, call = found
+    own = ends_of(case, rank)
+    others = {r: made for r in case.evidence.logs if r != rank and (made := ends_of(case, r))}
+    for row in situation.candidate.evidence:
+        if row.fact == "message_of_its_own" and isinstance(row.shown_by, Sent):
+            return Unlike("extra", rank, tuple(others), _call(situation, rank, row.shown_by))
+    mine = next((one for one in own if (one.key, one.seq) == (issue.channel, call.seq)), None)
+    if mine is None:
+        return None
+    texts = [one.text for one in own if one.place == mine.place]
+    before = [one.text for one in own[: own.index(mine)] if one.place == mine.place]
+    theirs = {
+        r: same
+        for r, made in others.items()
+        if (same := [o for o in made if o.place == mine.place])
+    }
+    for made in theirs.values():
+        other = [one.text for one in made]
+        if other != texts and len(texts) > 1 and Counter(other) == Counter(texts):
+            return Unlike("order", rank, tuple(theirs))
+    usual = next(((r, o) for r, made in theirs.items() for o in made if o.text != mine.text), None)
+    if usual is None:
+        return None
+    return Unlike(
+        "value", rank, tuple(theirs), _call(situation, *usual), before.count(usual[1].text)
     )
+
+
+def _call(situation: Situation, rank: int, sent: Sent) -> Call | None:
+    log = situation.case.log(rank)
+    return log.channel_call(sent.key, sent.seq) if log is not None else None
 
 
 def words(situation: Situation, found: Unfit) -> Words:
     """Return the words for a message with two different ends."""
-    issue = found.issue
-    assert issue.send is not None
-    assert issue.recv is not None
+    issue, send, recv, unlike = found
     if issue.is_from_any:
-        return _from_any(issue, issue.send, issue.recv)
+        return _from_any(issue, send, recv)
     source, destination = f"rank {issue.channel.source}", f"rank {issue.channel.destination}"
-    lists = length(issue.send), length(issue.recv)
+    lists = length(send), length(recv)
     is_list = None not in lists and lists[0] != lists[1]
-    sent, wanted = (
-        _what(call, of, site)
-        for call, of, site in zip(
-            (issue.send, issue.recv),
-            lists if is_list else (None, None),
-            _sites(situation, issue),
-            strict=True,
-        )
-    )
+    sites = {side.ranks[0]: call.site for side, call in situation.called}
+    sent = _what(send, lists[0] if is_list else None, sites.get(issue.channel.source))
+    wanted = _what(recv, lists[1] if is_list else None, sites.get(issue.channel.destination))
     headline = f"{source} sends {sent}, {destination} awaits {wanted}"
     if situation.is_tie:
         ranks = words_.ranges((issue.channel.source, issue.channel.destination))
         headline = f"ranks {ranks} disagree: {sent} sent, {wanted} awaited"
+    # The statement that led to these lines does not explain what was passed there.
+    is_led = _are_others(send, recv)
     what = "dtype" if issue.attribute == "dtype" else "size"
     why = [
-        (
-            f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
-            f"{what}: {source} sends {_sized(issue.send)}, {destination} awaits "
-            f"{_sized(issue.recv)}."
-        )
+        f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
+        f"{what}: {source} sends {_sized(send)}, {destination} awaits {_sized(recv)}."
     ]
     fixes = [f"Give the receive buffer the {what} of the tensor that is sent."]
     if is_list:
         fixes = [
-            (
-                f"Pass recv_object_list a list with as many entries as {source} sends: send their "
-                "number first, or send the whole list as one object."
-            )
+            f"Pass recv_object_list a list with as many entries as {source} sends: send their "
+            "number first, or send the whole list as one object."
         ]
-    elif found.unlike is not None:
-        said, fixes = _of_suspect(found.unlike, issue)
-        why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
-    elif _are_others(issue.send, issue.recv):
+    elif unlike is not None:
+        said, fixes = _of_suspect(unlike, issue)
+        why[:0] = [said, *_ends_of_all(situation, unlike.rank)]
+    elif is_led:
         why.append("They differ in more than that, so they may not be meant for each other.")
         fixes = [
             "Let both ends make the same messages in the same order: one of them skipped a message "
@@ -115,17 +160,15 @@ def words(situation: Situation, found: Unfit) -> Words:
     elif what == "size":
         fixes.append(
             "Or if it varies, send the shape first, or bring what is sent to one size on every "
-            f"rank (pad it).{_first_dimension(issue)}"
+            f"rank (pad it).{_first_dimension(send, recv)}"
         )
-    # The statement that led to these lines does not explain what was passed there.
-    is_led = _are_others(issue.send, issue.recv)
-    made = not is_led and (found.unlike is None or found.unlike.what == "value")
+    made = not is_led and (unlike is None or unlike.what == "value")
     passed = arguments.why(situation) if made and arguments.are_values(situation) else ()
     why += [*passed, *_stumbled(situation), _UNCHECKED]
-    if passed and (sure := arguments.sure(situation)) and (computed := remedies.computed(sure)):
-        fixes = [computed, *(f"Or {words_.lower(one)}" for one in fixes[:1])]
+    if passed:
+        fixes = arguments.computed_first(situation, fixes)
     is_decided = is_led or bool(passed)
-    return Words(headline, tuple(why[:3]), tuple(fixes), tuple(why[3:]), undecided=not is_decided)
+    return replace(Words.of(headline, why, fixes), undecided=not is_decided)
 
 
 def _are_others(send: Call, recv: Call) -> bool:
@@ -141,10 +184,8 @@ def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
     line, before = phrases.line(recv.site), issue.before
     why = [
         f"The recv{line} names no source: it takes whatever comes first, from any rank.",
-        (
-            f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
-            f"{words_.tensors(recv)}."
-        ),
+        f"It took {source}'s {words_.tensors(send)}, sent{phrases.line(send.site)}, for "
+        f"{words_.tensors(recv)}.",
     ]
     which = "the rank (src=)"
     if before is not None and before.recv is not None:
@@ -161,12 +202,6 @@ def _from_any(issue: ChannelIssue, send: Call, recv: Call) -> Words:
             "Or give each kind of message a tag of its own, at both ends.",
         ),
     )
-
-
-def _sites(situation: Situation, issue: ChannelIssue) -> list[str | None]:
-    """Return the most informative lines of the two ends."""
-    known = {side.ranks[0]: call.site for side, call in situation.called}
-    return [known.get(rank) for rank in (issue.channel.source, issue.channel.destination)]
 
 
 def length(call: Call) -> int | None:
@@ -199,30 +234,22 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     match found.what:
         case "order":
             return (
-                (
-                    f"{words_.upper(who)} {does} the same tensors as {others} from the same line, "
-                    "in another order."
-                ),
+                f"{words_.upper(who)} {does} the same tensors as {others} from the same line, "
+                "in another order.",
                 [
-                    (
-                        f"Let {who} use the order of {others}: iterate over a list that is the "
-                        "same on every rank, such as sorted(names)."
-                    ),
+                    f"Let {who} use the order of {others}: iterate over a list that is the "
+                    "same on every rank, such as sorted(names).",
                 ],
             )
         case "extra":
             line = phrases.line(found.usual.site if found.usual is not None else None)
             return (
-                (
-                    f"{words_.upper(who)} made an extra "
-                    f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
-                    "other rank reached: each message after it meets the receive of the next one."
-                ),
+                f"{words_.upper(who)} made an extra "
+                f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
+                "other rank reached: each message after it meets the receive of the next one.",
                 [
-                    (
-                        f"Leave out the extra message{line} on {who}, or let rank "
-                        f"{issue.channel.destination} receive it, too."
-                    ),
+                    f"Leave out the extra message{line} on {who}, or let rank "
+                    f"{issue.channel.destination} receive it, too.",
                     "Or give messages that are made only sometimes a tag of their own.",
                 ],
             )
@@ -230,11 +257,9 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     return (
         f"{words_.upper(others)} made {usual} from the same line{before}; {who} alone did not.",
         [
-            (
-                f"Let {who} send and await {usual}, as {others} "
-                f"do{' and as it did before' if found.before else ''}: bring what is sent to one "
-                "size and dtype on every rank (cast or pad it)."
-            ),
+            f"Let {who} send and await {usual}, as {others} "
+            f"do{' and as it did before' if found.before else ''}: bring what is sent to one "
+            "size and dtype on every rank (cast or pad it).",
             "Or change it on all ranks in the same step, or send the shape first.",
         ],
     )
@@ -243,17 +268,13 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
 def _ends_of_all(situation: Situation, rank: int) -> list[str]:
     """Return that a rank is at one end of every mismatched message, or nothing."""
     issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
-    if len(issues) < 2 or any(
-        rank not in (o.channel.source, o.channel.destination) for o in issues
-    ):
-        return []
-    return [f"Rank {rank} is at one end of every message that does not fit."]
+    ends = [(one.channel.source, one.channel.destination) for one in issues]
+    is_at_all = len(ends) > 1 and all(rank in one for one in ends)
+    return [f"Rank {rank} is at one end of every message that does not fit."] if is_at_all else []
 
 
-def _first_dimension(issue: ChannelIssue) -> str:
-    assert issue.send is not None
-    assert issue.recv is not None
-    one, two = issue.send.shape or [], issue.recv.shape or []
+def _first_dimension(send: Call, recv: Call) -> str:
+    one, two = send.shape or [], recv.shape or []
     is_first = len(one) == len(two) > 1 and one[0] != two[0] and one[1:] == two[1:]
     return " If the last batch is smaller: DataLoader(drop_last=True)." if is_first else ""
 

@@ -49,6 +49,8 @@ class Crossed:
     """Another message of the sender that matches the receive."""
 
     issue: ChannelIssue
+    send: Call
+    recv: Call
     later: int
     """How many messages later it is sent; 0: it has another tag."""
     tag: int
@@ -81,12 +83,18 @@ def find(situation: Situation) -> Crossed | None:
         # The receiver may have failed in the first of the two.
         is_open = recv is None and receiver.last_channel_seq.get(key, 0) == issue.seq
         if is_mutual or is_open:
-            return Crossed(issue, later, other.tag, is_mutual)
-    return _lacking(ends, issue)
+            return Crossed(issue, issue.send, issue.recv, later, other.tag, is_mutual)
+    lacking = _lacking(ends, issue)
+    if lacking is None:
+        return None
+    rank, later = lacking
+    return Crossed(issue, issue.send, issue.recv, later, key.tag, lacks=rank)
 
 
-def _lacking(ends: tuple[RankLog, RankLog], issue: ChannelIssue) -> Crossed | None:
-    """Return that all further messages of one end match later ones of the other, or None.
+def _lacking(ends: tuple[RankLog, RankLog], issue: ChannelIssue) -> tuple[int, int] | None:
+    """Return the rank all of whose further messages match later ones of the other, or None.
+
+    Also return how many messages later.
 
     One odd size does not show that: then the messages behind it match those that they meet.
     """
@@ -98,7 +106,7 @@ def _lacking(ends: tuple[RankLog, RankLog], issue: ChannelIssue) -> Crossed | No
         for mine, other in ((receiver, sender), (sender, receiver)):
             rest = range(issue.seq, mine.last_channel_seq.get(key, 0) + 1)
             if len(rest) >= _BOTH and _fit((other, mine), key, rest, later):
-                return Crossed(issue, later, key.tag, lacks=mine.rank)
+                return mine.rank, later
     return None
 
 
@@ -131,16 +139,14 @@ _RING: Final = (
 
 def words(_: Situation, found: Crossed) -> Words:
     """Return the words for messages that match in another order."""
-    issue, tag = found.issue, found.issue.channel.tag
-    assert issue.send is not None
-    assert issue.recv is not None
+    issue, send, recv, tag = found.issue, found.send, found.recv, found.issue.channel.tag
     source, destination = f"rank {issue.channel.source}", f"rank {issue.channel.destination}"
     who = words_.ranks((issue.channel.source, issue.channel.destination))
-    sent, wanted = words_.tensors(issue.send), words_.tensors(issue.recv)
+    sent, wanted = words_.tensors(send), words_.tensors(recv)
     first = (
         f"In the {words_.ordinal(issue.seq)} message {source} sends "
-        f"{sent}{phrases.line(issue.send.site)}, and {destination} awaits "
-        f"{wanted}{phrases.line(issue.recv.site)}."
+        f"{sent}{phrases.line(send.site)}, and {destination} awaits "
+        f"{wanted}{phrases.line(recv.site)}."
     )
     if found.lacks is not None:
         return _of_lacking(found, found.lacks, first)
@@ -150,28 +156,22 @@ def words(_: Situation, found: Crossed) -> Words:
             f"{who} disagree: the messages with tags {tag} and {found.tag} are swapped at one end",
             (first, f"With tag {found.tag} {source} sends what {destination} awaits here{also}."),
             (
-                (
-                    f"Give the recv with tag {tag}{phrases.line(issue.recv.site)} a buffer for "
-                    f"{sent}: swap the sizes of the two buffers where they are made. Or, if each "
-                    "buffer is right, swap the two tags at one end."
-                ),
+                f"Give the recv with tag {tag}{phrases.line(recv.site)} a buffer for "
+                f"{sent}: swap the sizes of the two buffers where they are made. Or, if each "
+                "buffer is right, swap the two tags at one end.",
             ),
         )
     return Words(
         f"{who} disagree on the order of messages: {sent} meets {wanted}",
         (
             first,
-            (
-                f"What is sent {words_.counted(found.later, 'message')} later has the size that is "
-                f"awaited here{also}. So the two may make their messages in other orders, or not "
-                "go through the same list."
-            ),
+            f"What is sent {words_.counted(found.later, 'message')} later has the size that is "
+            f"awaited here{also}. So the two may make their messages in other orders, or not "
+            "go through the same list.",
         ),
         (
-            (
-                "Make the messages of the same list in the same order at both ends, or give each "
-                f"kind of message a tag of its own.{_RING if found.mutual else ''}"
-            ),
+            "Make the messages of the same list in the same order at both ends, or give each "
+            f"kind of message a tag of its own.{_RING if found.mutual else ''}",
             "Or if they are meant for each other, give the receive buffer the size sent.",
         ),
     )
@@ -180,11 +180,9 @@ def words(_: Situation, found: Crossed) -> Words:
 def _of_lacking(found: Crossed, rank: int, first: str) -> Words:
     """Return the words for an end that made fewer messages than the other."""
     issue = found.issue
-    mine, theirs, other = issue.send, issue.recv, issue.channel.destination
+    mine, theirs, other = found.send, found.recv, issue.channel.destination
     if rank != issue.channel.source:
-        mine, theirs, other = issue.recv, issue.send, issue.channel.source
-    assert mine is not None
-    assert theirs is not None
+        mine, theirs, other = theirs, mine, issue.channel.source
     fewer, more = words_.counted(found.later, mine.op), words_.counted(found.later, theirs.op)
     count, later = words_.ordinal(issue.seq), words_.counted(found.later, "message")
     who = words_.ranks((rank, other))
@@ -192,11 +190,8 @@ def _of_lacking(found: Crossed, rank: int, first: str) -> Words:
         f"{who} disagree: from the {count} message on, each {mine.op} meets the wrong {theirs.op}",
         (
             first,
-            (
-                f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes "
-                f"{later} later: rank {rank} left out {fewer}, or rank {other} made {more} too "
-                "many."
-            ),
+            f"From there on each {mine.op} of rank {rank} fits the {theirs.op} that comes {later} "
+            f"later: rank {rank} left out {fewer}, or rank {other} made {more} too many.",
         ),
         (
             f"Go through the same list in the same order at both ends: make what rank {rank} left "

@@ -56,10 +56,8 @@ def words(situation: Situation, found: Unpaired) -> Words:
         headline = f"rank {found.odd} named another partner in its {number} exchange"
         told += f" All would be mutual if rank {found.odd} named rank {found.instead}."
     fixes: tuple[str, ...] = (
-        (
-            "Compute the same pairs on every rank. If they are drawn, use one torch.Generator with "
-            "one seed, from which nothing else draws. Or let one rank draw and broadcast them."
-        ),
+        "Compute the same pairs on every rank. If they are drawn, use one torch.Generator with "
+        "one seed, from which nothing else draws. Or let one rank draw and broadcast them.",
         "If they follow from the number of the round, count it alike on every rank.",
     )
     if found.behind:

@@ -52,18 +52,13 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         did if situation.suspects else f"{who} disagree: {did}",
         (
-            (
-                "The message is in a forward() that ran again within "
-                f"backward(){phrases.line(line)}, as a checkpointed part's does: "
-                "torch.utils.checkpoint recomputes it."
-            ),
+            f"The message is in a forward() that ran again within backward(){phrases.line(line)}, "
+            "as a checkpointed part's does: torch.utils.checkpoint recomputes it.",
             wait_cycle.waits(situation),
         ),
         (
-            (
-                "Keep messages out of what is recomputed: receive before the checkpointed part, "
-                "and send after it."
-            ),
+            "Keep messages out of what is recomputed: receive before the checkpointed part, "
+            "and send after it.",
             "Or run that part without checkpoint().",
         ),
     )

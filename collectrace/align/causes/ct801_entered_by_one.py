@@ -35,6 +35,7 @@ from collectrace.align.causes import apart, control, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.code.files import Frame, Function
 from collectrace.align.judging import hooks
 from collectrace.align.reading import chains
 from collectrace.ops import BARRIERS
@@ -146,7 +147,7 @@ def _in_cache(situation: Situation) -> Entered | None:
     places = [{chains.scope(frame) for frame in step.stack} for step in both or ()]
     for n, step in enumerate(both or ()):
         for k, frame in enumerate(step.stack):
-            if chains.scope(frame) in places[1 - n] or not _is_cached(situation, frame):
+            if chains.scope(frame) in places[1 - n] or not _is_cached(situation, step.rank, frame):
                 continue
             line = phrases.line(chains.site(step.stack[k + 1])) if step.stack[k + 1 :] else ""
             function = f"{chains.function(frame)}()"
@@ -160,14 +161,9 @@ def _in_cache(situation: Situation) -> Entered | None:
     return None
 
 
-def _is_cached(situation: Situation, frame: str) -> bool:
+def _is_cached(situation: Situation, rank: int, frame: str) -> bool:
     """Whether the function of a frame has a decorator that caches its result."""
-    tree, number = situation.case.code.parsed(chains.file(frame)), chains.line(frame)
-    for node in ast.walk(tree) if tree is not None else ():
-        if not isinstance(node, ast.FunctionDef) or node.name != chains.method(frame):
-            continue
-        called = (ast.unparse(one).partition("(")[0] for one in node.decorator_list)
-        keeps = any(name.rpartition(".")[2] in _KEEP for name in called)
-        if keeps and node.lineno <= number <= (node.end_lineno or 0):
-            return True
-    return False
+    function = situation.case.program.files.function(rank, Frame.parse(frame))
+    decorators = function.decorators if isinstance(function, Function) else ()
+    called = (ast.unparse(one).partition("(")[0] for one in decorators)
+    return any(name.rpartition(".")[2] in _KEEP for name in called)

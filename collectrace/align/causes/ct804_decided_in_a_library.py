@@ -151,10 +151,8 @@ def words(situation: Situation, found: Found) -> Words:
         headline,
         (*why, f"{deciders.what_it_did(situation, decision)} It is a statement of {library}."),
         (
-            (
-                f"Give {library} the same value on every rank for what {said} reads: set it on "
-                "every rank, or agree on it first (all_reduce)."
-            ),
+            f"Give {library} the same value on every rank for what {said} reads: set it on "
+            "every rank, or agree on it first (all_reduce).",
         ),
     )
 

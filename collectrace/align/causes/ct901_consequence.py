@@ -45,8 +45,9 @@ def words(situation: Situation, found: Candidate) -> Words:
             (f"It is the same error as at {place(found)}, of other ranks.",),
             ("Correct the error above first.",),
         )
+    brief = "ranks waited in vain" if situation.is_absence else "further calls met wrong ones"
     return Words(
-        phrases.fitting(_what(situation), _brief(situation)),
+        phrases.fitting(_what(situation), brief),
         (f"It follows from the difference at {place(found)}.",),
         (FIX,),
     )
@@ -77,8 +78,3 @@ def _what(situation: Situation) -> str:
             return f"{phrases.call(call)} of {text.ranks(side.ranks)} met no message"
     those = [f"{text.ranks(s.ranks)} in {phrases.call(c)}" for s, c in situation.called[:2]]
     return f"the wrong calls met: {', '.join(those)}"
-
-
-def _brief(situation: Situation) -> str:
-    is_absence = situation.is_absence
-    return "ranks waited in vain" if is_absence else "further calls met wrong ones"

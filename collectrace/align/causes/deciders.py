@@ -196,10 +196,11 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "items":
             return f"{said} gave the ranks different items: their order differs, or the items do."
         case "value" if calls(decision):
-            inside = structure.called_through(situation, decision)
-            if len(inside) != 1 or len(situation.called) < 2:
+            is_in = [structure.holds_call(situation, decision, side.stack or ())
+                     for side, _ in situation.called]  # fmt: skip
+            if is_in.count(True) != 1 or len(is_in) < 2:
                 return f"{said} can have called other functions on some ranks."
-            side, call = inside[0]
+            side, call = situation.called[is_in.index(True)]
             others = [r for s, _ in situation.called if s != side for r in s.ranks]
             made = words.upper(phrases.made(side.ranks, call))
             return f"{made} in {said}; {phrases.not_made(others, call)}."
@@ -243,7 +244,8 @@ def entered(situation: Situation, decision: Decision) -> str:
 
 def _condition(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
-    known = _outcomes(situation, decision)
+    named = ((who, side.did) for who, side in _named(situation, decision))
+    known = [(who, did) for who, did in named if did is not None and did in _TRUE]
     outcomes = " and ".join(f"{_TRUE[did]} {_on(who)}" for who, did in known)
     if found.branches > 1:
         made: dict[str, list[int]] = {}
@@ -268,12 +270,6 @@ def _condition(situation: Situation, decision: Decision) -> str:
     if found.jump is not None:
         return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
     return f"{said} {was}."
-
-
-def _outcomes(situation: Situation, decision: Decision) -> list[tuple[str, Way]]:
-    """Return the known outcomes of a condition."""
-    found = ((who, side.did) for who, side in _named(situation, decision))
-    return [(who, did) for who, did in found if did is not None and did in _TRUE]
 
 
 def _loop(situation: Situation, decision: Decision) -> str:
@@ -360,7 +356,7 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     if len(chosen) > 1 and {form(one) for one in chosen} == {"value"}:
         all_of_them = words.listed([quoted(one) for one in chosen[:MOST]])
         told = [f"The results of {all_of_them} can differ between the ranks."]
-    elif _is_value(first) and origin(first) not in ("unknown", "agreed"):
+    elif form(first) == "value" and not calls(first) and origin(first) not in ("unknown", "agreed"):
         return (depends(first, f"The result of {quoted(first)}"), *collectives.silent(situation))
     elif len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
@@ -370,10 +366,6 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     if origin(first) not in ("unknown", "agreed") and is_told and len(told) < _MOST_SENTENCES:
         told.insert(1, depends(first))
     return tuple(told)
-
-
-def _is_value(decision: Decision) -> bool:
-    return form(decision) == "value" and not calls(decision)
 
 
 _MOST_SENTENCES: Final = 3

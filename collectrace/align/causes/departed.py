@@ -58,9 +58,8 @@ def find(situation: Situation) -> Departed | None:
     waits = list(awaited(situation.case, candidate))
     if not suspects:
         return _in_tie(situation, waits)
-    rows = candidate.verdict.evidence if candidate.verdict is not None else ()
-    shown = {type(row.shown_by): row.shown_by for row in rows}
-    facts = {row.fact for row in rows}
+    shown = {type(row.shown_by): row.shown_by for row in candidate.evidence}
+    facts = {row.fact for row in candidate.evidence}
     found = next(_of_suspects(situation, waits, shown, facts), None)
     if found is None:
         return None

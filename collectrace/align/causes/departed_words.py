@@ -25,7 +25,7 @@ def describe(situation: Situation, found: Departed) -> Words:
         who = words.ranges({*situation.candidate.ranks, *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = deciding_statement(situation)
-    why = [_autograd(situation, found)]
+    why = [_AUTOGRAD if _is_backward(situation, found) else ""]
     if first is not None and not (why[0] and deciders.form(first) == "dispatch"):
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     why.append(_usually(found))
@@ -37,8 +37,7 @@ def describe(situation: Situation, found: Departed) -> Words:
         _others(situation, found), wait_cycle.waits(situation), *sorted(counts),
         *(channel_counts.other_end(situation.case, edge) for edge in cycle),
     ]  # fmt: skip
-    said = [one for one in why if one]
-    return Words(headline, tuple(said[:3]), fixes(situation, found, first), tuple(said[3:]))
+    return Words.of(headline, why, fixes(situation, found, first))
 
 
 def deciding_statement(situation: Situation, *, ended: bool = False) -> Decision | None:
@@ -171,11 +170,9 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     own = _make_it(situation, found)
     if found.served is not None:
         return (
-            (
-                f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
-                "broadcast the list. If each rank draws the list, use the same seed and a "
-                "generator from which nothing else draws."
-            ),
+            f"Let one rank decide who takes part in an iteration, as rank {_hub(found)}, and "
+            "broadcast the list. If each rank draws the list, use the same seed and a "
+            "generator from which nothing else draws.",
         )
     if first is None:
         return (own,)
@@ -183,14 +180,10 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if _is_backward(situation, found):
         op = "send" if found.call.op == "recv" else "recv"
         return (
-            (
-                "Let the input of that forward need a gradient in every iteration "
-                "(requires_grad_()), or make the exchange outside of autograd."
-            ),
-            (
-                f"Or, if {words.ranks(found.ranks)} is meant to leave it out, let rank "
-                f"{found.call.peer} leave out its {op}, too."
-            ),
+            "Let the input of that forward need a gradient in every iteration "
+            "(requires_grad_()), or make the exchange outside of autograd.",
+            f"Or, if {words.ranks(found.ranks)} is meant to leave it out, let rank "
+            f"{found.call.peer} leave out its {op}, too.",
         )
     is_message = found.call.peer is not None
     best = remedies.fixes(situation, first)[:2]
@@ -198,26 +191,22 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if form == "condition" and (is_message or left_out.peer is not None):
         # If the other ranks left it out as well, the other end would still wait.
         best = (
-            (
-                f"Let both ends of the message decide alike at {said}: decide together "
-                "(all_reduce), or let one end decide and send the decision first."
-            ),
+            f"Let both ends of the message decide alike at {said}: decide together "
+            "(all_reduce), or let one end decide and send the decision first.",
         )
     elif form == "condition" and found.rounds and deciders.origin(first) == "rank":
         # It had the same outcome in earlier iterations, so it is not the rank alone.
         best = agree_first(situation, first)
     elif form == "loop" and is_message and not _P2P.search(first.text):
         best = (
-            (
-                f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
-                "number of them by cutting or padding the last one, or send the number first."
-            ),
+            f"{best[0]} If a batch is cut into microbatches, bring every batch to the same "
+            "number of them by cutting or padding the last one, or send the number first.",
         )
     is_given_up = found.what is What.SKIPPED and found.call.op != "recv" and form == "condition"
     if is_given_up and deciders.origin(first) in _OF_DATA:
         # To take part with zeros keeps what the other ranks have; to leave it out together may not.
-        return (own, *(f"Or {words.lower(one)}" for one in best[:1]), *best[1:])[:3]
-    return (*best, f"Or {words.lower(own)}")[:3]
+        return (own, *(f"Or {words.lower(one)}" for one in best[:1]), *best[1:])
+    return (*best, f"Or {words.lower(own)}")
 
 
 _OF_DATA: Final = frozenset({"data", "length", "received", "chosen", "unknown"})
@@ -239,10 +228,9 @@ def _is_backward(situation: Situation, found: Departed) -> bool:
     return is_skipped and bool(stack) and chains.function(stack[0]).endswith(".backward")
 
 
-def _autograd(situation: Situation, found: Departed) -> str:
-    if not _is_backward(situation, found):
-        return ""
-    return "autograd runs the backward() of this message only if its input needs a gradient."
+_AUTOGRAD: Final = (
+    "autograd runs the backward() of this message only if its input needs a gradient."
+)
 
 
 def _make_it(situation: Situation, found: Departed) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose, frameworks, iterations, repeated, table
+from collectrace.align.causes import choose, frameworks, iterations, remarks, repeated, table
 from collectrace.align.causes.choose import Found
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
@@ -54,11 +55,11 @@ def _finding(
 
     bare = Words(KINDS[candidate.kind].meaning, ())
     found = explained(None, choose.cause_of, situation)
-    said = explained(bare, found.words, situation) if found is not None else bare
+    said = bare
     if found is not None:
+        said = explained(bare, found.cause.words, situation, found.data)
         said = explained(said, frameworks.apply_fix, situation, found.cause.code, said)
     cause = index.get(candidate.cause) if candidate.cause is not None else None
-    verdict = candidate.verdict
     return Finding(
         kind=candidate.kind,
         severity=candidate.severity,
@@ -74,6 +75,7 @@ def _finding(
         caused_by=cause,
         notes=(
             *said.notes,
+            *explained((), remarks.remarks_on, situation),
             *explained([], iterations.notes, situation),
             *explained((), repeated.note, situation),
             *explained([], _notes, case, candidate),
@@ -84,9 +86,7 @@ def _finding(
         skipped=explained(None, _skipped, situation, found),
         repeats=cause if explained(False, repeated.is_repeat, situation) else None,
         decisions=(None if said.undecided else situation.decisions) or None,
-        evidence=explained(
-            None, evidence.evidence_rows, verdict.evidence if verdict is not None else ()
-        ),
+        evidence=explained(None, evidence.evidence_rows, candidate.evidence),
     )
 
 
@@ -103,12 +103,10 @@ def _table(situation: Situation, judged: Sequence[Candidate], context: int) -> T
 
 def _row(situation: Situation) -> int | None:
     """Return the call number at which the ranks diverged; None: the finding's, or not known."""
-    departure, since = (
-        situation.departure,
-        places.first_difference(situation.case, situation.candidate),
-    )
-    if departure is not None and departure.key == situation.candidate.stream and departure.seq:
+    departure, candidate = situation.departure, situation.candidate
+    if departure is not None and departure.key == candidate.stream and departure.seq:
         return departure.seq
+    since = places.first_difference(situation.case, candidate)
     return since.seq if since is not None else None
 
 
@@ -145,11 +143,8 @@ def _skipped(situation: Situation, found: Found | None) -> Side | None:
 
 
 def _side(situation: Situation, departed: Departed) -> Side:
-    case, rank = situation.case, departed.ranks[0]
-    stack = tuple(case.stack(rank, departed.call))
-    return Side(
-        ranks=departed.ranks, call=departed.call, state=case.standings[rank].state, stack=stack
-    )
+    side = situation.case.side(departed.ranks[0], departed.call)
+    return replace(side, ranks=departed.ranks)
 
 
 def _sources(situation: Situation) -> tuple[SourceLine, ...]:

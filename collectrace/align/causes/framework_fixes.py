@@ -15,17 +15,9 @@ from typing import Final, Literal
 from collectrace.records import Call
 
 When = Literal[
-    "some ranks",
-    "modules",
-    "library",
-    "sizes",
-    "uneven",
-    "threads",
-    "roots",
-    "messages",
-    "message sizes",
-    "elsewhere",
-]
+    "some ranks", "modules", "library", "sizes", "uneven", "threads", "roots", "messages",
+    "message sizes", "elsewhere",
+]  # fmt: skip
 """``some ranks``: only some ranks made the calls. ``modules``: some ranks skipped a module of a
 forward. ``library``: a statement of the library decided. ``sizes``: one call with different
 tensors. ``uneven``: ranks ran out of inputs. ``threads``: several share a group. ``roots``: ranks

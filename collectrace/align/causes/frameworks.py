@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import dumps
-from collectrace.align.causes import apart, phrases, remarks
+from collectrace.align.causes import apart, phrases
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
 from collectrace.align.ranks.standing import Standing
+from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
 _SIZES: Final = ("shape_mismatch", "split_mismatch")
@@ -32,7 +33,6 @@ _OWN_FIXES: Final = (
 
 def apply_fix(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause with the framework's fix first, or as a replacement."""
-    words = replace(words, notes=(*words.notes, *remarks.remarks_on(situation)))
     if situation.candidate.cause is not None:
         return words
     beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
@@ -57,18 +57,13 @@ def _row(situation: Situation, code: str) -> Fix | None:
         return None
     when = _when(situation, code)
     rows = [r for r in TABLE if when in r.when and (code == _PROVEN or not r.whole_forward)]
-    steps = _made(situation, code, when)
     is_mixed = when in ("some ranks", "library") and code != _PROVEN and _are_two_parts(situation)
-    for step in steps:
+    for step, call in _made(situation, code, when):
         lines = [phrases.text(situation.case, frame) for frame in _line(step)]
         made = [*(one.text for one in situation.decisions), *lines]
         for row in rows:
-            if step.call is None:
-                continue
-            is_named = bool(row.path) or (when == "some ranks" and is_asked(step.call))
-            if is_mixed and not is_named:
-                continue
-            if row.fits(step.call, path(situation, step), made):
+            is_named = bool(row.path) or (when == "some ranks" and is_asked(call))
+            if (is_named or not is_mixed) and row.fits(call, path(situation, step), made):
                 return row
     return None
 
@@ -90,36 +85,34 @@ def _when(situation: Situation, code: str) -> When | None:
     return "some ranks"
 
 
-def _made(situation: Situation, code: str, when: When | None) -> list[NextCall]:
+def _made(situation: Situation, code: str, when: When | None) -> list[tuple[NextCall, Call]]:
     """Return the calls that a fix may apply to."""
     if when not in ("some ranks", "modules", "library"):
-        steps = apart.at_finding(situation)
-        calls = [step.call for step in steps if step.call is not None]
-        is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
-        return [] if is_own else [step for step in steps if step.call is not None]
-    both = [step for step in apart.next_calls(situation) or () if step.call is not None]
+        made = apart.called(apart.at_finding(situation))
+        is_own = when in ("messages", "message sizes") and any(is_user(call) for _, call in made)
+        return [] if is_own else made
+    both = apart.called(apart.next_calls(situation) or ())
     if code == _PROVEN or len(both) < 2:
         return both[:1]
-    (mine, call), (other, theirs) = ((step, step.call) for step in both)
-    if call is None or theirs is None:
-        return []
+    (mine, call), (other, theirs) = both
     is_blamed = set(mine.ranks) <= set(situation.suspects)
     if call.role == theirs.role or when != "some ranks":
         return both
     if is_user(call):
         departure = situation.departure
         skipped = departure is not None and departure.what is What.SKIPPED
-        return [mine, *([other] if skipped or not is_blamed else [])]
+        return both if skipped or not is_blamed else both[:1]
     if is_user(theirs):
-        return [mine]
+        return both[:1]
     # In two parts of frameworks, only a call that the script's own line named can be fixed.
-    return [mine] if is_blamed and not is_asked(theirs) and _line(mine) != _line(other) else []
+    is_named = is_blamed and not is_asked(theirs) and _line(mine) != _line(other)
+    return both[:1] if is_named else []
 
 
 def _are_two_parts(situation: Situation) -> bool:
     """Whether the sides are in different parts of frameworks where they diverged."""
-    calls = [step.call for step in apart.next_calls(situation) or ()]
-    return len({call.role for call in calls if call is not None and not is_user(call)}) > 1
+    both = apart.called(apart.next_calls(situation) or ())
+    return len({call.role for _, call in both if not is_user(call)}) > 1
 
 
 def _line(step: NextCall) -> Sequence[str]:

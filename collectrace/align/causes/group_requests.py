@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Final
 
 from collectrace import words
@@ -65,14 +66,9 @@ def requests(situation: Situation) -> Requests | None:
     ordered = sorted(here, key=lambda one: not {*one[0]} <= {*situation.suspects})
     none = tuple(sorted(absent - instead))
     skipped = [(none, group) for _, group in asked[:1] if none]
-    for ranks, mine in ordered:
-        for others, group in ordered:
-            if (
-                ranks != others
-                and _can_skip(situation, [(ranks, mine), (others, group)])
-                and _later(situation.case, ranks, others, group)
-            ):
-                skipped.append((ranks, group))
+    for one, other in permutations(ordered, 2):
+        if _can_skip(situation, (one, other)) and _later(situation.case, one[0], *other):
+            skipped.append((one[0], other[1]))
     return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), source.own)
 
 
@@ -151,23 +147,19 @@ def describe_waits(situation: Situation, ranks: tuple[int, ...]) -> str:
     return f"{words.upper('; '.join(told))}." if told else ""
 
 
-def deciding_statement(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
+def deciding_statement(
+    situation: Situation, found: Requests
+) -> tuple[Decision | None, tuple[str, ...]]:
     """Return the statement that decided, and sentences on what it did."""
-    found = requests(situation)
-    stacks = [situation.case.stack(r[0], group) for r, group in found.asked] if found else []
+    stacks = [situation.case.stack(ranks[0], group) for ranks, group in found.asked]
 
     def depth(one: Decision) -> int:
         """Return how many frames a decision's function is away from the request."""
         where = (chains.file(one.site), one.function)
-        frames = (
-            n
-            for stack in stacks
-            for n, frame in enumerate(stack)
-            if (chains.file(frame), chains.function(frame)) == where
-        )
-        return min(frames, default=_FAR)
+        places = [[chains.place(frame) for frame in stack] for stack in stacks]
+        return min((those.index(where) for those in places if where in those), default=_FAR)
 
-    sites = {group.site for _, group in found.asked} if found else set()
+    sites = {group.site for _, group in found.asked}
     ranked = [one for one in deciders.ranked(situation) if one.site not in sites]
     ranked.sort(key=lambda one: (deciders.form(one) in ("value", "items"), depth(one)))
     first = next(iter(ranked), None)

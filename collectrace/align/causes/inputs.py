@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words
-from collectrace.align.causes import apart, deciders, phrases
+from collectrace.align.causes import apart, deciders, phrases, structure
 from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
@@ -43,14 +44,14 @@ class Inputs:
         """``rank 0 had 5 batches and rank 1 got to its 6th``."""
         passes = self.counted_by == "forwards"
         noun = ("forward pass", "forward passes") if passes else ("batch", "batches")
-        ran, began = ("ran", "got to") if passes else ("had", "got to")
+        ran = "ran" if passes else "had"
         by_count: dict[tuple[int, bool], list[int]] = {}
         for rank, count in sorted(self.counts.items()):
             by_count.setdefault((count, rank in self.ended), []).append(rank)
         return words.listed([
             f"{words.ranks(those)} {ran} {words.counted(count, *noun)}"
             if is_over
-            else f"{words.ranks(those)} {began} {words.verb(those, 'its', 'their')} "
+            else f"{words.ranks(those)} got to {words.verb(those, 'its', 'their')} "
             f"{words.ordinal(count)}"
             for (count, is_over), those in sorted(by_count.items())
         ])  # fmt: skip
@@ -61,34 +62,29 @@ def uneven(situation: Situation) -> Inputs | None:
 
     It does not if all ranks reached the same line with tensors of different sizes.
     """
+    case, group = situation.case, situation.candidate.group
     places = {(call.role, call.site, side.stack) for side, call in situation.called}
     is_one = len(situation.called) > 1 and len(places) == 1
-    if is_one and situation.kind in ("shape_mismatch", "dtype_mismatch"):
+    if group is None or (is_one and situation.kind in ("shape_mismatch", "dtype_mismatch")):
         return None
-    return counted(situation)
-
-
-def counted(situation: Situation) -> Inputs | None:
-    """Return the inputs of a finding's ranks if they were uneven."""
-    case = situation.case
+    logs = {rank: log for rank in group.ranks if (log := case.log(rank)) is not None}
+    if len(logs) < 2:
+        return None
     lefts = apart.left_loops(situation)
-    members = situation.candidate.group.ranks if situation.candidate.group else ()
-    logs = {rank: log for rank in members if (log := case.log(rank)) is not None}
     gone = {rank for left in lefts for rank in left.gone.ranks}
     gone |= {rank for side, call in situation.called if is_shadow(call.role) for rank in side.ranks}
     gone |= {rank for rank in logs if case.standings[rank].state == "finished"}
-    if len(logs) < 2:
-        return None
+    both = apart.called(apart.next_calls(situation) or ())
+    until = {step.rank: call.t for step, call in both}
     for found in (
         _by_join(logs),
-        _by_loader(logs, lefts, _moments(situation)),
+        _by_loader(logs, lefts, until),
         _by_forwards(situation, logs, lefts),
     ):
         if found is not None:
             over = found.ended & gone if found.counted_by == "loader" and lefts else found.ended
-            if not over or min(found.counts[r] for r in over) >= max(found.counts.values()):
-                continue
-            return found
+            if over and min(found.counts[r] for r in over) < max(found.counts.values()):
+                return found
     return None
 
 
@@ -98,12 +94,6 @@ def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
     if len(logs) < 2:
         return None
     return _by_join(logs, is_over=True) or _by_loader(logs, (), {})
-
-
-def _moments(situation: Situation) -> dict[int, int]:
-    """Return when each side made its first different call, by rank, ns."""
-    both = apart.next_calls(situation) or ()
-    return {step.rank: step.call.t for step in both if step.call is not None}
 
 
 # -- by join() ---------------------------------------------------------------------------------
@@ -160,14 +150,12 @@ def _noticed(log: RankLog, one: _Joined) -> int:
 
     If several lines call a model for one input, each of them announces it.
     """
-    rounds: Iterable[int] = (one.over.rounds or ()) if one.over is not None else ()
-    if one.over is None:
-        by_line: dict[str | None, int] = {}
-        for call in calls_of(log, one.entered.t):
-            if pairing_class(call.role) == NOTICE and not is_shadow(call.role):
-                by_line[call.site] = by_line.get(call.site, 0) + 1
-        rounds = by_line.values()
-    told = list(rounds)
+    if one.over is not None:
+        told = list[int](one.over.rounds or ())
+    else:
+        calls = (call for call in calls_of(log, one.entered.t) if not is_shadow(call.role))
+        lines = Counter(call.site for call in calls if pairing_class(call.role) == NOTICE)
+        told = [*lines.values()]
     if len(told) > 1 and max(told) - min(told) <= 1 and not log.no_syncs:
         return max(told)
     return sum(told)
@@ -273,7 +261,7 @@ def _by_forwards(
     inside = left.inside.call
     if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:
         return None
-    if not apart.is_innermost(situation.case, left.loop, left.inside.stack):
+    if not structure.is_innermost(situation, left.loop, left.inside.rank, left.inside.stack):
         return None  # its iterations are epochs
     gone = left.gone.call
     made = gone.iteration if gone is not None else last_iteration(logs[left.gone.rank])
@@ -317,14 +305,10 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     )
     return (
         even,
-        (
-            "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
-            f"ran out of inputs.{move}"
-        ),
-        (
-            "Or stop all ranks when the first runs out, and catch the RuntimeError: "
-            "Join([model], throw_on_early_termination=True)."
-        ),
+        "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
+        f"ran out of inputs.{move}",
+        "Or stop all ranks when the first runs out, and catch the RuntimeError: "
+        "Join([model], throw_on_early_termination=True).",
     )
 
 
@@ -332,7 +316,7 @@ def own_calls(situation: Situation, left: Left) -> list[str]:
     """Return the names of the script's own collectives inside a loop."""
     log = situation.case.log(left.inside.rank)
     entries = timeline.calls_before(log)[-_RECENT:] if log is not None else []
-    inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
+    inside = [one for one in entries if structure.is_in_loop(situation, left.loop, one.stack)]
     calls = [call_of(situation.case, left.inside.rank, one) for one in inside]
     own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
     return list(dict.fromkeys(own))[:_MOST]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -38,15 +38,14 @@ def name(one: Call) -> str:
     return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
-def verb_of(one: Call) -> str:
-    """Return the verb for a call: the user "called" it; ranks "were in" a framework's call."""
-    return "called" if is_user(one) else "was in"
+def verb_of(members: Sequence[int], one: Call) -> str:
+    """Return the verb for a call: ranks "called" it, or "were in" a framework's call."""
+    return "called" if is_user(one) else words.verb(members, "was in", "were in")
 
 
 def made(members: Sequence[int], one: Call) -> str:
     """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
-    verb = "called" if is_user(one) else words.verb(members, "was in", "were in")
-    return f"{words.ranks(members)} {verb} {call(one)}"
+    return f"{words.ranks(members)} {verb_of(members, one)} {call(one)}"
 
 
 def not_made(members: Sequence[int], one: Call) -> str:
@@ -55,10 +54,10 @@ def not_made(members: Sequence[int], one: Call) -> str:
     return f"{words.ranks(members)} {verb} not"
 
 
-def on_each(told: Sequence[str], sides: Sequence[Sequence[int]]) -> str:
+def on_each(told: Iterable[tuple[str, Sequence[int]]]) -> str:
     """Return ``barrier on rank 0, all_reduce on ranks 1-2``; sides with equal text join."""
     joined: dict[str, list[int]] = {}
-    for one, ranks in zip(told, sides, strict=True):
+    for one, ranks in told:
         joined.setdefault(one, []).extend(ranks)
     return ", ".join(f"{one} on {words.ranks(ranks)}" for one, ranks in joined.items())
 
@@ -66,6 +65,11 @@ def on_each(told: Sequence[str], sides: Sequence[Sequence[int]]) -> str:
 def text(case: Case, frame: str) -> str:
     """Return the code of a frame's line; empty: it is not known."""
     return case.code.line(chains.site(frame)).partition("#")[0].strip()
+
+
+def quoted(case: Case, frame: str) -> str:
+    """Return the code of a frame's line, and the line, in the same form as ``statement``."""
+    return statement(text(case, frame), chains.site(frame))
 
 
 def statement(text: str, site: str) -> str:
@@ -121,13 +125,8 @@ def differing_depth(stacks: Sequence[Sequence[str]]) -> int:
 
     A helper that all ranks call has the same line on all, so the line of its caller is used.
     """
-    shortest = min((len(stack) for stack in stacks), default=0)
-    if len(stacks) < 2:
-        return 0
-    for depth in range(shortest):
-        if len({chains.site(stack[depth]) for stack in stacks}) > 1:
-            return depth
-    return 0
+    rows = enumerate(zip(*stacks, strict=False))
+    return next((depth for depth, row in rows if len({*map(chains.site, row)}) > 1), 0)
 
 
 def function(frame: str) -> str:

@@ -1,35 +1,27 @@
-"""The table of all causes, and the order in which they are tried."""
+"""Causes by their codes, and the order in which they are tried."""
 
 from __future__ import annotations
 
 import graphlib
 from collections.abc import Mapping
 from functools import cache
-from types import ModuleType
 from typing import Final
 
-from collectrace.align.causes.cause import Cause
-from collectrace.align.causes.rows import (
-    arguments,
-    frameworks,
-    groups,
-    inputs,
-    messages,
-    models,
-    observations,
-    programs,
-    states,
-)
+from collectrace.align.causes.cause import ALL, Cause
+from collectrace.align.causes.rows import COVERED, USED
 from collectrace.findings import Kind
 
-FILES: Final[Mapping[str, ModuleType]] = {
-    "1": programs, "2": inputs, "3": states, "4": arguments, "5": models, "6": groups,
-    "7": messages, "8": frameworks, "9": observations,
-}  # fmt: skip
-"""The files of the rows, by the first digit of their codes."""
 
-CAUSES: Final[tuple[Cause, ...]] = tuple(one for file in FILES.values() for one in file.CAUSES)
-"""All causes, by code."""
+def _retired(code: str, name: str, successor: str) -> Cause:
+    reason = f"{successor} covers it since 0.1.0."
+    return Cause(code, name, reason, ALL, status="retired", reason=reason)
+
+
+CAUSES: Final[tuple[Cause, ...]] = (
+    *USED,
+    *(_retired(*one, by) for by, those in COVERED.items() for one in those.items()),
+)
+"""All causes: those in use by code, then the retired ones."""
 
 BY_CODE: Final[Mapping[str, Cause]] = {cause.code: cause for cause in CAUSES}
 
@@ -47,10 +39,7 @@ def order() -> tuple[Cause, ...]:
         graphlib.CycleError: causes yield to each other in a cycle.
 
     """
-    graph: dict[str, set[str]] = {}
-    for cause in CAUSES:
-        if cause.status != "retired":
-            graph[cause.code] = {code for code in winners(cause) if code != cause.code}
+    graph = {one.code: winners(one) for one in CAUSES if one.status != "retired"}
     return tuple(BY_CODE[code] for code in graphlib.TopologicalSorter(graph).static_order())
 
 
@@ -59,5 +48,7 @@ def winners(cause: Cause) -> tuple[str, ...]:
     return tuple(
         other.code
         for other in CAUSES
-        if other.status != "retired" and other.code.startswith(tuple(cause.yields_to))
+        if other.status != "retired"
+        and other.code != cause.code
+        and other.code.startswith(cause.yields_to)
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.causes import apart, inputs, phrases
+from collectrace.align.causes import apart, caught, inputs, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.signature import is_user
 
@@ -15,13 +15,14 @@ _ENOUGH: Final = 2
 
 
 def remarks_on(situation: Situation) -> tuple[str, ...]:
-    """Return sentences on unused inputs, and on gradients of two models that met."""
+    """Return sentences on what ranks caught or left unused, and on gradients that met others."""
     if situation.candidate.cause is not None:
         return ()
     return tuple(one for one in _remarks(situation) if one)
 
 
 def _remarks(situation: Situation) -> Iterator[str]:
+    yield caught.note(situation)
     yield inputs.left_over(situation)
     yield _usual(situation)
     calls = [call for _, call in situation.called]

@@ -297,12 +297,6 @@ def everywhere(decision: Decision, what: str) -> str:
     )
 
 
-def _unless_rank(decision: Decision) -> str:
-    """Return the rest of a condition on the rank, as in `` if `step % 4 == 3```; may be empty."""
-    kept = _parts_without_rank(decision)
-    return f" if {kept}" if kept else ""
-
-
 def _met_at(situation: Situation, rank: int, call: Call) -> str:
     """Return the line at which other ranks made the call that this one met; empty if none."""
     case, candidate = situation.case, situation.candidate
@@ -313,18 +307,17 @@ def _met_at(situation: Situation, rank: int, call: Call) -> str:
     return ""
 
 
-def _parts_without_rank(decision: Decision) -> str:
-    """Return the parts of ``if step % 4 == 3 and rank == 0:`` that do not test the rank."""
+def _unless_rank(decision: Decision) -> str:
+    """Return `` if `step % 4 == 3` ``, what ``if step % 4 == 3 and rank == 0:`` tests beside it."""
     head, node = _parsed(decision)
-    if not isinstance(node, ast.If | ast.While):
-        return ""
-    test = node.test
-    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
-        return ""
-    parts = [ast.get_source_segment(head, one) or "" for one in test.values]
+    match getattr(node, "test", None):
+        case ast.BoolOp(ast.And(), values):
+            parts = [ast.get_source_segment(head, one) or "" for one in values]
+        case _:
+            return ""
     kept = [one for one in parts if one and not RANK.search(one)]
     code = " and ".join(kept)
-    return f"`{code}`" if len(kept) < len(parts) and 0 < len(code) <= _LONGEST else ""
+    return f" if `{code}`" if len(kept) < len(parts) and 0 < len(code) <= _LONGEST else ""
 
 
 def _of_rank(situation: Situation, decision: Decision) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from collectrace import words
-from collectrace.align.causes import apart as sides_apart
-from collectrace.align.causes import phrases
+from collectrace.align.causes import apart
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 
@@ -27,10 +25,10 @@ class DifferentModules(NamedTuple):
 
 def different_modules(situation: Situation) -> DifferentModules | None:
     """Return the sides that are in different modules of one statement, or None."""
-    first = sides_apart.next_calls(situation)
+    first = apart.next_calls(situation)
     if first is None or first[0].stack != first[1].stack:
         return None
-    for mine, other in (first, sides_apart.at_finding(situation)[:2]):
+    for mine, other in (first, apart.at_finding(situation)[:2]):
         if mine.call is None or other.call is None:
             continue
         roles = {mine.call.role, other.call.role}
@@ -72,14 +70,3 @@ def was_run(situation: Situation, rank: int, part: str | None, seq: int) -> bool
     if not any(one is not None and one.role in REDUCES for one in before):
         return False
     return own[-1:] != [] and own[-1] in GATHERS and (len(own) == 1 or own[0] in REDUCES)
-
-
-def describe(step: NextCall) -> str:
-    """Return ``rank 1 is in FSDP unshard of layers.3``."""
-    name = words.name(step.call) if step.call is not None else "no call"
-    return f"{step.subject} {words.verb(step.ranks, 'is', 'are')} in {name}"
-
-
-def line(step: NextCall) -> str:
-    """Return `` (train.py:13)``, the line of a call."""
-    return phrases.line(step.call.site if step.call is not None else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -17,10 +17,8 @@ from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import KINDS, Decision, Kind, Side
 from collectrace.records import Call
-from collectrace.roles import UNKNOWN, USER
 
 
 @dataclass(frozen=True)
@@ -77,10 +75,9 @@ class Situation:
                 departures.from_own(case, candidate),
             ]
         found += differences(case, self.pair) if self.pair is not None else []
-        return next((one for one in found if one is not None and self._is_of_suspects(one)), None)
-
-    def _is_of_suspects(self, departure: Departure) -> bool:
-        return not self.suspects or bool({*departure.ranks} & {*self.suspects})
+        known = (one for one in found if one is not None)
+        suspects = {*self.suspects}
+        return next((one for one in known if not suspects or suspects & {*one.ranks}), None)
 
     @cached_property
     def others(self) -> tuple[int, ...]:
@@ -95,32 +92,14 @@ class Situation:
         ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
         return tuple(case.standings[rank] for rank in sorted(ends))
 
-    @cached_property
-    def has_frameworks(self) -> bool:
-        """Whether a framework issued any call of the run."""
-        log = next(iter(self.case.evidence.logs.values()), None)  # all logs share their vocabulary
-        seen = log.vocabulary.appearances if log is not None else ()
-        return any(one.role not in (USER, UNKNOWN) for one in seen)
-
     @property
     def is_absence(self) -> bool:
         """Whether ranks did not make a call in which others wait."""
         return KINDS[self.kind].is_absence
 
 
-Need = Literal[
-    "root", "early", "consequence", "decisions", "suspects", "ddp", "raised", "several",
-    "frameworks", "inputs", "caught",
-]  # fmt: skip
+Need = Literal["root", "early", "consequence", "decisions", "suspects"]
 """A fact that must hold before a cause is tried."""
-
-
-def _logs(situation: Situation) -> Iterable[RankLog]:
-    return situation.case.evidence.logs.values()
-
-
-def _roles(situation: Situation, *prefixes: str) -> bool:
-    return any(call.role.startswith(prefixes) for _, call in situation.called)
 
 
 NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
@@ -129,11 +108,5 @@ NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
     "suspects": lambda s: bool(s.suspects),
-    "ddp": lambda s: _roles(s, "ddp.", "join."),
-    "raised": lambda s: any(one.state == "raised" for one in s.culprits),
-    "several": lambda s: len(s.called) > 1,
-    "frameworks": lambda s: s.has_frameworks,
-    "inputs": lambda s: s.has_frameworks or any(log.batches or log.joins for log in _logs(s)),
-    "caught": lambda s: any(one.caught or one.failed or one.refused for one in _logs(s)),
 }
 """The test of each fact; all are cheap."""

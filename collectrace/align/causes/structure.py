@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
 from collectrace.align.causes import phrases
@@ -58,11 +59,12 @@ def around(situation: Situation, decision: Decision) -> Around:
     outside: list[tuple[Side, Call]] = []
     held: set[int | None] = set()
     for side, call in situation.called:
-        line = _line_of(function, [Frame.parse(one) for one in side.stack or ()])
+        line = _line_of(function, side.stack or ())
         part = next((n for n, those in enumerate(parts) if line and _holds(those, line)), None)
         (outside if part is None else inside).append((side, call))
         held.add(part)
-    jumps = [(n, jump) for n, those in enumerate(parts) if (jump := _jump(those))]
+    ends = [(n, _JUMPS.get(type(those[-1]))) for n, those in enumerate(parts)]
+    jumps = [(n, jump) for n, jump in ends if jump is not None]
     taken = held - {None} or {n for n, _ in jumps[:1]}
     return Around(
         tuple(inside), tuple(outside), jumps[0][1] if jumps else None,
@@ -71,39 +73,21 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
-def called_through(situation: Situation, decision: Decision) -> list[tuple[Side, Call]]:
-    """Return the sides that made their call from the line of a decision, with the call."""
-    return [
-        (side, call)
-        for side, call in situation.called
-        if any(chains.site(frame) == decision.site for frame in side.stack or ())
-    ]
-
-
 def calling_line(situation: Situation, decision: Decision, stack: Sequence[str]) -> str:
     """Return the line of a decision's function from which a call was made, as code.
 
-    Empty if the call itself is there, or if the function is not on the stack.
+    Empty if the call itself is there or in the decision, or if the function is not on the stack.
     """
-    path = chains.split(decision.site)[0]
-    those = {one: Frame.parse(one) for one in stack[1:]}
-    frame = next(
-        (
-            one
-            for one, each in those.items()
-            if (each.path, each.function) == (path, decision.function)
-        ),
-        "",
-    )
-    return (
-        phrases.statement(phrases.text(situation.case, frame), chains.site(frame)) if frame else ""
-    )
+    scope = chains.file(decision.site), decision.function
+    frame = next((one for one in stack[1:] if chains.scope(one) == scope), "")
+    is_other = chains.site(frame) != decision.site
+    return phrases.quoted(situation.case, frame) if frame and is_other else ""
 
 
 def is_in_function(situation: Situation, decision: Decision, stack: Sequence[str]) -> bool:
     """Whether a call was made in the function of a statement, or from there."""
     found = _statement(situation, decision)
-    return found is not None and _line_of(found[0], [Frame.parse(one) for one in stack]) > 0
+    return found is not None and _line_of(found[0], stack) > 0
 
 
 def is_nested(situation: Situation, decision: Decision) -> bool:
@@ -125,18 +109,14 @@ _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.stmt] | None:
     """Return the statement of a decision, and its function; None if the source is not known."""
-    path, line = chains.split(decision.site)
-    frame = Frame(path, line, decision.function)
+    frame = _frame(decision)
     function = situation.case.program.files.function(decision.sides[0].rank, frame)
     if isinstance(function, Gap):
         return None
-    body = getattr(function.tree, "body", None)
-    if not isinstance(body, list):
-        return None
     here = [
         one
-        for one in statements(body)
-        if one.lineno == line or any(h.lineno == line for h in getattr(one, "handlers", ()))
+        for one in _statements(function)
+        if frame.line in (one.lineno, *(h.lineno for h in getattr(one, "handlers", ())))
     ]
     return (function, here[0]) if here else None
 
@@ -160,19 +140,12 @@ def has_left_loop(situation: Situation) -> bool:
 def _has_left(
     situation: Situation, gone: Compared, inside: Compared, found: Sequence[Decision]
 ) -> bool:
-    for frame in inside.stack:
-        function = situation.case.program.files.function(inside.rank, frame)
-        if isinstance(function, Gap):
-            continue
-        deciding = [line for one in found if (line := _line_if(function, one))]
-        if not deciding:
-            continue
-        lines = [frame.line, _line_of(function, gone.last), *deciding]
+    for function, loop in _loops_around(situation, inside.rank, inside.stack):
+        deciding = [line for one in found if (line := _line_of(function, [_frame(one)]))]
+        lines = [_line_of(function, gone.last), *deciding]
         behind = _line_of(function, gone.stack)  # 0: it has left the function too
-        if any(
-            all(one.lineno <= line <= _end(one) for line in lines) and not 0 < behind <= _end(one)
-            for one in _loops(function)
-        ):
+        is_within = bool(deciding) and all(loop.lineno <= line <= _end(loop) for line in lines)
+        if is_within and not 0 < behind <= _end(loop):
             return True
     return False
 
@@ -182,8 +155,7 @@ def blocked_elsewhere(situation: Situation, decision: Decision) -> tuple[int, ..
 
     They would block an agreement at the statement. Empty if it is not known which ranks reached it.
     """
-    path, line = chains.split(decision.site)
-    here = Frame(path, line, decision.function)
+    here = _frame(decision)
     # The outcome of one side implies that of the other, or a rank is compared with itself.
     is_sure = decision.strength == "only" or len({side.rank for side in decision.sides}) == 1
     came = {side.rank for side in decision.sides if side.did is not None or is_sure}
@@ -208,7 +180,7 @@ def is_waited_in(situation: Situation, handler: Decision) -> bool:
     return found is not None and isinstance(found[1], ast.Try) and any(
         _holds(found[1].body, line)
         for side in situation.candidate.sides
-        if (line := _line_of(found[0], [Frame.parse(one) for one in side.stack or ()]))
+        if (line := _line_of(found[0], side.stack or ()))
     )  # fmt: skip
 
 
@@ -218,19 +190,22 @@ def tried_again(situation: Situation, handler: Decision) -> tuple[Side, Call, st
     Returns its call also, and the loop's line, as ``path:line``. The side made that call before,
     and no other loop explains that.
     """
-    found = _statement(situation, handler)
-    if found is None or not isinstance(found[1], ast.Try):
+    found, again = _statement(situation, handler), list[tuple[Side, Call, str]]()
+    if found is None or not isinstance(block := found[1], ast.Try):
         return None
-    function, block = found[0], found[1]
-    loops = [one for one in _loops(function) if one.lineno < block.lineno <= _end(one)]
-    if not loops or not _ends_by_success(loop := max(loops, key=lambda one: one.lineno), block):
-        return None
-    again = [
-        (side, call)
-        for side, call in around(situation, handler).inside
-        if _is_again(situation, side, call, block, function)
-    ]
-    return (*again[0], f"{function.file.path}:{loop.lineno}") if len(again) == 1 else None
+    for side, call in around(situation, handler).inside:
+        stack, stream = side.stack or (), situation.candidate.stream
+        for function, loop in islice(_loops_around(situation, side.ranks[0], stack), 1):
+            before = situation.case.before(side.ranks[0], stream, call.seq)
+            if (
+                function is found[0]
+                and loop.lineno < block.lineno
+                and _holds(block.body, _line_of(function, stack))
+                and _ends_by_success(loop, block)
+                and any(one is not None and are_same_line(one, call) for one in before)
+            ):
+                again.append((side, call, f"{function.file.path}:{loop.lineno}"))
+    return again[0] if len(again) == 1 else None
 
 
 def _ends_by_success(loop: _Loop, block: ast.Try) -> bool:
@@ -243,27 +218,12 @@ def _ends_by_success(loop: _Loop, block: ast.Try) -> bool:
     return isinstance(loop, ast.While) or any(id(node) not in handled for node in ends)
 
 
-def _is_again(
-    situation: Situation, side: Side, call: Call, block: ast.Try, function: Function
-) -> bool:
-    """Whether a side made its call in a ``try`` block before, and no loop in it explains that."""
-    stack = [Frame.parse(one) for one in side.stack or ()]
-    for frame in stack:
-        where = situation.case.program.files.function(side.ranks[0], frame)
-        if isinstance(where, Gap):
-            return False
-        is_outermost = where is function
-        loops = (one for one in _loops(where) if not is_outermost or one.lineno > block.lineno)
-        if any(one.lineno <= frame.line <= _end(one) for one in loops):
-            return False
-        if is_outermost:
-            earlier = situation.case.before(side.ranks[0], situation.candidate.stream, call.seq)
-            is_known = any(one is not None and are_same_line(one, call) for one in earlier)
-            return is_known and _holds(block.body, frame.line)
-    return False
-
-
 _Loop = ast.For | ast.AsyncFor | ast.While
+
+
+def _statements(function: Function) -> Iterator[ast.stmt]:
+    body = getattr(function.tree, "body", ())  # of a lambda it is an expression
+    return statements(body if isinstance(body, list) else ())
 
 
 def _loops(function: Function) -> list[_Loop]:
@@ -282,8 +242,7 @@ def _are_apart(situation: Situation, rank: int, frame: Frame, stack: Sequence[Fr
     function = situation.case.program.files.function(rank, frame)
     if isinstance(function, Gap) or not (line := _line_of(function, stack)):
         return False
-    body = getattr(function.tree, "body", ())
-    for one in statements(body if isinstance(body, list) else ()):
+    for one in _statements(function):
         if isinstance(one, ast.If | ast.Match):
             held = [[_holds(part, at) for part in _parts(one)] for at in (frame.line, line)]
             if all(map(any, held)) and held[0] != held[1]:
@@ -295,16 +254,18 @@ def _end(loop: _Loop) -> int:
     return loop.body[-1].end_lineno or 0
 
 
-def _line_of(function: Function, stack: Sequence[Frame]) -> int:
+def _line_of(function: Function, stack: Sequence[Frame | str]) -> int:
     """Return the line of a stack in a function; 0 if the stack is not in it."""
-    path, name = function.file.path, function.qualified
-    return next((one.line for one in stack if (one.path, one.function) == (path, name)), 0)
+    where = function.file.path, function.qualified
+    return next((one.line for one in _frames(stack) if (one.path, one.function) == where), 0)
 
 
-def _line_if(function: Function, decision: Decision) -> int:
-    """Return the line of a decision in a function; 0 if it is in another one."""
-    path, line = chains.split(decision.site)
-    return line if (path, decision.function) == (function.file.path, function.qualified) else 0
+def _frames(stack: Sequence[Frame | str]) -> Iterator[Frame]:
+    return (Frame.parse(one) if isinstance(one, str) else one for one in stack)
+
+
+def _frame(decision: Decision) -> Frame:
+    return Frame(*chains.split(decision.site), decision.function)
 
 
 def _may_lead(decision: Decision) -> bool:
@@ -325,10 +286,6 @@ def _holds(block: Sequence[ast.stmt], line: int) -> bool:
     return block[0].lineno <= line <= (block[-1].end_lineno or block[-1].lineno)
 
 
-def _jump(block: Sequence[ast.stmt]) -> Jump | None:
-    return _JUMPS.get(type(block[-1]))
-
-
 def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
     """Whether two branches call functions with the same names in different orders."""
     names = [
@@ -338,19 +295,43 @@ def _reorders(parts: Sequence[Sequence[ast.stmt]]) -> bool:
     return len(names) == 2 and names[0] != names[1] and sorted(names[0]) == sorted(names[1])
 
 
+def _loops_around(
+    situation: Situation, rank: int, stack: Sequence[Frame | str]
+) -> Iterator[tuple[Function, _Loop]]:
+    """Yield the loops around a call, innermost first, each with its function."""
+    for frame in _frames(stack):
+        function = situation.case.program.files.function(rank, frame)
+        if not isinstance(function, Gap):
+            around = [one for one in _loops(function) if one.lineno < frame.line <= _end(one)]
+            yield from ((function, one) for one in sorted(around, key=lambda one: -one.lineno))
+
+
 def is_outside_loop(situation: Situation, left: LeftRound) -> bool:
     """Whether the call that left an iteration is outside of the innermost loop around the usual."""
-    case, rank = situation.case, left.rank
-    made = [Frame.parse(one) for one in case.stack(rank, left.made)]
-    for frame in map(Frame.parse, case.stack(rank, left.usual)):
-        function = case.program.files.function(rank, frame)
-        if isinstance(function, Gap):
-            continue
-        around = [one for one in _loops(function) if one.lineno <= frame.line <= _end(one)]
-        if around:
-            loop = max(around, key=lambda one: one.lineno)
-            line = _line_of(function, made)
-            return not loop.lineno <= line <= _end(loop)
+    made, usual = (situation.case.stack(left.rank, one) for one in (left.made, left.usual))
+    for function, loop in _loops_around(situation, left.rank, usual):
+        return not loop.lineno <= _line_of(function, made) <= _end(loop)
+    return False
+
+
+def is_in_loop(situation: Situation, loop: Decision, stack: Sequence[str]) -> bool:
+    """Whether a call was made in the body of a loop that decided."""
+    found = _statement(situation, loop)
+    if found is None or not isinstance(found[1], _LOOPS):
+        return False
+    return found[1].lineno < _line_of(found[0], stack) <= _end(found[1])
+
+
+def is_innermost(situation: Situation, loop: Decision, rank: int, stack: Sequence[str]) -> bool:
+    """Whether no other loop is around a call inside this one, except loops of a fixed length.
+
+    Those go over items written in place: ``for view in (batch, -batch):``.
+    """
+    for function, one in _loops_around(situation, rank, stack):
+        if (function.file.path, one.lineno) == chains.split(loop.site):
+            return True
+        if not (isinstance(one, ast.For) and isinstance(one.iter, ast.List | ast.Tuple)):
+            return False
     return False
 
 
@@ -359,8 +340,7 @@ def holds_call(situation: Situation, decision: Decision, stack: Sequence[str]) -
     found = _statement(situation, decision)
     if found is None:
         return False
-    line = _line_of(found[0], [Frame.parse(one) for one in stack])
-    return found[1].lineno <= line <= (found[1].end_lineno or 0)
+    return found[1].lineno <= _line_of(found[0], stack) <= (found[1].end_lineno or 0)
 
 
 def is_behind(decision: Decision, stack: Sequence[str]) -> bool:

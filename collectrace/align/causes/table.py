@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -10,7 +10,6 @@ from collectrace.align.causes import phrases
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Table, TableRow
 from collectrace.records import Call
 from collectrace.signature import program_text
@@ -48,7 +47,7 @@ def around(
     if fatal is not None and fatal.seq is not None and fatal.seq > seq:
         marks[fatal.seq] = "fatal"
     wanted = _rows({row: min(context, _BESIDE) if row == diverged else context for row in marks})
-    cells = {rank: _calls(case, rank, stream, wanted) for rank in ranks}
+    cells = {rank: [case.call(rank, stream, row) for row in wanted] for rank in ranks}
     _show_callers(case, cells)
     columns = _columns(cells)
     return Table(
@@ -76,15 +75,6 @@ def _rows(marked: Mapping[int, int]) -> list[int]:
     return sorted(rows)
 
 
-def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Call | None]:
-    log = case.log(rank)
-    found: dict[int, Call | None] = {}
-    for start, stop in _runs(rows):
-        if log is not None:
-            found |= dict(zip(range(start, stop), log.calls(stream, start, stop), strict=False))
-    return [found.get(row) for row in rows]
-
-
 def _show_callers(case: Case, cells: dict[int, list[Call | None]]) -> None:
     """Give calls of one helper the lines of its callers, if their own lines are equal."""
     for row in zip(*cells.values(), strict=True):
@@ -101,17 +91,6 @@ def _called(case: Case, rank: int, call: Call, helper: chains.Place, depth: int)
     frames = case.stack(rank, call)
     is_of_helper = bool(frames) and chains.place(frames[0]) == helper
     return phrases.at_depth(call, frames, depth) if is_of_helper else call
-
-
-def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
-    """Return sorted numbers as ranges with excluded ends."""
-    runs: list[list[int]] = []
-    for row in rows:
-        if runs and runs[-1][1] == row:
-            runs[-1][1] = row + 1
-        else:
-            runs.append([row, row + 1])
-    return [(start, stop) for start, stop in runs]
 
 
 def _columns(cells: dict[int, list[Call | None]]) -> tuple[tuple[int, ...], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collectrace import words
@@ -39,11 +39,6 @@ class StateWords(NamedTuple):
 def awaited_in(situation: Situation, *states: State) -> tuple[Standing, ...]:
     """Return the awaited ranks that are in one of some states."""
     return tuple(one for one in situation.culprits if one.state in states)
-
-
-def ranks_of(standings: Iterable[Standing]) -> tuple[int, ...]:
-    """Return the numbers of ranks, sorted."""
-    return tuple(sorted(one.rank for one in standings))
 
 
 def call(situation: Situation) -> str:

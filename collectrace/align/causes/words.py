@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+_MOST: Final = 3
+"""Reasons, and fixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +30,14 @@ class Words:
 
     undecided: bool = False
     """The statements found only led to lines whose calls match by design, so none decided."""
+
+    @classmethod
+    def of(
+        cls, headline: str, said: Iterable[str], fixes: Iterable[str], notes: Iterable[str] = ()
+    ) -> Words:
+        """Return words with the first sentences as reasons, and the rest as notes.
+
+        Empty sentences are left out, and all fixes behind the third.
+        """
+        told = [one for one in said if one]
+        return cls(headline, tuple(told[:_MOST]), tuple(fixes)[:_MOST], (*told[_MOST:], *notes))

@@ -13,12 +13,13 @@ from collectrace.align.causes import catalogue, registry
 from tests.zoo.case import read
 from tools import new_cause
 
-ROWS = "collectrace/align/causes/rows"
+ROWS = "collectrace/align/causes/rows.py"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    shutil.copytree(new_cause.ROOT / ROWS, tmp_path / ROWS)
+    (tmp_path / ROWS).parent.mkdir(parents=True)
+    shutil.copy(new_cause.ROOT / ROWS, tmp_path / ROWS)
     return tmp_path
 
 
@@ -54,10 +55,10 @@ def test_its_scripts_are_cases(root: Path) -> None:
     ("name", "said"), [("absent-rank", "there is a cause"), ("Stale Counter", "is no name")]
 )
 def test_it_refuses_what_is_no_new_name(root: Path, name: str, said: str) -> None:
-    before = (root / ROWS / "programs.py").read_text()
+    before = (root / ROWS).read_text()
     with pytest.raises(ValueError, match=said):
         new_cause.create(root, name, "1", "matching")
-    assert (root / ROWS / "programs.py").read_text() == before
+    assert (root / ROWS).read_text() == before
 
 
 def test_codes_of_what_is_not_explained_are_left_alone() -> None:

@@ -12,7 +12,6 @@ import pytest
 from collectrace.align.causes import choose, frameworks
 from collectrace.align.causes.framework_fixes import TABLE, Fix
 from collectrace.align.causes.situation import Situation
-from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named
 from collectrace.align.judging.judge import judge
 from collectrace.findings import Kind
@@ -44,8 +43,9 @@ def first(run: Run, folder: Path) -> Told:
     candidate, decided = next(pair for pair in pairs if pair[0].severity == "error")
     situation = Situation(case, candidate, decided.decisions, decided.pair)
     found = choose.cause_of(situation)
-    words = found.words(situation) if found is not None else Words("", (), ("its own",))
-    words = frameworks.apply_fix(situation, found.cause.code if found is not None else "", words)
+    assert found is not None
+    words = found.cause.words(situation, found.data)
+    words = frameworks.apply_fix(situation, found.cause.code, words)
     why = " ".join((*words.why, *words.notes))
     return Told(candidate.kind, situation.suspects, why, "\n".join(words.fixes))
 

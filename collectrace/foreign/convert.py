@@ -9,14 +9,13 @@ import gc
 import multiprocessing
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final, Protocol
 
 from collectrace import words
@@ -168,42 +167,19 @@ def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_M
     """Yield the ranks in order; many ranks are converted in parallel processes if that is safe."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS, len(by_rank) // _RANKS_PER_WORKER)
     # A fork copies locks that other threads hold.
+    make = partial(_make, world)
     if workers < 2 or threading.active_count() > 1:
-        yield from map(partial(_make, world), by_rank.items())
+        yield from map(make, by_rank.items())
         return
     fork = multiprocessing.get_context("fork")
     try:
         # They make no reference cycles, and the search for them took a tenth of the time.
-        with (
-            tempfile.TemporaryDirectory(prefix="collectrace-") as aside,
-            ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool,
-        ):
-            make = partial(_make_aside, Path(aside), world)
-            for made, files in pool.map(make, by_rank.items(), chunksize=2):
-                made.segments = [(n, _taken(file)) for n, file in files]
-                yield made
+        with ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool:
+            yield from pool.map(make, by_rank.items(), chunksize=2)
     except BrokenProcessPool:
         raise LogError(
             "a process that read dumps was killed. Free some memory, or give fewer."
         ) from None
-
-
-def _make_aside(
-    aside: Path, world: int, those: tuple[int, Sequence[Candidate]]
-) -> tuple[_Made, list[tuple[int, Path]]]:
-    """Convert in another process, which passes segments as files, not through its pipe."""
-    made = _make(world, those)
-    files = [(n, aside / f"{made.rank}.{n}") for n, _ in made.segments]
-    for (_, data), (_, file) in zip(made.segments, files, strict=True):
-        file.write_bytes(data)
-    made.segments = []
-    return made, files
-
-
-def _taken(file: Path) -> bytes:
-    data = file.read_bytes()
-    file.unlink()
-    return data
 
 
 def _make(world: int, those: tuple[int, Sequence[Candidate]]) -> _Made:

@@ -63,8 +63,8 @@ def test_text_and_json_of_one_job_say_the_same(name: str) -> None:
         ):
             # The text names outliers only; whom it names, JSON names, too.
             named = [level if level.members else None for level in mine]
-            assert [replace(level, members=()) for level in mine] == [
-                replace(level, members=()) for level in its
+            assert [replace(level, members=[]) for level in mine] == [
+                replace(level, members=[]) for level in its
             ]
             for level, full in zip(named, its, strict=True):
                 assert level is None or level.members == full.members

@@ -287,10 +287,7 @@ def _layout(keys: tuple[str, ...], memo: Mapping[int, Any]) -> _Layout | None:
 def _number(token: bytes) -> int | None:
     """The number that an opcode puts on the stack."""
     code = token[0]
-    if code == 0x8A:
-        return int.from_bytes(token[2:], "little", signed=True)
-    if code == 0x4B:
-        return token[1]
-    if code == 0x4D:
-        return token[1] | token[2] << 8
-    return int.from_bytes(token[1:], "little", signed=True) if code == 0x4A else None
+    if code not in _VALUES:
+        return None
+    number: int = struct.unpack_from(f"<{_VALUES[code]}", token, 2 if code == _LONG1 else 1)[0]
+    return number

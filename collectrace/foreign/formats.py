@@ -1,4 +1,4 @@
-"""The foreign formats, one row each: how to recognise it, its reader, what it adds and lacks."""
+"""The foreign formats, one row each: how to recognise it, and its reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ HEAD: Final = documented.HEAD
 class Format:
     """One row."""
 
-    name: str
     tool: str
     """Its name in the report."""
     is_one: Callable[[bytes], bool]
@@ -27,10 +26,6 @@ class Format:
     """Names that only such files have; a file with one and other content is reported."""
     read: Callable[[bytes, Origin], Trace]
     """Raises NotReadable."""
-    adds: str
-    """What it has that a rank file lacks."""
-    lacks: str
-    """What it lacks."""
 
 
 _FLIGHT_NAME: Final = re.compile(
@@ -53,18 +48,10 @@ def _is_flight_json(head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and any(key in head for key in _JSON_KEYS)
 
 
-_ADDS: Final = "what the device has started and completed, and when; the timeout of every call"
-
 FORMATS: Final = (
-    Format(
-        "flight-recorder", flight_recorder.TOOL, _is_flight_pickle, _FLIGHT_NAME,
-        flight_recorder.read_pickle, _ADDS, flight_recorder.LACKS,
-    ),
-    Format(
-        "flight-recorder-json", flight_recorder.TOOL, _is_flight_json, _FLIGHT_NAME,
-        flight_recorder.read_json, _ADDS, f"{flight_recorder.LACKS}; and the lines of the calls",
-    ),
-)  # fmt: skip
+    Format(flight_recorder.TOOL, _is_flight_pickle, _FLIGHT_NAME, flight_recorder.read_pickle),
+    Format(flight_recorder.TOOL, _is_flight_json, _FLIGHT_NAME, flight_recorder.read_json),
+)
 
 _RANK: Final = re.compile(r"rank[_.-]?(\d{1,9})(?!.*rank[_.-]?\d)|(\d{1,9})(?:\.[A-Za-z]\w*)*$")
 

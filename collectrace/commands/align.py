@@ -63,7 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--group", metavar="NAME", help="look at this process group only")
     parser.add_argument(
         "--context",
-        type=_not_negative,
+        type=common.from_zero,
         default=6,
         metavar="N",
         help="calls to show before and after a difference (default: 6)",
@@ -105,16 +105,6 @@ def add_arguments(parser: ArgumentParser) -> None:
             parser.add_argument(
                 f"--{report.option}", metavar="FILE", help=f"write {report.what}; -: to stdout"
             )
-
-
-def _not_negative(text: str) -> int:
-    try:
-        n = int(text)
-    except ValueError:
-        n = -1
-    if n < 0:
-        raise ArgumentTypeError(f"{text!r} is not a number from 0 up")
-    return n
 
 
 def _seconds(text: str) -> float:

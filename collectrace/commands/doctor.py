@@ -18,13 +18,12 @@ exit status:
 from __future__ import annotations
 
 import contextlib
-import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final, TextIO
 
-from collectrace.commands import output
+from collectrace.commands import arguments as common
 from collectrace.errors import CollectraceError
 
 if TYPE_CHECKING:
@@ -54,21 +53,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         help="a folder, a process, or a saved report of NCCL RAS (default: what runs here)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write JSON to a file, or with - to stdout")
+    common.add_json(parser)
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
     """Examine the job and print what was found."""
-    if arguments.json is not None:
-        output.check("--json", arguments.json)
-    checkup = _examine(arguments.where)
-    if arguments.json != output.STDOUT:
-        from collectrace.commands.doctor_page import write
+    common.check_json(arguments.json)
+    from collectrace.commands.doctor_page import write
 
-        output.write_to(output.STDOUT, stdout, lambda out: write(checkup, out))
-    if arguments.json is not None:
-        text = json.dumps(as_dict(checkup), indent=1) + "\n"
-        output.write_to(arguments.json, stdout, lambda out: out.write(text))
+    checkup = _examine(arguments.where)
+    common.deliver(arguments.json, stdout, as_dict(checkup), lambda out: write(checkup, out))
     return 0 if checkup.is_worth_it else NOTHING
 
 

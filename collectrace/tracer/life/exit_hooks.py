@@ -96,7 +96,8 @@ class ExitHooks:
             kind: type[BaseException], value: BaseException, traceback: TracebackType | None
         ) -> None:
             # `threading` calls it too, if its own hook has failed; that ends no process.
-            if not self._listener.live or not _is_main_thread():
+            is_main = threading.get_ident() == threading.main_thread().ident
+            if not self._listener.live or not is_main:
                 previous(kind, value, traceback)
                 return
             folder = self._listener.folder
@@ -266,10 +267,6 @@ _BITS: Final = 64
 """The interpreter exits with -1 if a number has this many bits or more."""
 
 
-def _is_main_thread() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
-
-
 def _status_of_child() -> int | None:
     """Return the status with which the child of multiprocessing is about to end; None: unknown.
 
@@ -288,8 +285,7 @@ def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> Non
     """Print on standard error which command explains why an exception ended the process."""
     if folder is None or last.reason != "exception":
         return
-    interrupted = last.is_interrupt
-    tell(rank, "was interrupted" if interrupted else f"ended with {last.error}", folder)
+    tell(rank, "was interrupted" if last.is_interrupt else f"ended with {last.error}", folder)
 
 
 def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit:

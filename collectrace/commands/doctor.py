@@ -18,17 +18,20 @@ exit status:
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from collectrace.commands import arguments as common
+from collectrace.config import PREFIX, Config
 from collectrace.errors import CollectraceError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from collectrace.doctor.jobs import Job
     from collectrace.doctor.known import Checkup, Ras, RunFiles
     from collectrace.doctor.processes import Found, Process
@@ -67,9 +70,6 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
 
 
 def _examine(where: str | None) -> Checkup:
-    import os
-    import time
-
     from collectrace.doctor import checkup, flight, jobs, known, processes, tools
 
     given, saved, pid = _where(where)
@@ -117,10 +117,6 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
         CollectraceError: it is not a folder, file or process, or may not be read.
 
     """
-    import errno
-    import os
-    from pathlib import Path
-
     if text is None:
         return None, [], None
     path = Path(text)
@@ -140,10 +136,6 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
 
 def _folders(found: Found) -> list[Path]:
     """Return the folders in which the processes write rank files, or would; and the one here."""
-    from pathlib import Path
-
-    from collectrace.config import PREFIX, Config
-
     usual = Config().log_dir
     folders = []
     for one in found.processes:

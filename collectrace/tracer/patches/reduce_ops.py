@@ -12,7 +12,6 @@ from typing import Any, Final
 import torch.distributed as dist
 
 from collectrace.tracer import torch_api
-from collectrace.tracer.dynamo import hide_from_dynamo
 from collectrace.tracer.patches.patching import put
 from collectrace.tracer.tap.untold import name_of, told
 from collectrace.tracer.tap.wire import Undo
@@ -54,7 +53,7 @@ def _wrapped(name: str, original: Any) -> Any:
     # pybind11/pybind11.h).
     made: Any = method
     made.__code__ = made.__code__.replace(co_name=name)
-    hide_from_dynamo(made.__code__, callees=False)
+    torch_api.hide_from_dynamo(made.__code__, callees=False)
     return made
 
 

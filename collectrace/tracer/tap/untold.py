@@ -16,7 +16,6 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer import torch_api
-from collectrace.tracer.dynamo import hide_from_dynamo
 from collectrace.tracer.tap.arguments import REDUCE_OPS, Args, ArgumentReader
 
 
@@ -103,7 +102,7 @@ def functional_library() -> Any:
         at = next((i for i, a in enumerate(schema.arguments) if a.name == "reduce_op"), None)
         if namespace == "_c10d_functional" and not schema.overload_name and at is not None:
             kernel = _kernel(name, at)
-            hide_from_dynamo(kernel.__code__, callees=True)
+            torch_api.hide_from_dynamo(kernel.__code__, callees=True)
             library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
     return library
 

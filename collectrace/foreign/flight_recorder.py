@@ -10,7 +10,7 @@ within reason. If nothing shows it, the aligner takes the dump for that of a han
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -125,10 +125,7 @@ class _Writer:
                 for name, (device, seq) in self._ring.firsts.items()
                 if seq + ((name, seq) in partial) > 1
             )
-        if bundles or partial:
-            self._calls_with_bundles(bundles, partial)
-        else:
-            self.file.calls(self._usual())
+        self.file.calls(self._calls(bundles, partial))
         if rows and sum(self._odd.values()) == len(rows):
             raise NotReadable(f"has no readable entry: {next(iter(self._odd))}")
         self._ending()
@@ -189,18 +186,20 @@ class _Writer:
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _usual(self) -> Iterator[tuple[Form, int, int]]:
-        """Calls of which nothing is odd, if none are coalesced; others are written on the way."""
-        known: dict[int, _Known | None] = {}
-        base = self.base
+    def _calls(
+        self, bundles: Mapping[Numbered, Sequence[Row]], partial: Set[Numbered]
+    ) -> Iterator[tuple[Form, int, int]]:
+        """Yield the calls of which nothing is odd; the others are written on the way."""
+        known: dict[int, _Known] = {}
+        base, is_plain = self.base, not bundles and not partial
         for row in self.dump.rows:
+            if not is_plain and self._is_coalesced(row, bundles, partial):
+                continue
             entry, seq, created, _, completed = row
-            at = id(entry)
-            if at not in known:
-                known[at] = self._guarded(entry)
-            one = known[at]
+            one = known.get(id(entry)) or self._guarded(entry)
             if one is None:
                 continue
+            known[id(entry)] = one
             if (
                 one.is_message
                 or completed.__class__ is not int
@@ -218,23 +217,19 @@ class _Writer:
             if one.progress.front is None:
                 one.progress.done = seq
 
-    def _calls_with_bundles(
-        self, bundles: dict[Numbered, list[Row]], partial: set[Numbered]
-    ) -> None:
-        for row in self.dump.rows:
-            seq = number(row.seq)
-            name = self._ring.stream(row.entry)
-            if name is not None and seq is not None:
-                if (name, seq) in partial:
-                    continue
-                those = bundles.get((name, seq))
-                if those is not None:
-                    if those[0] is row:
-                        self._coalesced(those, name)
-                    continue
-            one = self._guarded(row.entry)
-            if one is not None:
-                self._issue_carefully(one, row)
+    def _is_coalesced(
+        self, row: Row, bundles: Mapping[Numbered, Sequence[Row]], partial: Set[Numbered]
+    ) -> bool:
+        """Return whether a row is part of a coalesced group; at its first row, write the group."""
+        seq, name = number(row.seq), self._ring.stream(row.entry)
+        if name is None or seq is None:
+            return False
+        if (name, seq) in partial:
+            return True
+        those = bundles.get((name, seq), ())
+        if those and those[0] is row:
+            self._coalesced(those, name)
+        return bool(those)
 
     def _guarded(self, entry: Entry) -> _Known | None:
         try:
@@ -277,7 +272,7 @@ class _Writer:
         form = self.file.chain.form(call)
         return _Known(form, call, progress, is_message)
 
-    def _coalesced(self, those: list[Row], name: str) -> None:
+    def _coalesced(self, those: Sequence[Row], name: str) -> None:
         where, stack = self._place(those[0].entry)
         try:
             entries = [row.entry for row in those]

@@ -384,15 +384,8 @@ class Session(native.HasRecorder):
         rank, world_size = dist.get_rank(), dist.get_world_size()
         recorder = self.begin(rank, world_size)
         for pg in list(c10d._world.pg_map):
-            name = recorder.book.name_of(groups.c10d_name(pg))
-            start = groups.backend_sequence(pg)
-            ranks = groups.members(pg, world_size) or []
-            record = groups.ready_record(
-                pg, name, ranks, ordinal=recorder.book.asked, start_seq=start
-            )
+            recorder.adopt(pg, start_seq=groups.backend_sequence(pg))
             recorder.book.asked += 1
-            recorder.write(record)
-            recorder.book.adopt(pg, record)
         recorder.book.use_default(default)
         self.move_to_run(c10d._world.pg_map[default][1], rank, world_size)
 

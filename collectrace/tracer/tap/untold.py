@@ -8,7 +8,6 @@ thread (``told``), and the operator reads it. Calls from C++, such as those of D
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Any, Final
 
@@ -29,12 +28,6 @@ class _Told(threading.local):
 
 
 told: Final = _Told()
-
-
-def name_of(number: int) -> str:
-    """Return the name of a ReduceOp's integer, which is the same object each time."""
-    known = 0 <= number < len(REDUCE_OPS)
-    return REDUCE_OPS[number] if known else sys.intern(str(number))
 
 
 class UntoldReader(ArgumentReader):

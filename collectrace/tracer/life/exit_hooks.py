@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol
 from collectrace import records
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record import sites
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.tap.wire import Undo
 from collectrace.tracer.user_objects import cause_of, context_of, is_a, traceback_of, type_name
 from collectrace.tracer.user_text import safe_attribute, safe_text
@@ -39,16 +40,14 @@ _LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # 
 class ExitListener(Protocol):
     """The receiver of the process's exit."""
 
+    recorder: Recorder | None
+    """Records the run in progress; None: there is none."""
     values: ValueRecords | None
     """Reads the values of the program's variables; None: there is no run."""
     live: bool
     """False: the hooks must not call it any more."""
     rank: int | None
     """Global rank; None: not known."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Return the folder of the current run's record; None: there is none."""
 
     def finish(self, last: records.Exit) -> None:
         """Record that the process ends as ``last`` says."""
@@ -58,12 +57,6 @@ class ExitListener(Protocol):
 
     def linger(self) -> bool:
         """Wait a moment for unfinished work; return whether the reason was printed."""
-
-    def issued_since(self, t: int) -> bool:
-        """Return whether a call was issued after ``t``, ns."""
-
-    def thread_raised(self, value: BaseException) -> bool:
-        """Record that an exception ends this thread; return whether it has issued a call."""
 
 
 class ExitHooks:
@@ -100,7 +93,7 @@ class ExitHooks:
             if not self._listener.live or not is_main:
                 previous(kind, value, traceback)
                 return
-            folder = self._listener.folder
+            folder = self._folder
             # Before torch's own shutdown, which may hang on what just went wrong.
             last = self._end_by(value, traceback)
             try:
@@ -111,7 +104,7 @@ class ExitHooks:
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
             value = args.exc_value
             if self._listener.live and value is not None:
-                if self._listener.thread_raised(value):
+                if self._thread_raised(value):
                     self._of_thread = _exit(value, args.exc_traceback)
                 self._read_values(value, args.exc_traceback)
             previous_of_thread(args)
@@ -139,6 +132,21 @@ class ExitHooks:
             self._is_child = True
             multiprocessing.util.Finalize(None, self._at_end_of_child, exitpriority=-100)
             self._watch_printing()
+
+    @property
+    def _folder(self) -> Path | None:
+        """Return the folder of the current run's record; None: there is none."""
+        recorder = self._listener.recorder
+        return None if recorder is None else recorder.writer.folder
+
+    def _thread_raised(self, value: BaseException) -> bool:
+        """Record that an exception ends this thread; return whether it has issued a call."""
+        recorder = self._listener.recorder
+        if recorder is None:
+            return False
+        has_issued = bool(local.state.call_t)
+        recorder.left_by(value, records.THREAD if has_issued else records.OTHER_THREAD)
+        return has_issued
 
     def _end_by(self, value: BaseException, traceback: TracebackType | None) -> records.Exit:
         """Record that an exception ends the process, and return the record."""
@@ -171,7 +179,7 @@ class ExitHooks:
 
     def _at_end_of_child(self) -> None:
         problem = sys.exc_info()[1]
-        folder = self._listener.folder
+        folder = self._folder
         if self._listener.live:
             if problem is not None:
                 self.note_exception(problem, traceback_of(problem))
@@ -243,7 +251,8 @@ class ExitHooks:
     def at_end(self) -> records.Exit:
         """Record how the process ends, as far as it is known, and return the record."""
         last, self._last = self._last, None
-        was_caught = self._listener.issued_since(self._sys_exit_t)
+        recorder = self._listener.recorder
+        was_caught = recorder is not None and recorder.last_t > self._sys_exit_t
         if last is None or (last.reason == "finished" and was_caught):
             # sys.exit was not called, or it was caught: calls were issued after it.
             last = records.Exit(reason="finished")

@@ -30,6 +30,7 @@ import signal
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -63,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--group", metavar="NAME", help="look at this process group only")
     parser.add_argument(
         "--context",
-        type=_not_negative,
+        type=common.from_zero,
         default=6,
         metavar="N",
         help="calls to show before and after a difference (default: 6)",
@@ -105,16 +106,6 @@ def add_arguments(parser: ArgumentParser) -> None:
             parser.add_argument(
                 f"--{report.option}", metavar="FILE", help=f"write {report.what}; -: to stdout"
             )
-
-
-def _not_negative(text: str) -> int:
-    try:
-        n = int(text)
-    except ValueError:
-        n = -1
-    if n < 0:
-        raise ArgumentTypeError(f"{text!r} is not a number from 0 up")
-    return n
 
 
 def _seconds(text: str) -> float:
@@ -255,16 +246,13 @@ def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
         )
 
 
-@contextlib.contextmanager
-def _place(arguments: Namespace) -> Iterator[str | Folder]:
+def _place(arguments: Namespace) -> AbstractContextManager[str | Folder]:
     """Return the source of the rank files: a path, or the URL of the job's store."""
     if arguments.store is None:
-        yield arguments.path
-        return
+        return contextlib.nullcontext(arguments.path)
     from collectrace.align.reading import through_store
 
-    with through_store.opened(_url(arguments)) as folder:
-        yield folder
+    return through_store.opened(_url(arguments))
 
 
 def _url(arguments: Namespace) -> str:
@@ -273,16 +261,13 @@ def _url(arguments: Namespace) -> str:
     return f"{exchange.SCHEME}{arguments.store}{run}"
 
 
-@contextlib.contextmanager
-def _progress(stderr: TextIO) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a progress bar for the aligner, on a terminal only."""
+def _progress(stderr: TextIO) -> AbstractContextManager[Callable[[int, int], None] | None]:
+    """Return a progress bar for the aligner, on a terminal only."""
     if not stderr.isatty():
-        yield None
-        return
+        return contextlib.nullcontext()
     from collectrace.report.progress import ProgressBar
 
-    with ProgressBar(stderr) as bar:
-        yield bar
+    return ProgressBar(stderr)
 
 
 def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:

@@ -18,18 +18,20 @@ exit status:
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
+import os
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from collectrace.commands import output
+from collectrace.commands import arguments as common
+from collectrace.config import PREFIX, Config
 from collectrace.errors import CollectraceError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from collectrace.doctor.jobs import Job
     from collectrace.doctor.known import Checkup, Ras, RunFiles
     from collectrace.doctor.processes import Found, Process
@@ -54,28 +56,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         help="a folder, a process, or a saved report of NCCL RAS (default: what runs here)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write JSON to a file, or with - to stdout")
+    common.add_json(parser)
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
     """Examine the job and print what was found."""
-    if arguments.json is not None:
-        output.check("--json", arguments.json)
-    checkup = _examine(arguments.where)
-    if arguments.json != output.STDOUT:
-        from collectrace.commands.doctor_page import write
+    common.check_json(arguments.json)
+    from collectrace.commands.doctor_page import write
 
-        output.write_to(output.STDOUT, stdout, lambda out: write(checkup, out))
-    if arguments.json is not None:
-        text = json.dumps(as_dict(checkup), indent=1) + "\n"
-        output.write_to(arguments.json, stdout, lambda out: out.write(text))
+    checkup = _examine(arguments.where)
+    common.deliver(arguments.json, stdout, as_dict(checkup), lambda out: write(checkup, out))
     return 0 if checkup.is_worth_it else NOTHING
 
 
 def _examine(where: str | None) -> Checkup:
-    import os
-    import time
-
     from collectrace.doctor import checkup, flight, jobs, known, processes, tools
 
     given, saved, pid = _where(where)
@@ -123,10 +117,6 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
         CollectraceError: it is not a folder, file or process, or may not be read.
 
     """
-    import errno
-    import os
-    from pathlib import Path
-
     if text is None:
         return None, [], None
     path = Path(text)
@@ -146,10 +136,6 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
 
 def _folders(found: Found) -> list[Path]:
     """Return the folders in which the processes write rank files, or would; and the one here."""
-    from pathlib import Path
-
-    from collectrace.config import PREFIX, Config
-
     usual = Config().log_dir
     folders = []
     for one in found.processes:

@@ -27,10 +27,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     from collectrace.align.browsing.run_list import list_runs
     from collectrace.report import run_table
 
-    rows = list_runs(common.path(arguments.path))
-    if arguments.json is not None:
-        rows = iter(listed := list(rows))
-        common.deliver(arguments.json, stdout, listed, lambda out: run_table.write(rows, out))
-    else:
-        common.deliver(None, stdout, None, lambda out: run_table.write(rows, out))
+    found = list_runs(common.path(arguments.path))
+    rows = found if arguments.json is None else list(found)
+    common.deliver(arguments.json, stdout, rows, lambda out: run_table.write(rows, out))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from collectrace import words
@@ -18,7 +19,6 @@ from collectrace.doctor.known import (
     age,
     began,
     is_switched_on,
-    quoted,
 )
 from collectrace.doctor.processes import Process, job
 from collectrace.doctor.sources import SOURCES
@@ -179,7 +179,7 @@ def _next_time(known: Surroundings) -> tuple[str, ...]:
         bare = [one for one in processes if one.torch and not _is_installed_beside(one)]
         if bare:
             python = bare[0].arguments[0] if bare[0].arguments else "python"
-            lines.append(f"{quoted(python)} -m pip install {quoted(_package())}")
+            lines.append(f"{quote(python)} -m pip install {quote(_package())}")
         if not processes or not all(map(is_switched_on, processes)):
             lines.append(f"export {SWITCH}=1")
     uses_nccl = not processes or any(one.may_use_nccl for one in processes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -131,11 +130,6 @@ def age(known: Surroundings, when: float) -> str:
     if seconds >= 2 * _DAY:
         return f"{seconds / _DAY:.0f} days"
     return f"{seconds / _HOUR:.0f} h" if seconds >= 2 * _HOUR else words.seconds(seconds * 1e9)
-
-
-def quoted(text: str) -> str:
-    """Return a text quoted for a shell."""
-    return shlex.quote(text)
 
 
 def short(text: str) -> str:

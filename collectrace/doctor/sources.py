@@ -7,6 +7,7 @@ that returns its row; None: there is nothing to report.
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import Final
 
 from collectrace import words
@@ -19,7 +20,6 @@ from collectrace.doctor.known import (
     age,
     began,
     is_switched_on,
-    quoted,
     short,
 )
 from collectrace.doctor.processes import Process
@@ -50,7 +50,7 @@ def _rank_files(known: Surroundings) -> Row:
     says = (
         f"{many}, {written} {age(known, run.written)} ago: which collective, rank and line, and why"
     )
-    return Row(name, True, (says,), f"python -m collectrace align {quoted(short(run.folder))}")
+    return Row(name, True, (says,), f"python -m collectrace align {quote(short(run.folder))}")
 
 
 def _no_rank_files(known: Surroundings, earlier: RunFiles | None) -> str:
@@ -80,10 +80,10 @@ def _flight(known: Surroundings) -> Row:
         one = f"{newest.prefix}{newest.ranks[0]}"  # represents all beside it
         return Row(
             name, True, (f"{says}: the latest calls of each rank",),
-            f"python -m collectrace align {quoted(one)}",
+            f"python -m collectrace align {quote(one)}",
         )  # fmt: skip
     if waiting:
-        pipes = " ".join(quoted(str(pipe)) for pipe in waiting[:_MOST_PIDS])
+        pipes = " ".join(quote(str(pipe)) for pipe in waiting[:_MOST_PIDS])
         return Row(
             name, True, ("no dumps yet; these processes write them when asked, and go on",),
             f"for p in {pipes}; do echo 1 > $p; done",

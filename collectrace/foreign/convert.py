@@ -9,21 +9,20 @@ import gc
 import multiprocessing
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final, Protocol
 
 from collectrace import words
 from collectrace.errors import LogError
 from collectrace.foreign import formats
 from collectrace.foreign.errors import NotReadable
-from collectrace.foreign.formats import Format
+from collectrace.foreign.flight_recorder import TOOL, read_pickle
 from collectrace.foreign.plain_pickle import MOST_BYTES
 from collectrace.foreign.trace import Origin, Trace
 from collectrace.log_folder import Blob
@@ -58,7 +57,6 @@ class Candidate:
     """A file that is recognised by its content or its name."""
 
     file: Found
-    format: Format
     rank: int
 
 
@@ -81,11 +79,10 @@ def candidates(files: Iterable[Found]) -> list[Candidate]:
     for file in files:
         base = PurePosixPath(file.name).name
         rank = formats.rank(base)
-        if rank is None or (not file.size and formats.named(base) is None):
+        if rank is None:
             continue
-        format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.named(base)
-        if format_ is not None:
-            found.append(Candidate(file, format_, rank))
+        if formats.is_named(base) or (file.size and formats.of(_head(file)) is not None):
+            found.append(Candidate(file, rank))
     return found
 
 
@@ -94,8 +91,11 @@ def rank_of_stacks(file: Found) -> int | None:
     base = PurePosixPath(file.name).name
     if not base.endswith((".txt", ".log")) or not file.size:
         return None
-    head = file.read(0, min(file.size, formats.HEAD))
-    return formats.rank(base) if _STACKS.search(head) else None
+    return formats.rank(base) if _STACKS.search(_head(file)) else None
+
+
+def _head(file: Blob) -> bytes:
+    return file.read(0, min(file.size, formats.HEAD))
 
 
 def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
@@ -106,7 +106,7 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
 
     """
     world = max(one.rank for one in those) + 1
-    found = Converted(those[0].format.tool)
+    found = Converted(TOOL)
     problems: list[str] = []
     spans: dict[int, tuple[int, int]] = {}
     for made in _made(_by_rank(those), world):
@@ -146,8 +146,7 @@ def read_one(file: Blob, rank: int) -> Trace:
         NotReadable: it is not a dump.
 
     """
-    format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.FORMATS[0]
-    return _read(file, format_, rank, rank + 1, getattr(file, "written", None))
+    return _read(file, rank, rank + 1, getattr(file, "written", None))
 
 
 @dataclass(slots=True)
@@ -168,42 +167,19 @@ def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_M
     """Yield the ranks in order; many ranks are converted in parallel processes if that is safe."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS, len(by_rank) // _RANKS_PER_WORKER)
     # A fork copies locks that other threads hold.
+    make = partial(_make, world)
     if workers < 2 or threading.active_count() > 1:
-        yield from map(partial(_make, world), by_rank.items())
+        yield from map(make, by_rank.items())
         return
     fork = multiprocessing.get_context("fork")
     try:
         # They make no reference cycles, and the search for them took a tenth of the time.
-        with (
-            tempfile.TemporaryDirectory(prefix="collectrace-") as aside,
-            ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool,
-        ):
-            make = partial(_make_aside, Path(aside), world)
-            for made, files in pool.map(make, by_rank.items(), chunksize=2):
-                made.segments = [(n, _taken(file)) for n, file in files]
-                yield made
+        with ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool:
+            yield from pool.map(make, by_rank.items(), chunksize=2)
     except BrokenProcessPool:
         raise LogError(
             "a process that read dumps was killed. Free some memory, or give fewer."
         ) from None
-
-
-def _make_aside(
-    aside: Path, world: int, those: tuple[int, Sequence[Candidate]]
-) -> tuple[_Made, list[tuple[int, Path]]]:
-    """Convert in another process, which passes segments as files, not through its pipe."""
-    made = _make(world, those)
-    files = [(n, aside / f"{made.rank}.{n}") for n, _ in made.segments]
-    for (_, data), (_, file) in zip(made.segments, files, strict=True):
-        file.write_bytes(data)
-    made.segments = []
-    return made, files
-
-
-def _taken(file: Path) -> bytes:
-    data = file.read_bytes()
-    file.unlink()
-    return data
 
 
 def _make(world: int, those: tuple[int, Sequence[Candidate]]) -> _Made:
@@ -211,7 +187,7 @@ def _make(world: int, those: tuple[int, Sequence[Candidate]]) -> _Made:
     made, traces = _Made(rank), []
     for one in several:
         try:
-            traces.append((one, _read(one.file, one.format, rank, world, one.file.written)))
+            traces.append((one, _read(one.file, rank, world, one.file.written)))
         except NotReadable as problem:
             made.problems.append(f"{one.file.name} {problem}")
     if traces:
@@ -235,20 +211,20 @@ def _by_rank(those: Sequence[Candidate]) -> dict[int, list[Candidate]]:
     return found
 
 
-def _read(file: Blob, format_: Format, rank: int, world: int, written: int | None) -> Trace:
+def _read(file: Blob, rank: int, world: int, written: int | None) -> Trace:
     if not file.size:
         raise NotReadable("is empty")
     if file.size > MOST_BYTES:
         raise NotReadable(f"has {file.size >> 20} MiB; at most {MOST_BYTES >> 20} are read")
     data = file.read(0, file.size)
-    known = formats.of(data[: formats.HEAD])
-    if known is None and data[:1] != b"\x80":
-        raise NotReadable(_what(data, format_.tool))
-    return (known or format_).read(data, Origin(file.name, rank, world, written))
+    read = formats.of(data[: formats.HEAD])
+    if read is None and data[:1] != b"\x80":
+        raise NotReadable(_what(data))
+    return (read or read_pickle)(data, Origin(file.name, rank, world, written))
 
 
-def _what(data: bytes, tool: str) -> str:
+def _what(data: bytes) -> str:
     """Describe a file that is named like a dump but is not one."""
     start = data[:60].split(b"\n", 1)[0].decode("utf-8", "replace")
     shown = "".join(c for c in start if c.isprintable()).strip()
-    return f"is not a {tool} dump: it begins with {shown[:40]!r}"
+    return f"is not a {TOOL} dump: it begins with {shown[:40]!r}"

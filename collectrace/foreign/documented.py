@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import ras
-from collectrace.ras import verdict
 
 HEAD: Final = 4096
 """Bytes by which a file is recognised."""
@@ -23,60 +22,33 @@ HEAD: Final = 4096
 class Documented:
     """One row, like that of a format that is read, but without a reader."""
 
-    name: str
     tool: str
     """Its name in messages."""
     is_one: Callable[[bytes], bool]
     """Whether a file is one, by its first 4096 bytes."""
-    is_named: re.Pattern[str]
-    """Names that only such files have."""
-    adds: str
-    lacks: str
-    """What it lacks, so that it cannot become a rank file."""
-    source: str
-    """The source of its fields, and the version that was read."""
-    instead: str = ""
-    """What to do with such a file."""
-
-    @property
-    def advice(self) -> str:
-        """Return a sentence for a person who wants it aligned."""
-        return self.instead or f"collectrace cannot align it, because it lacks {self.lacks}."
+    advice: str
+    """A sentence for a person who wants it aligned."""
 
 
 _INSPECTOR: Final = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"id"\s*:\s*"0x')
 _CLOG: Final = re.compile(rb"V\|\d{1,4}\|base_timestamp=\d+\.\d+\r?\n")
 
 DOCUMENTED: Final = (
+    # NVIDIA/nccl v2.30.7-1, src/ras/client_support.cc
+    Documented("NCCL RAS", ras.is_one, "Give it to: python -m collectrace doctor"),
+    # NVIDIA/nccl v2.30.7-1, plugins/profiler/inspector/inspector_json.cc, format v4.0
     Documented(
-        name="nccl-ras",
-        tool="NCCL RAS",
-        is_one=ras.is_one,
-        is_named=re.compile(r".*\.ras\.(?:txt|json)"),
-        adds=verdict.ADDS,
-        lacks=verdict.LACKS,
-        source="NVIDIA/nccl v2.30.7-1, src/ras/client_support.cc",
-        instead="Give it to: python -m collectrace doctor",
+        "NCCL Inspector",
+        lambda head: _INSPECTOR.match(head) is not None and b'"rec_mechanism"' in head,
+        "collectrace cannot align it, because it lacks what did not complete, dtypes, reduce ops, "
+        "roots and lines.",
     ),
+    # meta-pytorch/torchcomms, comms/torchcomms/hooks/clog/ClogHook.cpp, version 1
     Documented(
-        name="nccl-inspector",
-        tool="NCCL Inspector",
-        is_one=lambda head: _INSPECTOR.match(head) is not None and b'"rec_mechanism"' in head,
-        # inspector.cc: "<host>-pid<pid>.log"
-        is_named=re.compile(r".+-pid\d{1,10}\.log"),
-        adds="of each completed collective its size in bytes, duration and bandwidth",
-        lacks="what did not complete, dtypes, reduce ops, roots and lines",
-        source="NVIDIA/nccl v2.30.7-1, plugins/profiler/inspector/inspector_json.cc, format v4.0",
-    ),
-    Documented(
-        name="torchcomms-clog",
-        tool="torchcomms' collective log",
-        is_one=lambda head: _CLOG.match(head) is not None,
-        is_named=re.compile(r".+\.clog"),
-        adds="every collective in the order of its issue, with counts and dtype; asked for, when "
-        "it began, ended and was waited for",
-        lacks="lines, and which ranks of the job a communicator has",
-        source="meta-pytorch/torchcomms, comms/torchcomms/hooks/clog/ClogHook.cpp, version 1",
+        "torchcomms' collective log",
+        lambda head: _CLOG.match(head) is not None,
+        "collectrace cannot align it, because it lacks lines, and which ranks of the job a "
+        "communicator has.",
     ),
 )
 

@@ -10,7 +10,7 @@ within reason. If nothing shows it, the aligner takes the dump for that of a han
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -56,8 +56,8 @@ def read_pickle(data: bytes, origin: Origin) -> Trace:
     """
     found = flight_rows.read(data)
     if found is not None:
-        return read(parse(*found), origin)
-    return read(parse(plain_pickle.loads(data)), origin)
+        return _Writer(parse(*found), origin).trace()
+    return _Writer(parse(plain_pickle.loads(data)), origin).trace()
 
 
 def read_json(data: bytes, origin: Origin) -> Trace:
@@ -71,17 +71,7 @@ def read_json(data: bytes, origin: Origin) -> Trace:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as problem:
         raise NotReadable(f"is cut short, or not JSON ({problem})") from None
-    return read(parse(found), origin)
-
-
-def read(dump: FlightDump, origin: Origin) -> Trace:
-    """Convert a dump to a rank file.
-
-    Raises:
-        NotReadable: no entry of it can be read.
-
-    """
-    return _Writer(dump, origin).trace()
+    return _Writer(parse(found), origin).trace()
 
 
 @dataclass(slots=True)
@@ -92,7 +82,6 @@ class _Known:
     call: Call
     progress: Progress
     is_message: bool
-    group: str
 
 
 @dataclass
@@ -114,6 +103,12 @@ class _Writer:
     _odd: Counter[str] = field(default_factory=Counter)
 
     def trace(self) -> Trace:
+        """Convert the dump to a rank file.
+
+        Raises:
+            NotReadable: no entry of it can be read.
+
+        """
         rows = self.dump.rows
         self._made = flight_time.made(rows, self.dump.status, self.origin.written)
         self._status = counting_collectives(rows, self.dump.status)
@@ -130,15 +125,12 @@ class _Writer:
                 for name, (device, seq) in self._ring.firsts.items()
                 if seq + ((name, seq) in partial) > 1
             )
-        if bundles or partial:
-            self._calls_with_bundles(bundles, partial)
-        else:
-            self._calls()
+        self.file.calls(self._calls(bundles, partial))
         if rows and sum(self._odd.values()) == len(rows):
             raise NotReadable(f"has no readable entry: {next(iter(self._odd))}")
         self._ending()
         return Trace(
-            self.file, self.base, self.latest, self._until(), is_whole, self.dump.version,
+            self.file, self.base, self.latest, self._until(), is_whole,
             all(progress.front is None for progress in self._progress.values()),
             tuple(self._notes()),
         )  # fmt: skip
@@ -154,9 +146,7 @@ class _Writer:
         return Header(
             t=1, format=FORMAT, rank=self.origin.rank, world_size=world, host="", pid=0,
             wall=self.base, versions={k: v for k, v in versions.items() if v}, heartbeat=0.0,
-            stall_after=max(
-                (number(row.entry.get("timeout_ms")) or 0 for row in self.dump.rows[-1:]), default=0
-            ) / 1000,
+            stall_after=self._timeout() / 1000,
         )  # fmt: skip
 
     def _preamble(self, *, is_whole: bool) -> None:
@@ -196,22 +186,20 @@ class _Writer:
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _calls(self) -> None:
-        """Every row is a call: nothing was coalesced."""
-        self.file.calls(self._usual())
-
-    def _usual(self) -> Iterator[tuple[Form, int, int]]:
-        """Calls of which nothing is odd; others are written on the way."""
-        known: dict[int, _Known | None] = {}
-        base = self.base
+    def _calls(
+        self, bundles: Mapping[Numbered, Sequence[Row]], partial: Set[Numbered]
+    ) -> Iterator[tuple[Form, int, int]]:
+        """Yield the calls of which nothing is odd; the others are written on the way."""
+        known: dict[int, _Known] = {}
+        base, is_plain = self.base, not bundles and not partial
         for row in self.dump.rows:
+            if not is_plain and self._is_coalesced(row, bundles, partial):
+                continue
             entry, seq, created, _, completed = row
-            at = id(entry)
-            if at not in known:
-                known[at] = self._guarded(entry)
-            one = known[at]
+            one = known.get(id(entry)) or self._guarded(entry)
             if one is None:
                 continue
+            known[id(entry)] = one
             if (
                 one.is_message
                 or completed.__class__ is not int
@@ -229,23 +217,19 @@ class _Writer:
             if one.progress.front is None:
                 one.progress.done = seq
 
-    def _calls_with_bundles(
-        self, bundles: dict[Numbered, list[Row]], partial: set[Numbered]
-    ) -> None:
-        for row in self.dump.rows:
-            seq = number(row.seq)
-            name = self._ring.stream(row.entry)
-            if name is not None and seq is not None:
-                if (name, seq) in partial:
-                    continue
-                those = bundles.get((name, seq))
-                if those is not None:
-                    if those[0] is row:
-                        self._coalesced(those, name)
-                    continue
-            one = self._guarded(row.entry)
-            if one is not None:
-                self._issue_carefully(one, row)
+    def _is_coalesced(
+        self, row: Row, bundles: Mapping[Numbered, Sequence[Row]], partial: Set[Numbered]
+    ) -> bool:
+        """Return whether a row is part of a coalesced group; at its first row, write the group."""
+        seq, name = number(row.seq), self._ring.stream(row.entry)
+        if name is None or seq is None:
+            return False
+        if (name, seq) in partial:
+            return True
+        those = bundles.get((name, seq), ())
+        if those and those[0] is row:
+            self._coalesced(those, name)
+        return bool(those)
 
     def _guarded(self, entry: Entry) -> _Known | None:
         try:
@@ -286,9 +270,9 @@ class _Writer:
         key = (call.group, call.device, call.peer, call.op if is_message else None)
         progress = self._progress.setdefault(key, Progress())
         form = self.file.chain.form(call)
-        return _Known(form, call, progress, is_message, call.group)
+        return _Known(form, call, progress, is_message)
 
-    def _coalesced(self, those: list[Row], name: str) -> None:
+    def _coalesced(self, those: Sequence[Row], name: str) -> None:
         where, stack = self._place(those[0].entry)
         try:
             entries = [row.entry for row in those]
@@ -374,9 +358,14 @@ class _Writer:
         self.latest = max(self.latest, dumped)
 
     def _until(self) -> int:
-        timeouts = [number(row.entry.get("timeout_ms")) or 0 for row in self.dump.rows[-1:]]
-        given_up = [self.latest + ms * 1_000_000 + flight_time.GRACE for ms in timeouts if ms]
-        return self._made or (given_up[0] if given_up else 1 << 62)
+        if timeout := self._timeout():
+            return self._made or self.latest + timeout * 1_000_000 + flight_time.GRACE
+        return self._made or 1 << 62
+
+    def _timeout(self) -> int:
+        """Return the timeout of the last entry, ms; 0: it has none."""
+        rows = self.dump.rows
+        return (number(rows[-1].entry.get("timeout_ms")) or 0) if rows else 0
 
     def _notes(self) -> list[str]:
         return [

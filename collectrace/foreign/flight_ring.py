@@ -22,9 +22,9 @@ class Ring:
     """The rows of one dump, in the order in which they were recorded."""
 
     rows: Sequence[Row]
-    bundles: dict[Numbered, list[Row]] = field(init=False)
+    bundles: dict[Numbered, list[Row]] = field(default_factory=dict)
     """Coalesced groups: several entries with one number."""
-    firsts: dict[str, tuple[str, int]] = field(init=False)
+    firsts: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Of every stream its device and the first number that the ring holds, by group."""
     backends: dict[str, str] = field(default_factory=dict)
     """By group."""
@@ -32,20 +32,6 @@ class Ring:
     """What entries say of their group, by its name."""
 
     def __post_init__(self) -> None:
-        self.bundles, self.firsts = self._numbers()
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the ring holds every call since the process began or it was reset."""
-        if not self.rows:
-            return True
-        first = self.rows[0]
-        record = number(first.entry.get("record_id"))
-        return record == 0 if record is not None else number(first.seq) == 1
-
-    def _numbers(self) -> tuple[dict[Numbered, list[Row]], dict[str, tuple[str, int]]]:
-        """Coalesced groups, several entries with one number; and every stream's first number."""
-        firsts: dict[str, tuple[str, int]] = {}
         lasts: dict[str, int] = {}
         names: dict[int, str | None] = {}
         is_plain = True
@@ -63,16 +49,25 @@ class Ring:
             if seq <= lasts.get(name, 0):
                 is_plain = False
             elif name not in lasts:
-                firsts[name] = flight_calls.device(self.backends.get(name, "")), seq
+                self.firsts[name] = flight_calls.device(self.backends.get(name, "")), seq
             lasts[name] = seq
         if is_plain:
-            return {}, firsts
+            return
         found: dict[Numbered, list[Row]] = {}
         for row in self.rows:
             name, n = names.get(id(row.entry)), number(row.seq)
             if name is not None and n is not None:
                 found.setdefault((name, n), []).append(row)
-        return {key: those for key, those in found.items() if len(those) > 1}, firsts
+        self.bundles = {key: those for key, those in found.items() if len(those) > 1}
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the ring holds every call since the process began or it was reset."""
+        if not self.rows:
+            return True
+        first = self.rows[0]
+        record = number(first.entry.get("record_id"))
+        return record == 0 if record is not None else number(first.seq) == 1
 
     def stream(self, entry: Entry) -> str | None:
         """Return the group of a collective; None: the entry is not one."""

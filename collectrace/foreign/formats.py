@@ -1,10 +1,9 @@
-"""The foreign formats, one row each: how to recognise it, its reader, what it adds and lacks."""
+"""The foreign formats: how to recognise them, and their readers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from collectrace.foreign import documented, flight_recorder
@@ -14,24 +13,8 @@ HEAD: Final = documented.HEAD
 """Bytes by which a file is recognised."""
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One row."""
-
-    name: str
-    tool: str
-    """Its name in the report."""
-    is_one: Callable[[bytes], bool]
-    """Whether a file is one, by its first :data:`HEAD` bytes."""
-    is_named: re.Pattern[str]
-    """Names that only such files have; a file with one and other content is reported."""
-    read: Callable[[bytes, Origin], Trace]
-    """Raises NotReadable."""
-    adds: str
-    """What it has that a rank file lacks."""
-    lacks: str
-    """What it lacks."""
-
+Reader = Callable[[bytes, Origin], Trace]
+"""Reads a file; raises NotReadable."""
 
 _FLIGHT_NAME: Final = re.compile(
     r"(?:nccl_|comm_lib_)?trace_rank_?(\d{1,9})(?:\.\w+)?|.*\.flight\.(?:json|pickle|pkl)"
@@ -53,32 +36,21 @@ def _is_flight_json(head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and any(key in head for key in _JSON_KEYS)
 
 
-_ADDS: Final = "what the device has started and completed, and when; the timeout of every call"
-
-FORMATS: Final = (
-    Format(
-        "flight-recorder", flight_recorder.TOOL, _is_flight_pickle, _FLIGHT_NAME,
-        flight_recorder.read_pickle, _ADDS, flight_recorder.LACKS,
-    ),
-    Format(
-        "flight-recorder-json", flight_recorder.TOOL, _is_flight_json, _FLIGHT_NAME,
-        flight_recorder.read_json, _ADDS, f"{flight_recorder.LACKS}; and the lines of the calls",
-    ),
-)  # fmt: skip
-
 _RANK: Final = re.compile(r"rank[_.-]?(\d{1,9})(?!.*rank[_.-]?\d)|(\d{1,9})(?:\.[A-Za-z]\w*)*$")
 
 
-def of(head: bytes) -> Format | None:
-    """Return the format of a file, by its first bytes; None: no format fits."""
+def of(head: bytes) -> Reader | None:
+    """Return the reader of a file, by its first :data:`HEAD` bytes; None: no format fits."""
     if documented.of(head) is not None:
         return None
-    return next((one for one in FORMATS if one.is_one(head)), None)
+    if _is_flight_pickle(head):
+        return flight_recorder.read_pickle
+    return flight_recorder.read_json if _is_flight_json(head) else None
 
 
-def named(name: str) -> Format | None:
-    """Return the format that a file should have, by its name."""
-    return next((one for one in FORMATS if one.is_named.fullmatch(name)), None)
+def is_named(name: str) -> bool:
+    """Return whether only a dump has such a name; one with other content is reported."""
+    return _FLIGHT_NAME.fullmatch(name) is not None
 
 
 def rank(name: str) -> int | None:

@@ -1,26 +1,21 @@
 """Load pickles that hold only plain data: dicts, lists, tuples, strings, numbers, None.
 
-A pickle is a program that may call any function. Every opcode is checked before the first is
-executed, and those that plain data does not need are refused by name. Python's own unpickler,
-without look-ups, builds pickles as simple as torch writes them. A small machine below, ten times as
-slow, builds the others, and trusts nothing. The opcodes are those of CPython's
+A pickle is a program that may call any function. A small machine below executes only the opcodes
+that plain data needs, and refuses others by name. They are those of CPython's
 ``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
 
-What makes a small file large is refused as well: places of the memo beyond what the file could fill
-(CPython allocates up to the highest), more containers than a dump has for its size, and keys that
-are tuples of tuples, which may take forever to hash.
+What makes a small file large is refused as well: more containers than a dump has for its size, and
+keys that are tuples of tuples, which may take forever to hash.
 """
 
 from __future__ import annotations
 
 import gc
-import io
-import pickle
 import pickletools
 import re
 import struct
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from collectrace.foreign.errors import NotReadable
 
@@ -32,31 +27,10 @@ _BYTES_PER_CONTAINER: Final = 5
 """A list or dict for so many bytes of file, beyond the first hundred thousand. The calls of a dump
 have one for 15 to 30 bytes."""
 
-_MOST_TUPLES: Final = 100_000
-"""CPython 3.11 hashes as many within each other on a stack of 8 MiB; a call of a dump has one."""
-
-_MOST_SHARED: Final = 12
-"""Tuples that are used again, of at most three parts: 3 ** 12 parts to hash at most."""
-
-_SHARED: Final = re.compile(rb"[\x85-\x87][qr\x94]")
-_TUPLE: Final = re.compile(rb"[\x85-\x87]")
-
-_LENGTHS: Final = 256
-"""Strings shorter than this are passed over by the pattern itself."""
-
 _STOP: Final = ord(".")
 _STRINGS: Final = {ord("X"): 4, 0x8C: 1, 0x8D: 8}
 """Opcodes of strings, and how many bytes tell their length: BINUNICODE, SHORT_BINUNICODE,
 BINUNICODE8."""
-
-_LONGEST: Final = 10
-"""Bytes of the longest opcode of a number."""
-
-_ALLOWED: Final = frozenset(
-    {"BINGET", "BINPUT", "LONG_BINGET", "LONG_BINPUT", "BININT", "BININT1", "BININT2", "BINFLOAT",
-     "LONG1", "FRAME"}
-)  # fmt: skip
-"""Opcodes of a fixed length that the pattern takes, where they are whole."""
 
 _SETITEMS: Final = ord("u")
 
@@ -70,30 +44,22 @@ def loads(data: bytes) -> Any:
         NotReadable: it has other content, is cut short, or is not a pickle.
 
     """
-    is_simple = _check(data)
+    if data[:1] != b"\x80" or not 2 <= (data[1] if len(data) > 1 else 0) <= 5:
+        raise NotReadable("is not a pickle of protocol 2 to 5")
+    check_size(data)
     collecting = gc.isenabled()
     gc.disable()  # thousands of containers, all of which are kept
     try:
-        return _Plain(io.BytesIO(data)).load() if is_simple else Machine(data).run()
+        return Machine(data).run()
     except NotReadable:
         raise
-    except (pickle.UnpicklingError, EOFError, IndexError, KeyError, struct.error):
+    except (IndexError, KeyError):
         raise NotReadable("is cut short, or damaged") from None
     except Exception as problem:  # noqa: BLE001 - damaged opcodes raise what they like
         raise NotReadable(f"is damaged: {type(problem).__name__}") from None
     finally:
         if collecting:
             gc.enable()
-
-
-class _Plain(pickle.Unpickler):
-    """Builds what needs no name. :func:`_check` has let no opcode pass that would look up one."""
-
-    def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise NotReadable(f"refers to {module}.{name}; plain data refers to nothing by name")
-
-    def persistent_load(self, pid: Any, /) -> NoReturn:  # noqa: ARG002 - as pickle calls it
-        raise NotReadable("refers to something outside of it; plain data does not")
 
 
 def check_size(data: bytes) -> None:
@@ -110,55 +76,6 @@ def check_size(data: bytes) -> None:
         raise NotReadable("holds more containers than data")
 
 
-# -- looking at every opcode -----------------------------------------------------------------
-
-
-def _check(data: bytes) -> bool:
-    """Pass over every opcode; whether Python's own unpickler will do.
-
-    Raises:
-        NotReadable: one is not allowed, or the pickle does not end where it says.
-
-    """
-    if data[:1] != b"\x80" or not 2 <= (data[1] if len(data) > 1 else 0) <= 5:
-        raise NotReadable("is not a pickle of protocol 2 to 5")
-    check_size(data)
-    at, end, is_simple = 2, len(data), True
-    match = _pattern(end).match
-    while True:
-        found = match(data, at)
-        assert found is not None  # it matches nothing, too
-        if found.end() > at:
-            at = found.end()
-            continue
-        if at >= end:
-            raise NotReadable("is cut short")
-        code = data[at]
-        if code == _STOP:
-            break
-        if code == ord("t"):
-            is_simple, at = False, at + 1
-        else:
-            at = _long(data, at, code)
-    return is_simple and len(_SHARED.findall(data)) <= _MOST_SHARED and _are_few(data)
-
-
-def _are_few(data: bytes) -> bool:
-    return sum(1 for _ in _TUPLE.finditer(data)) <= _MOST_TUPLES
-
-
-def _long(data: bytes, at: int, code: int) -> int:
-    """Where an opcode ends that the pattern did not know: a long string, or one that is refused."""
-    size = _STRINGS.get(code)
-    if size is None:
-        raise NotReadable(_refusal(data, at))
-    start = at + 1 + size
-    end = start + int.from_bytes(data[at + 1 : start], "little")
-    if end > len(data):
-        raise NotReadable("is cut short")
-    return end
-
-
 def _refusal(data: bytes, at: int) -> str:
     """Why an opcode is not carried out, by its name and by what it asks for."""
     known = next((op for op in pickletools.opcodes if op.code == chr(data[at])), None)
@@ -170,10 +87,6 @@ def _refusal(data: bytes, at: int) -> str:
         return f"refers to {wanted} ({known.name}): that is not plain data, and was not run"
     if known.name == "STACK_GLOBAL":
         return f"refers to {_named_before(data, at)} (STACK_GLOBAL): not plain data, and not run"
-    if known.name == "LONG_BINPUT" and len(data) - at > 4:
-        return "numbers its parts far beyond its own size (LONG_BINPUT)"
-    if known.name in _ALLOWED and len(data) - at <= _LONGEST:
-        return "is cut short"
     return f"holds {known.name}, which plain data does not need: not run"
 
 
@@ -181,36 +94,6 @@ def _named_before(data: bytes, at: int) -> str:
     """The two short strings before a place, as ``os.system``."""
     found = re.findall(rb"\x8c[\s\S]([A-Za-z0-9_.]+)\x94?", data[max(0, at - 200) : at])
     return ".".join(one.decode() for one in found[-2:]) or "something by name"
-
-
-def _pattern(size: int) -> re.Pattern[bytes]:
-    """As many opcodes as it knows, in a pickle of ``size`` bytes; the most frequent come first."""
-    alternatives = (
-        rb"[hqK][\s\S]",  # BINGET, BINPUT, BININT1
-        rb"[\]}(uea\x85-\x89N)s\x94]",  # containers, True, False, None, MEMOIZE
-        rb"M[\s\S]{2}", rb"J[\s\S]{4}", rb"G[\s\S]{8}",  # BININT2, BININT, BINFLOAT
-        *(rb"\x8a" + re.escape(bytes([n])) + rb"[\s\S]{%d}" % n for n in range(10)),  # LONG1
-        rb"r" + _index_below(size),  # LONG_BINPUT
-        rb"j[\s\S]{4}",  # LONG_BINGET
-        rb"\x95[\s\S]{8}",  # FRAME
-        rb"X(?:" + rb"|".join(_string(n, rb"\0\0\0") for n in range(_LENGTHS)) + rb")",
-        rb"\x8c(?:" + rb"|".join(_string(n, b"") for n in range(_LENGTHS)) + rb")",
-    )  # fmt: skip
-    return re.compile(rb"(?:" + rb"|".join(alternatives) + rb"){0,4096}+")
-
-
-def _index_below(size: int) -> bytes:
-    """Four bytes, the lowest first, of a number not much above ``size``."""
-    if size >> 24:
-        return rb"[\s\S]{3}[\0-" + re.escape(bytes([min(size >> 24, 255)])) + rb"]"
-    return rb"[\s\S]{2}[\0-" + re.escape(bytes([size >> 16])) + rb"]\0"
-
-
-def _string(length: int, rest: bytes) -> bytes:
-    return re.escape(bytes([length])) + rest + rb"[\s\S]{%d}" % length
-
-
-# -- carrying them out -----------------------------------------------------------------------
 
 
 class Machine:

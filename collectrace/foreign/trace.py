@@ -34,7 +34,6 @@ class Trace:
     pending call must have timed out."""
     is_whole: bool
     """Whether it begins with the first call of the process."""
-    version: str
     is_idle: bool = False
     """Whether nothing is pending, so that it is not known what its threads did."""
     notes: tuple[str, ...] = ()

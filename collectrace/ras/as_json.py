@@ -78,7 +78,7 @@ def _report(found: Row) -> Report:
     communicators = sorted(map(_communicator, rows), key=lambda one: -(one.size or 0))
     return Report(
         version=str(found["nccl_version"]),
-        communicators=tuple(communicators),
+        communicators=communicators,
         marked=sum(one.has_remark for one in communicators),
         communicators_in_all=int(found.get("communicators_count", len(rows))),
         dead=_processes([row for row in silent if row["status"]["considered_dead"]]),
@@ -93,11 +93,11 @@ def _processes(rows: list[Row]) -> Processes:
     gpus: dict[tuple[str, int], set[int]] = {}
     for row in rows:
         gpus.setdefault((str(row["host"]), int(row["pid"])), set()).add(int(row["cuda_dev"]))
-    places = tuple(
+    places = [
         Place(host, pid, ",".join(map(str, sorted(devices))))
         for (host, pid), devices in sorted(gpus.items())
         if pid >= 0
-    )
+    ]
     return Processes(len(gpus), places)
 
 
@@ -105,14 +105,14 @@ def _communicator(row: Row) -> Communicator:
     ranks = sorted(row["ranks"], key=lambda rank: int(rank["rank"]))
     missing = sorted(row["missing_ranks"], key=lambda rank: int(rank["rank"]))
     gone = [_member(rank) for rank in missing if not rank["status"]["unresponsive"]]
-    silent = tuple(_member(rank) for rank in missing if rank["status"]["unresponsive"])
+    silent = [_member(rank) for rank in missing if rank["status"]["unresponsive"]]
     differences = _differences(ranks)
     return Communicator(
         name=f"{int(str(row['hash']), 16):016x}",
         size=int(row["size"]),
         differences=differences,
         statuses=_statuses(ranks, gone),
-        failures=(*_failures(ranks, "init_state"), *_failures(ranks, "async_error")),
+        failures=_failures(ranks, "init_state") + _failures(ranks, "async_error"),
         silent=Level(len(silent), silent) if silent else None,
         counts=_counts(ranks[0]) if ranks and not differences else None,
     )
@@ -131,7 +131,7 @@ def _counts(rank: Row) -> dict[str, int]:
     return {str(op): int(n) for op, n in rank["collective_counts"].items()}
 
 
-def _differences(ranks: list[Row]) -> tuple[Difference, ...]:
+def _differences(ranks: list[Row]) -> list[Difference]:
     counted = [(_member(rank), _counts(rank)) for rank in ranks]
     found = []
     for op in counted[0][1] if counted else ():
@@ -139,12 +139,12 @@ def _differences(ranks: list[Row]) -> tuple[Difference, ...]:
         for member, counts in counted:
             by_count.setdefault(counts[op], []).append(member)
         if len(by_count) > 1:
-            levels = tuple(
-                Launched(len(members), tuple(members), operations)
+            levels = [
+                Launched(len(members), members, operations)
                 for operations, members in sorted(by_count.items(), reverse=True)
-            )
+            ]
             found.append(Difference(op, levels))
-    return tuple(found)
+    return found
 
 
 def _status(rank: Row) -> str:
@@ -156,28 +156,26 @@ def _status(rank: Row) -> str:
     return "RUNNING" if status["init_state"] == _SUCCESS else "INIT"
 
 
-def _statuses(ranks: list[Row], gone: list[Member]) -> tuple[InStatus, ...]:
+def _statuses(ranks: list[Row], gone: list[Member]) -> list[InStatus]:
     found: dict[str, list[Member]] = {}
     for rank in ranks:
         found.setdefault(_status(rank), []).append(_member(rank))
     if gone:
         found[_NOT_A_MEMBER] = gone
     if len(found) < 2:
-        return ()
+        return []
     most_first = sorted(found.items(), key=lambda item: -len(item[1]))
-    return tuple(InStatus(len(members), tuple(members), name) for name, members in most_first)
+    return [InStatus(len(members), members, name) for name, members in most_first]
 
 
-def _failures(ranks: list[Row], field: str) -> tuple[Failed, ...]:
+def _failures(ranks: list[Row], field: str) -> list[Failed]:
     found: dict[int, list[Member]] = {}
     for rank in ranks:
         code = int(rank["status"][field])
         if code not in (_SUCCESS, _IN_PROGRESS):
             found.setdefault(code, []).append(_member(rank))
-    return tuple(
-        Failed(
-            len(members), tuple(members), _ERRORS.get(code, "Unexpected error"),
-            field == "init_state",
-        )
+    is_initialization = field == "init_state"
+    return [
+        Failed(len(members), members, _ERRORS.get(code, "Unexpected error"), is_initialization)
         for code, members in found.items()
-    )  # fmt: skip
+    ]

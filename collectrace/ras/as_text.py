@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from collectrace.ras.report import (
@@ -77,27 +76,6 @@ def read(data: bytes) -> Report:
     return reader.report()
 
 
-@dataclass(slots=True)
-class _Open:
-    """A communicator while its lines are read."""
-
-    name: str
-    group: int
-    differences: list[tuple[str, list[tuple[int, int, list[Member]]]]] = field(default_factory=list)
-    statuses: list[tuple[str, int, list[Member]]] = field(default_factory=list)
-    failures: list[tuple[bool, str, int, list[Member]]] = field(default_factory=list)
-    silent: tuple[int, list[Member]] | None = None
-
-
-@dataclass(slots=True)
-class _Group:
-    """A row of the table."""
-
-    communicators: int
-    size: int
-    is_marked: bool
-
-
 class _Reader:
     """Reads the lines one after the other."""
 
@@ -105,15 +83,16 @@ class _Reader:
         self._version = ""
         self._totals: dict[str, int] = {}
         self._columns: list[str] = []
-        self._groups: dict[int, _Group] = {}
-        self._open: dict[tuple[int, str], _Open] = {}
-        self._of: _Open | None = None
+        self._sizes: dict[int, int] = {}
+        """Ranks of each communicator, by the group of equal ones."""
+        self._in_all = self._marked = 0
+        self._communicators: dict[tuple[int, str], Communicator] = {}
+        self._of: Communicator | None = None
         self._about = ""
         self._level: list[Member] | None = None
         """Ranks of the level that is being told, to which the next lines may add."""
         self._is_initialization = False
-        self._counts = {"INCOMPLETE": 0, "DEAD": 0, "TIMEOUT": 0}
-        self._places: dict[str, list[Place]] = {"INCOMPLETE": [], "DEAD": []}
+        self._of_job = {about: Processes() for about in _OF_THE_JOB}
         self._seconds: float | None = None
         self._section = ""
 
@@ -127,8 +106,9 @@ class _Reader:
         elif bare in _OF_THE_JOB and self._section:
             self._about, self._of, self._level = bare, None, None
         elif (one := _OF_ONE.match(bare)) is not None:
-            key = (int(one[1]), one[2].rjust(16, "0"))
-            self._of = self._open.setdefault(key, _Open(key[1], key[0]))
+            group, name = int(one[1]), one[2].rjust(16, "0")
+            new = Communicator(name, self._sizes.get(group))
+            self._of = self._communicators.setdefault((group, name), new)
             self._about, self._level = "", None
         elif (collected := _COLLECTED.match(bare)) is not None:
             self._seconds = float(collected[1])
@@ -140,10 +120,10 @@ class _Reader:
     def _summary(self, line: str) -> None:
         numbers = line.split()
         if (group := _GROUP.fullmatch(line)) is not None:
-            size = min(int(group["size"]), _MOST)
-            self._groups[int(group["group"])] = _Group(
-                min(int(group["comms"]), _MOST), size, group["errors"] != "OK"
-            )
+            self._sizes[int(group["group"])] = min(int(group["size"]), _MOST)
+            communicators = min(int(group["comms"]), _MOST)
+            self._in_all += communicators
+            self._marked += communicators if group["errors"] != "OK" else 0
         elif "(total)" in line and _OF_ALL.fullmatch(line):
             self._columns = ["nodes", "", "", "processes", "gpus"]
             if line.count("(total)") == 3 and "per" in line:
@@ -165,19 +145,19 @@ class _Reader:
 
     def processes(self, found: re.Match[str]) -> None:
         """How many processes do not answer, or are dead, or how many timeouts there were."""
-        if self._about in self._counts:
-            self._counts[self._about] = min(int(found["n"]), _MOST)
+        if self._about in self._of_job:
+            self._of_job[self._about].count = min(int(found["n"]), _MOST)
 
     def process(self, found: re.Match[str]) -> None:
         """One of them."""
-        if self._about in self._places:
-            self._places[self._about].append(Place(found["host"], int(found["pid"]), found["gpu"]))
+        if self._about in self._of_job:
+            place = Place(found["host"], int(found["pid"]), found["gpu"])
+            self._of_job[self._about].places.append(place)
 
     def missing(self, found: re.Match[str]) -> None:
         """The number of ranks of a communicator that sent nothing."""
         if self._of is not None:
-            self._level = []
-            self._of.silent = (min(int(found["n"]), _MOST), self._level)
+            self._of.silent = Level(*self._opened(found))
 
     def listed(self, found: re.Match[str]) -> None:
         """Ranks by their numbers alone, as NCCL before 2.26 lists them."""
@@ -191,28 +171,25 @@ class _Reader:
     def failed(self, found: re.Match[str]) -> None:
         """Ranks with one error, or a single rank."""
         if self._of is not None:
-            count, self._level = self._opened(found)
-            failure = (self._is_initialization, found["what"], count, self._level)
-            self._of.failures.append(failure)
+            failed = Failed(*self._opened(found), found["what"], self._is_initialization)
+            self._of.failures.append(failed)
 
     def status(self, found: re.Match[str]) -> None:
         """Ranks of one status, or a single rank."""
         if self._of is not None:
-            count, self._level = self._opened(found)
-            self._of.statuses.append((found["what"], count, self._level))
+            self._of.statuses.append(InStatus(*self._opened(found), found["what"]))
 
     def op(self, found: re.Match[str]) -> None:
         """The op of which the numbers come next."""
         if self._of is not None:
             op = ANY if found["what"] == "collective" else found["what"]
-            self._of.differences.append((op, []))
+            self._of.differences.append(Difference(op, []))
 
     def launched(self, found: re.Match[str]) -> None:
         """Ranks that have launched equally many, or a single rank."""
         if self._of is not None and self._of.differences:
-            count, self._level = self._opened(found)
-            operations = int(found["what"] or 0)
-            self._of.differences[-1][1].append((operations, count, self._level))
+            level = Launched(*self._opened(found), int(found["what"] or 0))
+            self._of.differences[-1].levels.append(level)
 
     def one_more(self, found: re.Match[str]) -> None:
         """A rank of the level before it."""
@@ -220,10 +197,12 @@ class _Reader:
             self._level.append(_member(found))
 
     def _opened(self, found: re.Match[str]) -> tuple[int, list[Member]]:
-        """How many ranks, and those of them that the line names."""
+        """How many ranks, and those of them that the line names; the next lines may add some."""
         if "n" in found.re.groupindex:
-            return min(int(found["n"]), _MOST), []
-        return 1, [_member(found)]
+            count, self._level = min(int(found["n"]), _MOST), []
+        else:
+            count, self._level = 1, [_member(found)]
+        return count, self._level
 
     def report(self) -> Report:
         """Return the report.
@@ -234,39 +213,23 @@ class _Reader:
         """
         if self._seconds is None:
             raise NotReadable("ends before the communicators")
+        for one in self._communicators.values():
+            one.differences = [each for each in one.differences if each.levels]
+            for difference in one.differences:
+                difference.levels.sort(key=lambda level: -level.operations)
         return Report(
             version=self._version,
-            communicators=tuple(map(self._communicator, self._open.values())),
-            communicators_in_all=sum(group.communicators for group in self._groups.values()),
-            marked=sum(one.communicators for one in self._groups.values() if one.is_marked),
+            communicators=list(self._communicators.values()),
+            communicators_in_all=self._in_all,
+            marked=self._marked,
             processes=self._totals.get("processes"),
             nodes=self._totals.get("nodes"),
             gpus=self._totals.get("gpus"),
-            dead=Processes(self._counts["DEAD"], tuple(self._places["DEAD"])),
-            silent=Processes(self._counts["INCOMPLETE"], tuple(self._places["INCOMPLETE"])),
-            timeouts=self._counts["TIMEOUT"],
+            dead=self._of_job["DEAD"],
+            silent=self._of_job["INCOMPLETE"],
+            timeouts=self._of_job["TIMEOUT"].count,
             seconds=self._seconds,
             is_whole=self._section == _SECTIONS[-1],
-        )
-
-    def _communicator(self, one: _Open) -> Communicator:
-        group = self._groups.get(one.group)
-        differences = []
-        for op, levels in one.differences:
-            if levels:
-                most_first = sorted(levels, key=lambda level: -level[0])
-                told = tuple(Launched(count, tuple(who), n) for n, count, who in most_first)
-                differences.append(Difference(op, told))
-        return Communicator(
-            name=one.name,
-            size=None if group is None else group.size,
-            differences=tuple(differences),
-            statuses=tuple(InStatus(count, tuple(who), what) for what, count, who in one.statuses),
-            failures=tuple(
-                Failed(count, tuple(who), what, is_initialization)
-                for is_initialization, what, count, who in one.failures
-            ),
-            silent=None if one.silent is None else Level(one.silent[0], tuple(one.silent[1])),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 ANY: Final = ""
@@ -35,17 +35,17 @@ class Member:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Level:
     """Ranks of a communicator that have something in common."""
 
     count: int
     """How many."""
-    members: tuple[Member, ...] = ()
+    members: list[Member] = field(default_factory=list)
     """The members in the order of their ranks. The text names them only if they are few."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Launched(Level):
     """Ranks that have launched equally many operations."""
 
@@ -53,13 +53,13 @@ class Launched(Level):
     """Since the communicator began. Launched is not completed, and not even begun."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Difference:
     """An op that not all ranks of a communicator have launched equally often."""
 
     op: str
     """``AllReduce``, as NCCL names it; :data:`ANY` before 2.26."""
-    levels: tuple[Launched, ...]
+    levels: list[Launched]
     """Those that launched most come first."""
 
     @property
@@ -68,7 +68,7 @@ class Difference:
         return self.levels[0].operations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InStatus(Level):
     """Ranks of one status."""
 
@@ -77,7 +77,7 @@ class InStatus(Level):
     process answers, but is not a member any more (or not yet)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Failed(Level):
     """Ranks that report an error of NCCL."""
 
@@ -86,7 +86,7 @@ class Failed(Level):
     is_initialization: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Communicator:
     """A communicator in the report: in JSON all of them, in text only those with a remark."""
 
@@ -94,10 +94,10 @@ class Communicator:
     """Its hash, as NCCL's own log prints it: 16 hexadecimal digits."""
     size: int | None
     """Ranks in all. None: the text did not say."""
-    differences: tuple[Difference, ...] = ()
-    statuses: tuple[InStatus, ...] = ()
+    differences: list[Difference] = field(default_factory=list)
+    statuses: list[InStatus] = field(default_factory=list)
     """The ranks of each status, if they differ; otherwise empty."""
-    failures: tuple[Failed, ...] = ()
+    failures: list[Failed] = field(default_factory=list)
     silent: Level | None = None
     """Ranks that sent nothing, because their processes do not answer. None: there are none."""
     counts: Mapping[str, int] | None = None
@@ -109,21 +109,21 @@ class Communicator:
         return bool(self.differences or self.statuses or self.failures or self.silent)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Processes:
     """Processes of the job, and those of them that are known by name."""
 
     count: int = 0
-    places: tuple[Place, ...] = ()
+    places: list[Place] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
     """The report of RAS on a job at one moment."""
 
     version: str
     """Of NCCL."""
-    communicators: tuple[Communicator, ...]
+    communicators: list[Communicator]
     """Largest first."""
     communicators_in_all: int
     marked: int = 0
@@ -132,9 +132,9 @@ class Report:
     nodes: int | None = None
     gpus: int | None = None
     """GPUs of the whole job; None: not known (JSON has no such summary)."""
-    dead: Processes = Processes()
+    dead: Processes = field(default_factory=Processes)
     """Processes that could not be reached for a minute, and count as dead."""
-    silent: Processes = Processes()
+    silent: Processes = field(default_factory=Processes)
     """Processes that did not answer in time, and do not count as dead (yet)."""
     timeouts: int = 0
     """Timeouts while the report was collected."""

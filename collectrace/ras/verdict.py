@@ -27,11 +27,6 @@ LACKS: Final = (
 )
 """What no report shows."""
 
-ADDS: Final = (
-    "how many collectives each rank of a communicator has launched, and which processes are dead "
-    "or do not answer"
-)
-
 _MOST: Final = 2
 """Most communicators, ops and processes that are listed; the rest are counted."""
 

@@ -20,7 +20,7 @@ from collectrace.errors import CollectraceError
 from collectrace.log_folder import PENDING, SOURCES, Blob, is_source
 from collectrace.records import SourceFile
 from collectrace.redact import structure
-from collectrace.redact.lines import DAMAGED, ENVIRONMENT, MESSAGES, Lines
+from collectrace.redact.lines import ENVIRONMENT, MESSAGES, Lines
 from collectrace.redact.names import Names
 
 PARTS: Final = (
@@ -183,15 +183,9 @@ class _Writing:
 
     def _changed(self, log: _Log) -> Iterator[bytes]:
         for line, end in _lines(log.blob):
-            if not end:
-                # Its process was killed while writing it, or is still writing.
-                new = self._lines.line(line, log.log)
-                if new is not None:
-                    yield new if new != DAMAGED else DAMAGED
-                return
             new = self._lines.line(line, log.log) if line else b""
             if new is not None:
-                yield new + b"\n"
+                yield new + end
 
     def _digest_anew(self, log: _Log) -> None:
         path = self._to / log.path
@@ -249,11 +243,11 @@ class _Writing:
             self._create(self._folder(path.parent) / path.name, iter([new]))
 
 
-def _lines(blob: Blob) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line of a file, and whether it has an end."""
+def _lines(blob: Blob) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each line of a file, and its end: empty if its process could not finish it."""
     rest = b""
     for start in range(0, blob.size, _CHUNK):
         *lines, rest = (rest + blob.read(start, min(start + _CHUNK, blob.size))).split(b"\n")
-        yield from ((line, True) for line in lines)
+        yield from ((line, b"\n") for line in lines)
     if rest:
-        yield rest, False
+        yield rest, b""

@@ -1,8 +1,8 @@
 """Keep torch.compile from compiling the tracer's own code, or breaking graphs at it.
 
 Dynamo may compile each frame that it sees, or break a graph there. It also compiles calls of
-unknown wrappers without their ``self``. ``torch_api.skip_frames`` excludes a frame. If torch lacks
-the function for that, Dynamo compiles some frames of the tracer, with the same results.
+unknown wrappers without their ``self``. ``torch_api.hide_from_dynamo`` excludes a frame. If torch
+lacks the function for that, Dynamo compiles some frames of the tracer, with the same results.
 """
 
 from __future__ import annotations
@@ -12,21 +12,12 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from collectrace.tracer import torch_api
+from collectrace.tracer.torch_api import hide_from_dynamo
 
 _PACKAGE: Final = f"{__name__.rpartition('.')[0]}."
 
 _HANDED_OVER: Final = {"wrapped", "__wrapped__", "handler", "hook"}
 """Names by which our functions call functions that are not ours."""
-
-
-def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
-    """Keep the function of this code object from being compiled, or breaking a graph.
-
-    ``callees``: also all functions that it calls. Pass False if it calls a function of the user,
-    which must still be compiled.
-    """
-    torch_api.skip_frames(code, callees=callees)
 
 
 def hide_package() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 from types import CodeType
 from typing import Any
 
@@ -42,12 +43,7 @@ class _Original:
 def is_users(problem: BaseException) -> bool:
     """Return whether a signal handler of the program raised it while the tracer's code ran."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    frames = traceback_of(problem)
-    while frames is not None:
-        if frames.tb_frame.f_code in handlers:
-            return True
-        frames = frames.tb_next
-    return False
+    return any(frame.f_code in handlers for frame, _ in walk_tb(traceback_of(problem)))
 
 
 def _code(handler: Any) -> CodeType | None:

@@ -14,7 +14,6 @@ import secrets
 import socket
 import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import torch.distributed as dist
@@ -36,7 +35,7 @@ from collectrace.tracer.online.member import Member, endpoint
 from collectrace.tracer.record import groups, native
 from collectrace.tracer.record.lines import encode
 from collectrace.tracer.record.recorder import Recorder
-from collectrace.tracer.record.scopes import local, now
+from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.values.value_records import ValueRecords
@@ -339,31 +338,6 @@ class Session(native.HasRecorder):
         if self._stack_dumps is not None:
             self._stack_dumps.close()
 
-    @property
-    def folder(self) -> Path | None:
-        """Return the folder of the current run's record; None: there is none."""
-        return self.recorder.writer.folder if self.recorder is not None else None
-
-    def issued_since(self, t: int) -> bool:
-        """Return whether a call was issued after ``t``, ns."""
-        return self.recorder is not None and self.recorder.last_t > t
-
-    def without_gradient(self, message: str) -> list[str] | None:
-        """Return the names of parameters that an exception of DDP has by index, or None."""
-        try:
-            return self.recorder.models.without_gradient(message) if self.recorder else None
-        except Exception as problem:
-            self.count_failure(problem, "name parameters")
-            return None
-
-    def thread_raised(self, value: BaseException) -> bool:
-        """Record that an exception ends this thread; return whether it has issued a call."""
-        if self.recorder is None:
-            return False
-        has_issued = bool(local.state.call_t)
-        self.recorder.left_by(value, records.THREAD if has_issued else records.OTHER_THREAD)
-        return has_issued
-
     def write_progress(self) -> None:
         """Write the completed calls and a checkpoint, as there may be no later chance."""
         if self.recorder is not None and self._watchdog is not None:
@@ -392,15 +366,8 @@ class Session(native.HasRecorder):
         rank, world_size = dist.get_rank(), dist.get_world_size()
         recorder = self.begin(rank, world_size)
         for pg in list(c10d._world.pg_map):
-            name = recorder.book.name_of(groups.c10d_name(pg))
-            start = groups.backend_sequence(pg)
-            ranks = groups.members(pg, world_size) or []
-            record = groups.ready_record(
-                pg, name, ranks, ordinal=recorder.book.asked, start_seq=start
-            )
+            recorder.adopt(pg, start_seq=groups.backend_sequence(pg))
             recorder.book.asked += 1
-            recorder.write(record)
-            recorder.book.adopt(pg, record)
         recorder.book.use_default(default)
         self.move_to_run(c10d._world.pg_map[default][1], rank, world_size)
 

@@ -173,8 +173,11 @@ def reduce_op_number(value: Any) -> int:
 # -- torch.compile ----------------------------------------------------------------------------
 
 
-def skip_frames(code: CodeType, *, callees: bool) -> None:
-    """Make Dynamo skip frames of this code object, and with ``callees`` the functions they call.
+def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
+    """Keep the function of this code object from being compiled, or breaking a graph.
+
+    ``callees``: also all functions that it calls. Pass False if it calls a function of the user,
+    which must still be compiled.
 
     The function for it is private to torch (torch/_C/_dynamo/eval_frame.pyi, torch 2.13), and needs
     no import of ``torch._dynamo``, which takes 2 s. Before torch 2.7 callees cannot be included. If

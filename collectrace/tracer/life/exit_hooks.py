@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol
 from collectrace import records
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record import sites
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.tap.wire import Undo
 from collectrace.tracer.user_objects import cause_of, context_of, is_a, traceback_of, type_name
 from collectrace.tracer.user_text import safe_attribute, safe_text
@@ -39,16 +40,14 @@ _LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # 
 class ExitListener(Protocol):
     """The receiver of the process's exit."""
 
+    recorder: Recorder | None
+    """Records the run in progress; None: there is none."""
     values: ValueRecords | None
     """Reads the values of the program's variables; None: there is no run."""
     live: bool
     """False: the hooks must not call it any more."""
     rank: int | None
     """Global rank; None: not known."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Return the folder of the current run's record; None: there is none."""
 
     def finish(self, last: records.Exit) -> None:
         """Record that the process ends as ``last`` says."""
@@ -58,15 +57,6 @@ class ExitListener(Protocol):
 
     def linger(self) -> bool:
         """Wait a moment for unfinished work; return whether the reason was printed."""
-
-    def issued_since(self, t: int) -> bool:
-        """Return whether a call was issued after ``t``, ns."""
-
-    def without_gradient(self, message: str) -> list[str] | None:
-        """Return the names of parameters that an exception of DDP has by index, or None."""
-
-    def thread_raised(self, value: BaseException) -> bool:
-        """Record that an exception ends this thread; return whether it has issued a call."""
 
 
 class ExitHooks:
@@ -99,10 +89,11 @@ class ExitHooks:
             kind: type[BaseException], value: BaseException, traceback: TracebackType | None
         ) -> None:
             # `threading` calls it too, if its own hook has failed; that ends no process.
-            if not self._listener.live or not _is_main_thread():
+            is_main = threading.get_ident() == threading.main_thread().ident
+            if not self._listener.live or not is_main:
                 previous(kind, value, traceback)
                 return
-            folder = self._listener.folder
+            folder = self._folder
             # Before torch's own shutdown, which may hang on what just went wrong.
             last = self._end_by(value, traceback)
             try:
@@ -113,7 +104,7 @@ class ExitHooks:
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
             value = args.exc_value
             if self._listener.live and value is not None:
-                if self._listener.thread_raised(value):
+                if self._thread_raised(value):
                     self._of_thread = _exit(value, args.exc_traceback)
                 self._read_values(value, args.exc_traceback)
             previous_of_thread(args)
@@ -141,6 +132,21 @@ class ExitHooks:
             self._is_child = True
             multiprocessing.util.Finalize(None, self._at_end_of_child, exitpriority=-100)
             self._watch_printing()
+
+    @property
+    def _folder(self) -> Path | None:
+        """Return the folder of the current run's record; None: there is none."""
+        recorder = self._listener.recorder
+        return None if recorder is None else recorder.writer.folder
+
+    def _thread_raised(self, value: BaseException) -> bool:
+        """Record that an exception ends this thread; return whether it has issued a call."""
+        recorder = self._listener.recorder
+        if recorder is None:
+            return False
+        has_issued = bool(local.state.call_t)
+        recorder.left_by(value, records.THREAD if has_issued else records.OTHER_THREAD)
+        return has_issued
 
     def _end_by(self, value: BaseException, traceback: TracebackType | None) -> records.Exit:
         """Record that an exception ends the process, and return the record."""
@@ -173,7 +179,7 @@ class ExitHooks:
 
     def _at_end_of_child(self) -> None:
         problem = sys.exc_info()[1]
-        folder = self._listener.folder
+        folder = self._folder
         if self._listener.live:
             if problem is not None:
                 self.note_exception(problem, traceback_of(problem))
@@ -214,8 +220,16 @@ class ExitHooks:
                 return
             value, traceback = handled, traceback_of(handled)
         self._last = _exit(value, traceback)
-        self._last.parameters = self._listener.without_gradient(self._last.message or "")
+        self._name_parameters(self._last)
         self._read_values(value, traceback)
+
+    def _name_parameters(self, last: records.Exit) -> None:
+        """Add the names of parameters that an exception of DDP has by index."""
+        if (recorder := self._listener.recorder) is not None:
+            try:
+                last.parameters = recorder.models.without_gradient(last.message or "")
+            except Exception as problem:
+                recorder.count_failure(problem, "name parameters")
 
     def _read_values(self, value: BaseException, traceback: TracebackType | None) -> None:
         """Record the variables of the functions that an uncaught exception passed through."""
@@ -246,7 +260,8 @@ class ExitHooks:
     def at_end(self) -> records.Exit:
         """Record how the process ends, as far as it is known, and return the record."""
         last, self._last = self._last, None
-        was_caught = self._listener.issued_since(self._sys_exit_t)
+        recorder = self._listener.recorder
+        was_caught = recorder is not None and recorder.last_t > self._sys_exit_t
         if last is None or (last.reason == "finished" and was_caught):
             # sys.exit was not called, or it was caught: calls were issued after it.
             last = records.Exit(reason="finished")
@@ -270,10 +285,6 @@ _BITS: Final = 64
 """The interpreter exits with -1 if a number has this many bits or more."""
 
 
-def _is_main_thread() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
-
-
 def _status_of_child() -> int | None:
     """Return the status with which the child of multiprocessing is about to end; None: unknown.
 
@@ -292,8 +303,7 @@ def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> Non
     """Print on standard error which command explains why an exception ended the process."""
     if folder is None or last.reason != "exception":
         return
-    interrupted = last.is_interrupt
-    tell(rank, "was interrupted" if interrupted else f"ended with {last.error}", folder)
+    tell(rank, "was interrupted" if last.is_interrupt else f"ended with {last.error}", folder)
 
 
 def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit:

@@ -60,7 +60,8 @@ class Spool:
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
         name = re.sub(r"[^\w-]", "_", log_dir.name)
-        self.of_folder = _local_folder() / f"{name}-{_digest(log_dir)}"
+        digest = hashlib.sha256(os.fsencode(log_dir)).hexdigest()[:8]
+        self.of_folder = _local_folder() / f"{name}-{digest}"
         """The folder of all spools on this machine that belong to the same log folder."""
         self.folder = self.of_folder / f"{os.getpid()}-{secrets.token_hex(4)}"
         """The folder that replaces the log folder."""
@@ -173,7 +174,3 @@ def _local_folder() -> Path:
             if path.is_dir() and status.st_uid == os.getuid() and not status.st_mode & 0o077:
                 return path
     raise OSError("no local folder in TMPDIR, /tmp, /var/tmp or /dev/shm can be used")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]

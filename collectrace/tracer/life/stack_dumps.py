@@ -139,11 +139,9 @@ class StackDumps:
         """Unregister the handlers, and remove the files that are empty."""
         self.unregister()
         for path in self._paths:
-            try:
+            with contextlib.suppress(OSError):
                 if path.stat().st_size == 0:
                     path.unlink()
-            except OSError:
-                continue
 
     def unregister(self) -> None:
         """Unregister the handlers, and close the files. A forked child must not do more.
@@ -166,10 +164,8 @@ class StackDumps:
         elif self._enabled:
             faulthandler.disable()
         for fd in self._files:
-            try:
+            with contextlib.suppress(OSError):
                 os.close(fd)
-            except OSError:
-                continue
         self._files, self._handlers, self._enabled, self.signum = [], {}, False, None
 
 

@@ -121,7 +121,7 @@ class Watchdog:
                     continue
                 if is_due:
                     self.poll()
-                self.write_sources()
+                self._recorder.write_sources(at_last=False)
                 if is_due:
                     self.write_blind_spots()
                 is_beat = is_due and polls % _POLLS == 0
@@ -220,13 +220,6 @@ class Watchdog:
         works.poll(round(self._heartbeat() * _WORK_AGE * 1e9))
         for record in works.unwaited_records():
             self._recorder.write(record)
-
-    def write_sources(self, *, at_last: bool = False) -> None:
-        """Record the sources of the lines that new calls have come from.
-
-        ``at_last``: the process ends, and nothing can be left for later.
-        """
-        self._recorder.write_sources(at_last=at_last)
 
     def write_blind_spots(self) -> None:
         """Record the blind spots that this process uses by now."""

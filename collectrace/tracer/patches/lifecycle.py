@@ -192,12 +192,7 @@ class _GroupCreation:
             return
         if pg in recorder.book.states:
             return  # torch returns an existing group for the same tag and ranks
-        record = Group(
-            phase="ready", group=record.group, description=record.description,
-            backend=groups.backend_of(pg), ranks=record.ranks, member=True,
-            ordinal=record.ordinal, device_id=record.device_id,
-            site=record.site, via=record.via, stack=record.stack,
-        )  # fmt: skip
+        record = replace(record, t=0, phase="ready", backend=groups.backend_of(pg), member=True)
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):
             recorder.book.use_default(pg)

@@ -169,7 +169,7 @@ def _wrapper(target: Target, parent: Any, original: Any, installer: Installer) -
     if target.plain:
         return _plain(original, made(original))
     if target.by_name and not isinstance(parent, type):
-        dynamo.hide_from_dynamo(made.__code__, callees=False)
+        torch_api.hide_from_dynamo(made.__code__, callees=False)
         return _function(original, guarded(made, target.name, installer.count_failure))
     return wrap(parent, original, made, installer.count_failure)
 
@@ -179,7 +179,7 @@ def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
 
     ``parent`` holds the function: a class, a module, or None for neither.
     """
-    dynamo.hide_from_dynamo(handler.__code__, callees=False)
+    torch_api.hide_from_dynamo(handler.__code__, callees=False)
     name = safe_text(safe_attribute(original, "__name__", "a hook"), LONGEST_NAME)
     handler = guarded(handler, name, failed)
     return _method(original, handler) if isinstance(parent, type) else Patched(original, handler)
@@ -187,7 +187,7 @@ def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
 
 def _direct(original: Any, call: Any) -> Any:
     """Return a replacement of a module's function ``original`` that runs ``call``."""
-    dynamo.hide_from_dynamo(call.__code__, callees=False)
+    torch_api.hide_from_dynamo(call.__code__, callees=False)
 
     class CalledDirectly(Patched):
         # wrapt's `__call__` looks up `__self__`, which a function lacks: half the cost of a call.
@@ -224,7 +224,7 @@ def _function(original: Any, handler: Wrapper) -> Any:
 def _plain(original: Any, function: Any) -> Any:
     """Give ``function`` the name of ``original``, so that it pickles like it, and return it."""
     functools.update_wrapper(function, original)
-    dynamo.hide_from_dynamo(function.__code__, callees=False)
+    torch_api.hide_from_dynamo(function.__code__, callees=False)
     dynamo.see_through(function, original)
     _methods.add(function)
     return function

@@ -192,7 +192,7 @@ def install(session: Session) -> Undo:
 
     init = vars(dist.ProcessGroup)["__init__"]
     with ExitStack() as undone:
-        undone.callback(overrides.undo)
+        undone.callback(overrides.undos.close)
         for known in _subclasses(dist.ProcessGroup):
             overrides.wrap(known)
         # pybind11 requires that the constructor of each such class calls this one.
@@ -222,10 +222,6 @@ class _Overrides:
                         self._put(cls, name, dist.ProcessGroup, self._recorded(name))
             elif issubclass(cls, dist.Work):
                 self._put(cls, "wait", dist.Work, waits.work_wait(self._session))
-
-    def undo(self) -> None:
-        """Remove all wrappers, the latest first."""
-        self.undos.close()
 
     def _put(self, cls: type, name: str, base: type, handler: Wrapper) -> None:
         found = inspect.getattr_static(cls, name, None)

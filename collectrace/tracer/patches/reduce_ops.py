@@ -12,9 +12,9 @@ from typing import Any, Final
 import torch.distributed as dist
 
 from collectrace.tracer import torch_api
-from collectrace.tracer.dynamo import hide_from_dynamo
 from collectrace.tracer.patches.patching import put
-from collectrace.tracer.tap.untold import name_of, told
+from collectrace.tracer.tap.arguments import reduce_op_name
+from collectrace.tracer.tap.untold import told
 from collectrace.tracer.tap.wire import Undo
 
 _METHODS: Final = (
@@ -54,7 +54,7 @@ def _wrapped(name: str, original: Any) -> Any:
     # pybind11/pybind11.h).
     made: Any = method
     made.__code__ = made.__code__.replace(co_name=name)
-    hide_from_dynamo(made.__code__, callees=False)
+    torch_api.hide_from_dynamo(made.__code__, callees=False)
     return made
 
 
@@ -63,5 +63,5 @@ def _given(args: Any, kwargs: dict[str, Any]) -> str | None:
     for value in (*args, *kwargs.values()):
         found = value if isinstance(value, _REDUCE_OPS) else getattr(value, "reduceOp", None)
         if found is not None:
-            return name_of(torch_api.reduce_op_number(found))
+            return reduce_op_name(torch_api.reduce_op_number(found))
     return None

@@ -14,7 +14,7 @@ from torch.distributed import GroupMember, ReduceOp, Work
 
 from collectrace import ops
 from collectrace.ops import ANY_SOURCE
-from collectrace.tracer.dynamo import hide_from_dynamo
+from collectrace.tracer import torch_api
 from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.recorder import Recorder
@@ -124,7 +124,7 @@ def recv(session: Session) -> Callable[[Any], Any]:
                 recorder.answered(call, source)
             return source
 
-        hide_from_dynamo(telling.__code__, callees=False)
+        torch_api.hide_from_dynamo(telling.__code__, callees=False)
         return make(telling)
 
     return in_place_of

@@ -93,10 +93,6 @@ class GroupState:
             found = self.channels[key] = Channel(self.name, device, source, destination, tag)
         return found
 
-    def owner(self, module: object) -> int:
-        """Return the ordinal of a DDP module or ZeRO optimizer on this group, from 0."""
-        return self.owners.of(module)
-
 
 _DESTROYED: Final = object()
 """Replaces a default group that was destroyed."""

@@ -116,7 +116,7 @@ def _model(group: GroupState, role: str, scope: Scope) -> int | None:
     owner = scope.owner()
     if owner is None:
         return None
-    ordinal = group.owner(owner)
+    ordinal = group.owners.of(owner)
     if roles.of(role).in_backward:
         # Only if there are several models, and the one is known (record/models.py). join()'s
         # shadow equals the bucket that it meets.

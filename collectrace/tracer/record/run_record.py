@@ -91,9 +91,10 @@ class RunRecord:
             self.writer.write(lines.encode(record))
             self.ns += now() - t
 
-    def adopt(self, pg: Any) -> GroupState | None:
+    def adopt(self, pg: Any, **known: Any) -> GroupState | None:
         """Record and return a group with an unseen creation, such as one that C++ created.
 
+        ``known``: fields of its record that torch does not know.
         Return None if the calling thread is another rank, or if the group's members are unknown.
         Without them its calls could be compared with those of wrong ranks.
         """
@@ -109,7 +110,9 @@ class RunRecord:
                 name, pg.size(), self.world_size,
             )  # fmt: skip
             return None
-        record = groups.ready_record(pg, self.book.name_of(name), ranks, ordinal=self.book.asked)
+        record = groups.ready_record(
+            pg, self.book.name_of(name), ranks, ordinal=self.book.asked, **known
+        )
         self.write(record)
         return self.book.adopt(pg, record)
 

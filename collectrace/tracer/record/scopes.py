@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 import weakref
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Final
 
@@ -25,48 +26,32 @@ now = time.monotonic_ns
 """Returns the time of the record's clock, ns."""
 
 
+@dataclass(slots=True, eq=False)
 class Scope:
     """The combined effect of nested patched functions.
 
     The ``inside_...`` methods of the outer scope create it, once per nesting.
     """
 
-    __slots__ = ("api", "children", "owner", "part", "role", "what", "within")
-
-    def __init__(
-        self,
-        api: str | None = None,
-        role: str | None = None,
-        owner: weakref.ref[Any] | None = None,
-        what: str | None = None,
-        within: frozenset[str] = frozenset(),
-        part: str | None = None,
-    ) -> None:
-        self.api = api
-        """Outermost public function of torch.distributed on the stack."""
-        self.role = role
-        """Role of the framework's part on the stack; None: the user's call."""
-        self.owner = owner
-        """The DDP module or ZeRO optimizer that the role belongs to."""
-        self.what = what
-        """What the thread is in besides calls: ``backward``, ``group``, ``batch``, ``sync``."""
-        self.within = within
-        """Names of groups written in Python that have a method on the stack. Their calls on
-        themselves are part of a recorded call."""
-        self.part = part
-        """The part of the framework's model or loop that the role concerns, as in ``Call.part``."""
-        self.children: dict[Any, Scope] = {}
-        """Scopes entered from here, by what was entered."""
+    api: str | None = None
+    """Outermost public function of torch.distributed on the stack."""
+    role: str | None = None
+    """Role of the framework's part on the stack; None: the user's call."""
+    owner: weakref.ref[Any] | None = None
+    """The DDP module or ZeRO optimizer that the role belongs to."""
+    what: str | None = None
+    """What the thread is in besides calls: ``backward``, ``group``, ``batch``, ``sync``."""
+    within: frozenset[str] = frozenset()
+    """Names of groups written in Python that have a method on the stack. Their calls on themselves
+    are part of a recorded call."""
+    part: str | None = None
+    """The part of the framework's model or loop that the role concerns, as in ``Call.part``."""
+    children: dict[Any, Scope] = field(default_factory=dict, init=False)
+    """Scopes entered from here, by what was entered."""
 
     def inside_api(self, name: str) -> Scope:
         """Return the scope inside a public function; the outermost one counts."""
-        child = self.children.get(name)
-        if child is None:
-            child = Scope(
-                self.api or name, self.role, self.owner, self.what, self.within, self.part
-            )
-            self.children[name] = child
-        return child
+        return self.children.get(name) or self._keep(name, api=self.api or name)
 
     def inside_role(self, role: str, owner: Any) -> Scope:
         """Return the scope inside a framework's part; the most precise role counts.
@@ -77,18 +62,9 @@ class Scope:
         child = self.children.get(key)
         if child is not None and (child.owner is None or child.owner() is not None):
             return child
-        refined = self._refine(role)
         # Without an API: calls of all_reduce inside join() are details of join().
         owned_by = self.owner if owner is None else _reference(owner)
-        return self._keep(key, Scope(None, refined, owned_by, self.what, self.within))
-
-    def _keep(self, key: Any, child: Scope) -> Scope:
-        """Keep a child, and drop those of dead owners, as a program may keep making models."""
-        for other, scope in self.children.copy().items():
-            if scope.owner is not None and scope.owner() is None:
-                self.children.pop(other, None)
-        self.children[key] = child
-        return child
+        return self._keep(key, api=None, role=self._refine(role), owner=owned_by, part=None)
 
     def inside_part(self, role: str, part: str | None) -> Scope:
         """Return the scope inside a framework's part that belongs to no DDP module.
@@ -100,10 +76,37 @@ class Scope:
         if child is None:
             refined = self._refine(role)
             if refined == self.role:
-                child = Scope(None, refined, self.owner, self.what, self.within, self.part)
+                child = self._keep(key, api=None)
             else:
-                child = Scope(None, refined, None, self.what, self.within, part)
-            self.children[key] = child
+                child = self._keep(key, api=None, role=refined, owner=None, part=part)
+        return child
+
+    def inside_what(self, what: str) -> Scope:
+        """Return the scope inside something other than a call, such as a backward."""
+        return self.children.get((what,)) or self._keep((what,), what=what)
+
+    def inside_backward(self, module: Any) -> Scope:
+        """Return the scope inside a backward; ``module``: its DDP module, if known."""
+        scope = self.inside_what("backward")
+        if module is None or scope.role is not None:
+            return scope
+        key = ("backward", id(module))
+        child = scope.children.get(key)
+        if child is None or child.owner is None or child.owner() is None:
+            child = scope._keep(key, owner=_reference(module))
+        return child
+
+    def inside_group(self, name: str) -> Scope:
+        """Return the scope inside a method of a group written in Python."""
+        key = ("within", name)
+        return self.children.get(key) or self._keep(key, within=self.within | {name})
+
+    def _keep(self, key: Any, **changed: Any) -> Scope:
+        """Make a child, and drop those of dead owners, as a program may keep making models."""
+        for other, scope in self.children.copy().items():
+            if scope.owner is not None and scope.owner() is None:
+                self.children.pop(other, None)
+        child = self.children[key] = replace(self, **changed)
         return child
 
     def _refine(self, role: str) -> str:
@@ -116,36 +119,6 @@ class Scope:
         if self.role in _UNDER and role in _UNDER[self.role]:
             return _UNDER[self.role][role]
         return role if theirs > mine else self.role
-
-    def inside_what(self, what: str) -> Scope:
-        """Return the scope inside something other than a call, such as a backward."""
-        child = self.children.get((what,))
-        if child is None:
-            child = Scope(self.api, self.role, self.owner, what, self.within, self.part)
-            self.children[(what,)] = child
-        return child
-
-    def inside_backward(self, module: Any) -> Scope:
-        """Return the scope inside a backward; ``module``: its DDP module, if known."""
-        scope = self.inside_what("backward")
-        if module is None or scope.role is not None:
-            return scope
-        key = ("backward", id(module))
-        child = scope.children.get(key)
-        if child is None or child.owner is None or child.owner() is None:
-            of_module = Scope(scope.api, None, _reference(module), "backward", scope.within)
-            child = scope._keep(key, of_module)
-        return child
-
-    def inside_group(self, name: str) -> Scope:
-        """Return the scope inside a method of a group written in Python."""
-        key = ("within", name)
-        child = self.children.get(key)
-        if child is None:
-            within = self.within | {name}
-            child = Scope(self.api, self.role, self.owner, self.what, within, self.part)
-            self.children[key] = child
-        return child
 
 
 # What a shared helper's role becomes inside another's.

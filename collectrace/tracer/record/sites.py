@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -367,11 +368,9 @@ def of_traceback(traceback: TracebackType | None, caller: FrameType | None = Non
     """
     best: str | None = None
     whose = TORCH
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if (kind := classify(code)) >= whose:
-            best, whose = _site(code, traceback.tb_lineno), kind
-        traceback = traceback.tb_next
+    for frame, number in walk_tb(traceback):
+        if (kind := classify(frame.f_code)) >= whose:
+            best, whose = _site(frame.f_code, number), kind
     if whose == TORCH and caller is not None:
         return resolve(find(caller))[0] or best
     return best
@@ -382,23 +381,15 @@ def through(traceback: TracebackType | None) -> list[str]:
 
     There are at most four.
     """
-    found = deque[str](maxlen=_MOST_AROUND + 1)
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if classify(code) == USER:
-            found.append(_site(code, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    return list(found)[-2::-1]
+    users = (step for step in walk_tb(traceback) if classify(step[0].f_code) == USER)
+    found = deque(users, maxlen=_MOST_AROUND + 1)
+    return [_site(frame.f_code, number) for frame, number in list(found)[-2::-1]]
 
 
 def frames(traceback: TracebackType | None, most: int) -> list[str]:
     """Return ``path:line function`` of a traceback's innermost frames, innermost last."""
-    found = deque[str](maxlen=most)
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        found.append(f"{_site(code, traceback.tb_lineno)} {code.co_name}")
-        traceback = traceback.tb_next
-    return list(found)
+    found = deque(walk_tb(traceback), maxlen=most)
+    return [f"{_site(frame.f_code, number)} {frame.f_code.co_name}" for frame, number in found]
 
 
 def users_above(frame: FrameType | None) -> list[str]:

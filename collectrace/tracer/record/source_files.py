@@ -135,12 +135,9 @@ def _write_absent(path: Path, waiting: _Waiting) -> None:
     _check_room(path.parents[1], len(data))
     file_modes.make_folder(path.parent)
     part = path.with_name(f".collectrace-{os.urandom(8).hex()}.part")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_modes.of_files())
     try:
-        try:
-            _write_all(fd, data)
-        finally:
-            os.close(fd)
+        with open(part, "xb", opener=file_modes.opener) as out:
+            out.write(data)
         part.rename(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -159,9 +156,3 @@ def _check_room(folder: Path, size: int) -> None:
     # Some network file systems do not know how large they are.
     if found.f_blocks and found.f_bavail * found.f_frsize < size + RESERVE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]

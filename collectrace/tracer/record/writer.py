@@ -102,7 +102,8 @@ class Writer:
         """Size at which the segment being written ends."""
         self._segment = 0
         """Ordinal of the segment being written."""
-        self._current = path
+        self.current = path
+        """The segment being written."""
         self._size = 0
         """Its bytes."""
         self._kept: list[tuple[Path, int]] = []
@@ -116,11 +117,6 @@ class Writer:
         self._provisional: Path | None = None
         """The provisional file, until its lines are in the final one."""
         self._provisional_lines = b""
-
-    @property
-    def current(self) -> Path:
-        """Return the path of the segment being written."""
-        return self._current
 
     @property
     def home(self) -> Path:
@@ -169,14 +165,14 @@ class Writer:
 
         The preamble writes a new header, as run and rank are known only now.
         """
-        self._provisional = old = self._current
+        self._provisional = old = self.current
         try:
             kept = old.read_bytes().partition(b"\n")[2]
         except OSError:
             kept = b""
         self._provisional_lines = kept[: kept.rfind(b"\n") + 1]
         self._close_descriptor()
-        self.path = self._current = path
+        self.path = self.current = path
         self._size, self._torn = 0, False
         closed, self._closed = self._closed, False
         self.recover()
@@ -239,7 +235,7 @@ class Writer:
             if self.total
             else "Nothing is recorded; set COLLECTRACE_LOG_DIR to a folder that can be written to."
         )
-        log.warning("collectrace: cannot write %s: %s. %s", self._current, why, then)
+        log.warning("collectrace: cannot write %s: %s. %s", self.current, why, then)
 
     def recover(self) -> bool:
         """Open the segment and write its head, if an attempt is due; return whether it is open."""
@@ -250,7 +246,7 @@ class Writer:
         elif self._retry_at and time.monotonic_ns() < self._retry_at:
             return False
         try:
-            fd = _open(self._current)
+            fd = _open(self.current)
         except OSError as problem:
             self._put_off(problem)
             return False
@@ -284,7 +280,7 @@ class Writer:
         if self._size:
             self._segment += 1
         self.spool, self.path = spool, spool.folder / self.path.parent.name / self.path.name
-        self._current = self._named(self._segment)
+        self.current = self._named(self._segment)
         self._size, self._kept, self._torn = 0, [], False
 
     def _named(self, segment: int) -> Path:
@@ -297,11 +293,11 @@ class Writer:
         self._warn(problem.strerror or str(problem))
 
     def _rotate(self) -> None:
-        self._kept.append((self._current, self._size))
+        self._kept.append((self.current, self._size))
         self._close_descriptor()
         self._segment += 1
         self._size = 0
-        self._current = self._named(self._segment)
+        self.current = self._named(self._segment)
         while len(self._kept) > 1 and self._bytes_kept() + self._full > self._max_bytes:
             victim, _ = self._kept.pop(1)
             try:
@@ -317,10 +313,8 @@ class Writer:
     def _close_descriptor(self) -> None:
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
-            try:
+            with contextlib.suppress(OSError):
                 os.close(fd)
-            except OSError:
-                return
 
 
 def _lines(fd: int) -> int:
@@ -362,8 +356,6 @@ def open_to_append(path: Path) -> int:
 
 
 def _remove(provisional: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):  # other ranks' files are in the folder
         provisional.unlink(missing_ok=True)
         provisional.parent.rmdir()
-    except OSError:
-        return  # other ranks' files are in the folder

@@ -7,6 +7,7 @@ names in the operator's schema, so a torch that adds or reorders some is read co
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -72,6 +73,12 @@ OPERATORS: Final[dict[str, OpRow]] = {
 
 REDUCE_OPS: Final = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 """Names of ReduceOp's integers (torch/csrc/distributed/c10d/Types.hpp, enum RedOpType)."""
+
+
+def reduce_op_name(number: int) -> str:
+    """Return the name of a ReduceOp's integer, which is the same object each time."""
+    known = 0 <= number < len(REDUCE_OPS)
+    return REDUCE_OPS[number] if known else sys.intern(str(number))
 
 
 @dataclass(slots=True)
@@ -207,10 +214,7 @@ class ArgumentReader:
 
     def _reduce_op(self, args: Args) -> str | None:
         value = self._get(args, "reduce_op")
-        if value is None:
-            return None
-        number = value.op()
-        return REDUCE_OPS[number] if 0 <= number < len(REDUCE_OPS) else str(number)
+        return None if value is None else reduce_op_name(value.op())
 
     def _splits(
         self, args: Args, sent: Any, received: Any, group_size: int

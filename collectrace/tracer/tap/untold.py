@@ -8,7 +8,6 @@ thread (``told``), and the operator reads it. Calls from C++, such as those of D
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Any, Final
 
@@ -16,7 +15,6 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer import torch_api
-from collectrace.tracer.dynamo import hide_from_dynamo
 from collectrace.tracer.tap.arguments import REDUCE_OPS, Args, ArgumentReader
 
 
@@ -30,12 +28,6 @@ class _Told(threading.local):
 
 
 told: Final = _Told()
-
-
-def name_of(number: int) -> str:
-    """Return the name of a ReduceOp's integer, which is the same object each time."""
-    known = 0 <= number < len(REDUCE_OPS)
-    return REDUCE_OPS[number] if known else sys.intern(str(number))
 
 
 class UntoldReader(ArgumentReader):
@@ -103,7 +95,7 @@ def functional_library() -> Any:
         at = next((i for i, a in enumerate(schema.arguments) if a.name == "reduce_op"), None)
         if namespace == "_c10d_functional" and not schema.overload_name and at is not None:
             kernel = _kernel(name, at)
-            hide_from_dynamo(kernel.__code__, callees=True)
+            torch_api.hide_from_dynamo(kernel.__code__, callees=True)
             library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
     return library
 

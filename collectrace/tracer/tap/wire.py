@@ -19,7 +19,6 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer import torch_api
-from collectrace.tracer.dynamo import hide_from_dynamo
 from collectrace.tracer.tap import untold
 from collectrace.tracer.tap.arguments import OPERATORS, ArgumentReader, OpRow
 
@@ -160,7 +159,7 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
             recorder.issued(call, result, args)
         return result
 
-    hide_from_dynamo(kernel.__code__, callees=True)
+    torch_api.hide_from_dynamo(kernel.__code__, callees=True)
     return session.code.kernel(
         kernel, session, reader, redispatch, _raw_repr, _remaining, DispatchKey.BackendSelect
     )
@@ -191,7 +190,7 @@ def _wait_kernel(session: HasRecorder) -> Any:
         recorder.waited(call)
         return result
 
-    hide_from_dynamo(kernel.__code__, callees=True)
+    torch_api.hide_from_dynamo(kernel.__code__, callees=True)
     return kernel
 
 

@@ -26,7 +26,7 @@ def rows() -> dict[int, Row]:
         return {}
 
     def row(x: Any) -> Written:
-        return typed_number(name_of(type(x)), item(x))
+        return typed_number(name_of(x), item(x))
 
     kinds = (names.get(name) for name in _NAMES)
     return {id(kind): row for kind in kinds if type(kind) is type and generic in kind.__mro__}

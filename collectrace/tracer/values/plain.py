@@ -16,6 +16,8 @@ from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from collectrace.tracer.user_objects import is_a, type_name
+
 Written = bool | int | float | dict[str, Any] | None
 """A number, a truth value or None itself; for all others, an object with the ``type``."""
 
@@ -42,10 +44,6 @@ _MOST_BITS: Final = 128
 _MOST_KEYS: Final = 20_000
 """Keys of a dictionary that may be read, as each key must be checked first."""
 
-_mro: Final = type.__dict__["__mro__"].__get__
-_name: Final = type.__dict__["__name__"].__get__
-# A metaclass may have its own `__mro__`, `__name__` and `__getattribute__`; these are type's.
-
 _generic_dict: Final = ctypes.pythonapi.PyObject_GenericGetDict
 # Not `x.__dict__` or `object.__getattribute__`: a class may have a property of that name.
 _generic_dict.argtypes = [ctypes.py_object, ctypes.c_void_p]
@@ -54,15 +52,9 @@ _generic_dict.restype = ctypes.py_object
 _KEY: Final = {id(str)}
 
 
-def name_of(cls: type) -> str:
-    """Return the name of a class."""
-    name = _name(cls)
-    return name[:MOST_TEXT] if type(name) is str else "?"  # it may be set to a subclass of str
-
-
-def is_a(x: object, cls: type) -> bool:
-    """Return whether the type of ``x`` is this class or derives from it."""
-    return any(base is cls for base in _mro(type(x)))
+def name_of(x: object) -> str:
+    """Return the name of an object's type."""
+    return type_name(x)[:MOST_TEXT]
 
 
 def is_code(x: object) -> bool:
@@ -135,7 +127,7 @@ class PlainValues:
         row = self._rows.get(id(kind))
         if row is not None:
             return row(x)
-        return _member(x) if is_a(x, Enum) else {"type": name_of(kind)}
+        return _member(x) if is_a(x, Enum) else {"type": name_of(x)}
 
     def has_row(self, x: object) -> bool:
         """Return whether there is a row for exactly the type of ``x``."""
@@ -156,7 +148,7 @@ class PlainValues:
 
 def _member(x: object) -> Written:
     """Return the name of a member of an enum; if it has none, like combined flags, its number."""
-    found: dict[str, Any] = {"type": name_of(type(x))}
+    found: dict[str, Any] = {"type": name_of(x)}
     attributes = attributes_of(x) or {}
     name, value = attributes.get("_name_"), attributes.get("_value_")
     if type(name) is str:
@@ -174,14 +166,14 @@ def _number(x: complex) -> Written:
     value = number(x)
     if value is None:
         return {"type": "int", "bits": int.bit_length(x)}  # type: ignore[arg-type]
-    return {"type": name_of(type(x)), "value": value} if type(value) is str else value  # type: ignore[return-value]
+    return {"type": name_of(x), "value": value} if type(value) is str else value  # type: ignore[return-value]
 
 
 def _length(x: Any) -> Written:
     try:
-        return {"type": name_of(type(x)), "len": len(x)}
+        return {"type": name_of(x), "len": len(x)}
     except OverflowError:  # a range may be longer than any list
-        return {"type": name_of(type(x))}
+        return {"type": name_of(x)}
 
 
 _CONTAINERS: Final = (

@@ -33,7 +33,7 @@ def rows(is_pending: Callable[[torch.Tensor], bool]) -> dict[int, Row]:
     """
 
     def tensor(x: torch.Tensor) -> Written:
-        found: dict[str, Any] = {"type": name_of(type(x))}
+        found: dict[str, Any] = {"type": name_of(x)}
         try:
             # Otherwise a mode, such as that of `torch.set_default_device`, would be called.
             with torch._C.DisableTorchFunction():

@@ -16,11 +16,12 @@ from collectrace.tracer.guard import contained
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ThreadState, now
+from collectrace.tracer.user_objects import is_a
 from collectrace.tracer.user_text import thread_name
 from collectrace.tracer.values import numpy_scalars, stack, tensors
 from collectrace.tracer.values.frame_values import Budget, read_frame
 from collectrace.tracer.values.pending import Pending
-from collectrace.tracer.values.plain import PlainValues, is_a
+from collectrace.tracer.values.plain import PlainValues
 from collectrace.tracer.values.stack import FoundStack
 
 _MOST_BYTES: Final = 24 << 10

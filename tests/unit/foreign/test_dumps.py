@@ -366,7 +366,7 @@ class Pool(convert.ProcessPoolExecutor):
 convert.ProcessPoolExecutor = Pool
 os.cpu_count = lambda: int(sys.argv[1])
 if "killed" in sys.argv:
-    convert._make = lambda *_: os._exit(9)
+    convert._read = lambda *_: os._exit(9)
 sys.exit(cli.main(["align", sys.argv[2], "--json", "-"], sys.stdout, sys.stderr))
 """
 

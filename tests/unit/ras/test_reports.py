@@ -8,6 +8,7 @@ all and one per host. What 2.24 printed otherwise is written here by its source.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,18 +54,17 @@ def test_text_and_json_of_one_job_say_the_same(name: str) -> None:
         other = ours[key]
         assert one.size == other.size
         assert counts(one.silent) == counts(other.silent)
-        for mine, its in (
+        pairs: list[tuple[Sequence[Level], Sequence[Level]]] = [
             (one.statuses, other.statuses),
             (one.failures, other.failures),
-            *(
-                (a.levels, b.levels)
-                for a, b in zip(one.differences, other.differences, strict=True)
-            ),
-        ):
+        ]
+        for a, b in zip(one.differences, other.differences, strict=True):
+            pairs.append((a.levels, b.levels))
+        for mine, its in pairs:
             # The text names outliers only; whom it names, JSON names, too.
             named = [level if level.members else None for level in mine]
-            assert [replace(level, members=()) for level in mine] == [
-                replace(level, members=()) for level in its
+            assert [replace(level, members=[]) for level in mine] == [
+                replace(level, members=[]) for level in its
             ]
             for level, full in zip(named, its, strict=True):
                 assert level is None or level.members == full.members

@@ -118,10 +118,10 @@ def test_dynamo_is_told_in_the_way_that_it_understands(monkeypatch: pytest.Monke
     code = test_this_torch_has_all_that_is_needed.__code__
     skipped: list[Any] = []
     monkeypatch.setattr(torch._C._dynamo, "eval_frame", SimpleNamespace(skip_code=skipped.append))
-    torch_api.skip_frames(code, callees=True)
+    torch_api.hide_from_dynamo(code, callees=True)
     assert skipped == [code]
     monkeypatch.setattr(torch._C._dynamo, "eval_frame", SimpleNamespace())
-    torch_api.skip_frames(code, callees=True)
+    torch_api.hide_from_dynamo(code, callees=True)
 
 
 def test_operators_without_a_row_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

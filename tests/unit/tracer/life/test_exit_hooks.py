@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from collectrace.records import Exit, decode, encode
 from collectrace.tracer import user_objects
 from collectrace.tracer.life.exit_hooks import ExitHooks
+from collectrace.tracer.record.models import Models
 from collectrace.tracer.values.value_records import ValueRecords
 from tests.support import hostile
 
@@ -30,9 +32,11 @@ class Told:
         self.live = True
         self.values: ValueRecords | None = None
         self.rank: int | None = 3
-        self.folder: Path | None = None
         self.ends: list[Exit] = []
-        self.last_call = 0
+        writer = SimpleNamespace(folder=None)
+        self.recorder: Any = SimpleNamespace(
+            last_t=0, left_by=lambda *_: None, models=Models(), writer=writer
+        )
         self.asks = self.explained = False
         self.lingered = 0
 
@@ -47,15 +51,6 @@ class Told:
         assert self.ends  # it has been told before
         self.lingered += 1
         return self.explained
-
-    def without_gradient(self, message: str) -> list[str] | None:
-        return None
-
-    def thread_raised(self, value: BaseException) -> bool:
-        return False
-
-    def issued_since(self, t: int) -> bool:
-        return self.last_call > t
 
 
 @pytest.fixture
@@ -126,7 +121,7 @@ def test_the_line_that_called_sys_exit(exits: ExitHooks, told: Told) -> None:
 
 
 def test_calls_before_sys_exit_do_not_make_it_undone(exits: ExitHooks, told: Told) -> None:
-    told.last_call = time.monotonic_ns()
+    told.recorder.last_t = time.monotonic_ns()
     exits.note_sys_exit(3)
     assert status(end(exits, told)) == ("finished", 3, None)
 
@@ -149,7 +144,7 @@ LINE = _fails.__code__.co_firstlineno + 1
 def test_an_exception_counts_even_if_calls_came_after_it(exits: ExitHooks, told: Told) -> None:
     problem = caught(_fails)
     exits.note_exception(problem, problem.__traceback__)
-    told.last_call = time.monotonic_ns() + 1
+    told.recorder.last_t = time.monotonic_ns() + 1
     assert end(exits, told).reason == "exception"
 
 
@@ -268,7 +263,7 @@ def test_a_crash_says_how_to_ask_once_its_traceback_is_there(
     hooks: list[Any], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     exits.install()
-    told.folder, told.rank = Path("logs/run"), rank
+    told.recorder.writer.folder, told.rank = Path("logs/run"), rank
     sys.excepthook(type(problem), problem, None)
     assert len(hooks) == 1
     assert capsys.readouterr().err == (
@@ -282,7 +277,7 @@ def test_a_crash_that_others_look_into_is_waited_for_once_its_traceback_is_there
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     exits.install()
-    told.folder, told.asks, told.explained = Path("logs/run"), True, explained
+    told.recorder.writer.folder, told.asks, told.explained = Path("logs/run"), True, explained
     sys.excepthook(ValueError, ValueError("bad"), None)
     # torch's own hook holds back what is printed until all hooks are through.
     assert (len(hooks), told.lingered, capsys.readouterr().err) == (1, 0, "")

@@ -88,11 +88,11 @@ def test_texts_are_held_until_the_run_has_a_folder(
     ask(recorder, mine := tmp_path / "a.py")
     provisional = recorder.writer.path
     until(lambda: provisional.exists() and b'"kind":"source_file"' in provisional.read_bytes())
-    watchdog.write_sources(at_last=True)
+    recorder.write_sources(at_last=True)
     assert files(tmp_path / PENDING) == []
     mine.unlink()
     recorder.writer.move(tmp_path / "run" / "rank00000.jsonl")
-    watchdog.write_sources(at_last=True)
+    recorder.write_sources(at_last=True)
     [text] = files(tmp_path / "run")
     assert text.read_text() == "# a.py\n"
     assert b'"kind":"source_file"' in recorder.writer.path.read_bytes()

@@ -116,9 +116,9 @@ def test_no_code_of_a_class_runs(act: Callable[[], Any]) -> None:
         attributes = attributes_of(x)
         seen[name] = PLAIN.written(x), attributes and attributes.get("number"), is_code(x)
     assert made.calls == []
-    assert seen["object"] == ({"type": "?"}, 3, False)
-    assert seen["subclass of str"] == ({"type": "?"}, 3, False)
-    assert seen["key"] == seen["subclass of dict as __dict__"] == ({"type": "?"}, None, False)
+    assert seen["object"] == ({"type": "Trap"}, 3, False)
+    assert seen["subclass of str"] == ({"type": "Trap"}, 3, False)
+    assert seen["key"] == seen["subclass of dict as __dict__"] == ({"type": "Trap"}, None, False)
     assert seen["member of an enum"] == ({"type": "Phase", "value": "TRAIN"}, None, False)
     assert seen["class"][2]
 

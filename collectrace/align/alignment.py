@@ -246,10 +246,11 @@ def _had_completed(log: RankLog, standing: Standing) -> bool:
     """
     if standing.ended == "alive" or standing.state not in ("busy", "running"):
         return False
-    streams = ((last, log.dones.get(key)) for key, last in log.last_seq.items())
-    channels = ((last, log.channel_dones.get(key)) for key, last in log.last_channel_seq.items())
-    calls = *streams, *channels  # without any call, nothing shows that none is lost
-    return bool(calls) and all(done is not None and done.seq >= last for last, done in calls)
+    # Without any call, nothing shows that none is lost.
+    return bool(log.counts) and all(
+        (done := log.dones.get(key)) is not None and done.seq >= last
+        for key, last in log.counts.items()
+    )
 
 
 def _ended_by_peer(standing: Standing) -> bool:

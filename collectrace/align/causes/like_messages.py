@@ -65,5 +65,4 @@ def compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | No
 
 
 def _call(situation: Situation, rank: int, sent: Sent) -> Call | None:
-    log = situation.case.log(rank)
-    return log.channel_call(sent.key, sent.seq) if log is not None else None
+    return situation.case.call(rank, sent.key, sent.seq)

@@ -41,7 +41,7 @@ def calls_before(log: RankLog, t: int | None = None) -> list[Entry]:
         rows, shift = log.rows(stream)
         found += _entries(stream, rows, shift, t)
     for channel in log.last_channel_seq:
-        found += _entries(channel, log.channel_rows(channel), 0, t)
+        found += _entries(channel, log.rows(channel)[0], 0, t)
     return sorted(found, key=lambda one: one.t)
 
 

@@ -27,6 +27,7 @@ from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import (
     LOOK_BACK,
     ChannelKey,
+    Key,
     RankLog,
     RunEvidence,
     StreamKey,
@@ -95,11 +96,10 @@ class Case:
         """A rank's log, if it left one."""
         return self.evidence.logs.get(rank)
 
-    def call(self, rank: int, stream: StreamKey, seq: int) -> Call | None:
-        """Return call ``seq`` of a rank in a stream."""
+    def call(self, rank: int, key: Key, seq: int) -> Call | None:
+        """Return call ``seq`` of a rank in a stream or channel."""
         log = self.log(rank)
-        found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
-        return found[0] if found else None
+        return log.call(key, seq) if log is not None else None
 
     def alike(self, ranks: Iterable[int], stream: StreamKey) -> list[list[int]]:
         """Return the ranks in classes, by position and digests: one class made the same calls.

@@ -109,5 +109,4 @@ def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unprove
     unrecorded = min((key for key in made if key.group not in told), default=None)
     if unrecorded is not None and log.imported is None:
         return [Unproven(log.rank, "group", unrecorded)]
-    is_empty = not log.last_seq and not log.last_channel_seq
-    return [Unproven(log.rank, "end")] if is_empty and log.is_open(StreamKey("", "")) else []
+    return [Unproven(log.rank, "end")] if not log.counts and log.is_open(StreamKey("", "")) else []

@@ -36,7 +36,7 @@ def crossed(
         calls = {
             rank: call
             for rank in group.ranks
-            if rank in logs and (call := logs[rank].calls(one, here.seq, here.seq + 1)[0])
+            if rank in logs and (call := logs[rank].call(one, here.seq))
         }
         found.append(
             Divergence(

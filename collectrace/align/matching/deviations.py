@@ -21,8 +21,8 @@ from typing import Final, Literal
 from collectrace import dumps
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.dimensions import Dimension, Dimensions
-from collectrace.align.matching.programs import END, Key, Kind, Line, Program, Steps
-from collectrace.align.reading.evidence import RunEvidence, StreamKey
+from collectrace.align.matching.programs import END, Kind, Line, Program, Steps
+from collectrace.align.reading.evidence import Key, RunEvidence, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
@@ -86,7 +86,7 @@ def find(
 
     """
     logs = evidence.logs.values()
-    used = {key.group for log in logs for key in programs.keys_of(log)}
+    used = {key.group for log in logs for key in log.counts}
     kinds: dict[Kind, list[int]] = {}
     for rank in sorted({*evidence.missing, *evidence.logs}):
         kinds.setdefault(programs.kind(rank, dimensions, used), []).append(rank)

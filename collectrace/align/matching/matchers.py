@@ -187,7 +187,7 @@ class ByDigest:
         return Unclear({rank for rank, log in self._logs.items() if not log.scanned})
 
     def _row(self, ranks: Sequence[int], row: int) -> list[Call]:
-        found = [self._logs[rank].calls(self._stream, row, row + 1)[0] for rank in ranks]
+        found = [self._logs[rank].call(self._stream, row) for rank in ranks]
         calls = [call for call in found if call is not None]
         if len(calls) < len(found):
             raise self._unclear()

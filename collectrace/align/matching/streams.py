@@ -274,7 +274,7 @@ class _StreamComparison:
         calls: dict[int, Call | None] = {}
         for rank, log in self._logs.items():
             if seq <= self._last[rank]:
-                call = log.calls(self._stream, seq, seq + 1)[0]
+                call = log.call(self._stream, seq)
                 if call is not None:
                     calls[rank] = call
             elif rank not in self._endless:
@@ -358,7 +358,7 @@ class _StreamComparison:
         calls = {
             rank: call
             for rank, log in self._logs.items()
-            if (call := log.calls(self._stream, gap.first, gap.first + 1)[0]) is not None
+            if (call := log.call(self._stream, gap.first)) is not None
         }
         return Divergence(
             stream=self._stream,

@@ -7,7 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, Key, StreamKey
 from collectrace.findings import Finding, Side
 from collectrace.ops import ends
 from collectrace.records import Call, Unwaited
@@ -136,10 +136,8 @@ def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:
 
 
 def _first_call(case: Case, rank: int, record: Unwaited) -> Call | None:
-    log = case.evidence.logs[rank]
-    if record.peer is None:
-        stream = StreamKey(record.group, record.device)
-        return log.calls(stream, record.seq, record.seq + 1)[0]
-    source, destination = ends(record.op, rank, record.peer)
-    channel = ChannelKey(record.group, record.device, source, destination, record.tag or 0)
-    return log.channel_call(channel, record.seq)
+    key: Key = StreamKey(record.group, record.device)
+    if record.peer is not None:
+        between = ends(record.op, rank, record.peer)
+        key = ChannelKey(record.group, record.device, *between, record.tag or 0)
+    return case.call(rank, key, record.seq)

@@ -12,7 +12,7 @@ from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.overview.forms import Forms, Key, numbers
 from collectrace.align.overview.repeats import Packer
-from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.overview import Band, Stream
 from collectrace.records import Call
 
@@ -228,12 +228,7 @@ def _by_prefix(
 
 def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
     """Return the form of every call of a rank, by its position; UNREAD if it was not read."""
-    rows, shift = log.rows(stream)
-
-    def decoded(seq: int) -> Call | None:
-        return log.calls(stream, seq, seq + 1)[0]
-
-    return numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
+    return numbers(log, stream, log.last_seq.get(stream, 0), forms)
 
 
 def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
@@ -259,8 +254,8 @@ def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
         for rank, last in zip((key.source, key.destination), ends[key], strict=True):
             if not last:
                 continue
-            calls = _side_of_channel(logs[rank], key, last, forms)
-            done = logs[rank].channel_dones.get(key)
+            calls = numbers(logs[rank], key, last, forms)
+            done = logs[rank].dones.get(key)
             bands.append(
                 Band(ranks=(rank,), last=last, done=done.seq if done is not None else 0,
                      codes=packer.pack(calls))
@@ -273,10 +268,6 @@ def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
                    bands=tuple(bands), channel=(key.source, key.destination, key.tag))
         )  # fmt: skip
     return found, len(long)
-
-
-def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:
-    return numbers(log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq))
 
 
 def _packed(
@@ -317,7 +308,7 @@ def _band(case: Case, key: StreamKey, side: _Side, codes: tuple[int, ...]) -> Ba
         log = case.evidence.logs[rank]
         watermark = log.dones.get(key)
         done[watermark.seq if watermark is not None else 0] += 1
-        (call,) = log.calls(key, side.last, side.last + 1)
+        call = log.call(key, side.last)
         if call is not None:
             times.append(case.clocks.when(rank, call.t))
     return Band(

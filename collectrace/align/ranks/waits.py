@@ -233,11 +233,7 @@ class Waits:
             self.rank, MAIN, "call", self.when(failed.t), failed.group, failed.op or "",
             seq=failed.seq, device=failed.device, channel=channel,
         )  # fmt: skip
-        if channel is not None:
-            call = self.log.channel_call(channel, failed.seq)
-        else:
-            stream = StreamKey(failed.group, failed.device)
-            (call,) = self.log.calls(stream, failed.seq, failed.seq + 1) or [None]
+        call = self.log.call(channel or StreamKey(failed.group, failed.device), failed.seq)
         if call is None:
             return found
         return replace(
@@ -255,11 +251,8 @@ class Waits:
 
         ``by``: at this time of the rank's own clock, ns.
         """
-        channel = _channel(self.rank, call)
-        if channel is not None:
-            done = self.log.channel_dones.get(channel)
-        else:
-            done = self.log.dones.get(StreamKey(call.group, call.device))
+        key = _channel(self.rank, call) or StreamKey(call.group, call.device)
+        done = self.log.dones.get(key)
         if done is None or (by is not None and done.t > by):
             return False
         return done.seq >= call.seq

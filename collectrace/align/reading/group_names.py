@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
-from collectrace.align.reading.rank_records import Key
+from collectrace.align.reading.keys import Key, StreamKey
 from collectrace.records import Activity, Alive, Done, Exit, Group, Join, Stall, Unwaited
 
+_Key = TypeVar("_Key", bound=Key)
 _Named = TypeVar("_Named", Group, Join, Unwaited)
 _Numbered = TypeVar("_Numbered", Activity, Done)
 _Moment = TypeVar("_Moment", Alive, Stall, Exit)
@@ -49,13 +49,9 @@ class GroupNames:
         return replace(record, in_=[self.numbered(activity) for activity in record.in_])
 
     def shift(self, key: Key) -> int:
-        """Return the shift to add to the file's number of a row."""
-        return self.shifts.get(key.group, 0)
+        """Return the shift to add to the file's number of a row; messages have none."""
+        return self.shifts.get(key.group, 0) if isinstance(key, StreamKey) else 0
 
-    def stream(self, key: StreamKey) -> StreamKey:
-        """Return a stream of the file, under its shared name."""
-        return key._replace(group=self.shared.get(key.group, key.group))
-
-    def channel(self, key: ChannelKey) -> ChannelKey:
-        """Return a channel of the file, under its shared name."""
-        return key._replace(group=self.shared.get(key.group, key.group))
+    def key(self, key: _Key) -> _Key:
+        """Return a stream or channel of the file, under its shared name."""
+        return cast(_Key, key._replace(group=self.shared.get(key.group, key.group)))

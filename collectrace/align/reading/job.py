@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final
 
-from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.rank_log import RankLog
 from collectrace.findings import Job
 from collectrace.records import Header
 

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from collectrace.align.reading.evidence import Digests, StreamKey
-from collectrace.align.reading.rank_records import Key, RankRecords
+from collectrace.align.reading.keys import Digests, Key, StreamKey
+from collectrace.align.reading.rank_records import RankRecords
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.segments import LONGEST_LINE, Segments
 from collectrace.align.reading.strands import Chain

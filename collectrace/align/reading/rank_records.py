@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from collectrace.align.reading.evidence import Answered, ChannelKey, StreamKey
+from collectrace.align.reading.keys import Answered, ChannelKey, Key, StreamKey
 from collectrace.align.reading.recorded_values import RecordedValues
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.source_files import is_hash
@@ -50,7 +50,6 @@ from collectrace.records import (
 )
 from collectrace.signature import pair_step
 
-Key = StreamKey | ChannelKey
 T = TypeVar("T", bound=Record)
 
 _HEAD: Final = re.compile(rb'\{"kind":"call","t":([1-9]\d{0,17}),"seq":([1-9]\d{0,17}),')

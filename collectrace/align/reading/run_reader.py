@@ -15,12 +15,12 @@ from typing import Final
 from collectrace import words
 from collectrace.align.reading import device_side, groups, source, spooled, spread, stack_dumps
 from collectrace.align.reading.code_files import CodeFiles
-from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.align.reading.evidence import RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.process_files import File, is_rank, list_files
 from collectrace.align.reading.processes import is_over, still_exists
-from collectrace.align.reading.rank_log import FileLog
+from collectrace.align.reading.rank_log import RankLog
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names_and_folders
 from collectrace.align.reading.segments import PAGE, Segments
@@ -270,8 +270,8 @@ class _Opened:
     """Replaces an unreadable header."""
     stack_dumps: StackDumps
 
-    def log(self, names: GroupNames) -> FileLog:
-        return FileLog(self.reader, self.header, names, self.stack_dumps)
+    def log(self, names: GroupNames) -> RankLog:
+        return RankLog(self.reader, self.header, names, self.stack_dumps)
 
 
 def _evidence(

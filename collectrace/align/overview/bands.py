@@ -58,24 +58,24 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
     room = _MOST_CODES
     for key in order:
         ranks = case.comparison.streams[key]
-        info = case.comparison.groups.get(key.group)
+        info = case.comparison.groups[key.group]
         alike_ranks = _by_lines(logs, key, ranks)
         if sum(logs[some[0]].last_seq[key] for some in alike_ranks) > _MOST_PLACES:
-            told.append(words.group(info) if info is not None else key.group)
+            told.append(words.group(info))
             continue
         sides = _sides(case, logs, key, alike_ranks, forms)
         if not sides:
             continue
         # Equal sister groups without a difference share one picture.
         alike: Key = (key,)
-        if len(sides) == 1 and key not in parted and info is not None and info.description:
+        if len(sides) == 1 and key not in parted and info.description:
             alike = (info.description, len(ranks), key.device, sides[0].calls.tobytes())
         first = drawn.get(alike)
         if first is not None:
             drawn[alike] = _joined(first, key.group, sides[0].ranks)
             continue
         if len(drawn) >= _MOST_STREAMS or room <= 0:
-            told.append(words.group(info) if info is not None else key.group)
+            told.append(words.group(info))
             continue
         bands, left = _packed(case, key, sides, room)
         room -= sum(len(band.codes) for band in bands)
@@ -86,8 +86,8 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
             )
         drawn[alike] = Stream(
             group=key.group,
-            description=info.description if info is not None else "",
-            backend=info.backend if info is not None else "",
+            description=info.description,
+            backend=info.backend,
             device=key.device,
             ranks=tuple(ranks),
             agreed=case.comparison.agreed.get(key, 0),
@@ -248,7 +248,7 @@ def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
     long = {key for key in keys if sum(ends[key]) > _MOST_PLACES}
     found = []
     for key in sorted(keys - long, key=lambda k: (ends[k][0] == ends[k][1], k))[:_MOST_CHANNELS]:
-        info = case.comparison.groups.get(key.group)
+        info = case.comparison.groups[key.group]
         bands: list[Band] = []
         packer = Packer(array("i"))
         for rank, last in zip((key.source, key.destination), ends[key], strict=True):
@@ -262,8 +262,8 @@ def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
             )  # fmt: skip
             packer = Packer(calls)
         found.append(
-            Stream(group=key.group, description=info.description if info is not None else "",
-                   backend=info.backend if info is not None else "", device=key.device,
+            Stream(group=key.group, description=info.description,
+                   backend=info.backend, device=key.device,
                    ranks=(key.source, key.destination), agreed=min(ends[key]),
                    bands=tuple(bands), channel=(key.source, key.destination, key.tag))
         )  # fmt: skip

@@ -116,7 +116,7 @@ class _StreamComparison:
         verdict = Verdict(agreed=self._stop, unproven=list(self._open_ends()))
         if len(self._logs) < 2:
             return verdict
-        root = self._ill_sized(self._root())
+        root = self._ill_sized(self._difference("root", 1))
         gaps = self._gaps() if self._bridges is not None else self._skimmed_gaps()
         unequal = [gap for gap in gaps if gap.proof in ("differs", "unequal")]
         hidden = next((gap for gap in unequal if gap.proof == "differs"), None)
@@ -125,8 +125,7 @@ class _StreamComparison:
             if unequal and unequal[0].first < root.seq and root.gap is None:
                 root = replace(root, gap=(unequal[0].first, unequal[0].last))
             verdict.divergences.append(root)
-            fatal = self._fatal(root.seq + 1) if root.attribute == "role" else None
-            if fatal is not None:
+            if root.attribute == "role" and (fatal := self._difference("fatal", root.seq + 1)):
                 verdict.divergences.append(fatal)
         elif hidden is not None:
             verdict.divergences.append(self._hidden(hidden))
@@ -223,14 +222,15 @@ class _StreamComparison:
                 return found
         return None
 
-    def _root(self) -> Divergence | None:
-        row = self._first(1, fatal=False)
-        split = self._exchange(1, self._stop if row is None else row - 1)
+    def _difference(self, mark: Literal["root", "fatal"], start: int) -> Divergence | None:
+        """Return the first difference of this kind from a row on."""
+        row = self._first(start, fatal=mark == "fatal")
+        split = self._exchange(start, self._stop if row is None else row - 1)
         if split is not None:
-            return self._divergence(split, "root", "split")
+            return self._divergence(split, mark, "split")
         if row is not None:
-            return self._divergence(row, "root")
-        return self._absence("root")
+            return self._divergence(row, mark)
+        return self._absence(mark)
 
     def _ill_sized(self, root: Divergence | None) -> Divergence | None:
         """Return the first row with a call that is invalid by itself, if it precedes ``root``."""
@@ -243,15 +243,6 @@ class _StreamComparison:
                 if meaning in rows.meaning:
                     first = min(first, rows.seq[rows.meaning.index(meaning)] + shift)
         return self._divergence(first, "root", "count") if first < before else root
-
-    def _fatal(self, start: int) -> Divergence | None:
-        row = self._first(start, fatal=True)
-        split = self._exchange(start, self._stop if row is None else row - 1)
-        if split is not None:
-            return self._divergence(split, "fatal", "split")
-        if row is not None:
-            return self._divergence(row, "fatal")
-        return self._absence("fatal")
 
     def _absence(self, mark: Literal["root", "fatal"]) -> Divergence | None:
         """Return the first row without a call of some rank though others have one."""

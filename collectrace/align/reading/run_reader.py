@@ -402,18 +402,14 @@ def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
             version = log.header.versions.get("torch", "")
             ops[version].update(log.unfamiliar.ops)
             targets[version].update(log.unfamiliar.targets)
-    return [
-        f"torch {version} is not known in all its parts: "
-        + "; ".join(
-            part
-            for part in (
-                ops[version] and f"what {_few(ops[version])} does is guessed from its arguments",
-                targets[version] and f"not found, and not followed: {_few(targets[version])}",
-            )
-            if part
-        )
-        for version in sorted(ops)
-    ]
+    notes = []
+    for version, names in sorted(ops.items()):
+        functions = words.listed(sorted(names), _MOST_NAMES)
+        parts = [f"what {functions} does is guessed from its arguments"] if names else []
+        if lost := words.listed(sorted(targets[version]), _MOST_NAMES):
+            parts.append(f"not found, and not followed: {lost}")
+        notes.append(f"torch {version} is not known in all its parts: {'; '.join(parts)}")
+    return notes
 
 
 def _imported(logs: Iterable[RankLog]) -> list[str]:
@@ -452,12 +448,6 @@ def _imported(logs: Iterable[RankLog]) -> list[str]:
             "when a call has timed out, or on request; so it is taken for the dump of a hang"
         )
     return notes
-
-
-def _few(names: Collection[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    listed = sorted(names)[:_MOST_NAMES]
-    return words.listed([*listed, f"{more} more"] if more > 0 else listed)
 
 
 def _newer(logs: Iterable[RankLog]) -> list[str]:

@@ -275,6 +275,5 @@ def is_hash(text: str) -> bool:
 
 
 def _named(paths: Iterable[str]) -> str:
-    names = list(dict.fromkeys(PurePosixPath(path).name for path in paths))
-    more = len(names) - _MOST_NAMED
-    return words.listed([*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+    names = dict.fromkeys(PurePosixPath(path).name for path in paths)
+    return words.listed(list(names), _MOST_NAMED)

@@ -10,13 +10,7 @@ from typing import Final, Literal
 from collectrace import ops
 from collectrace.align.matching.bridges import Bridges
 from collectrace.align.matching.comparison import Divergence, Gap, Unclear, Unproven, Window
-from collectrace.align.matching.matchers import (
-    ByDigest,
-    ByScan,
-    Matcher,
-    Stretch,
-    attribute_of,
-)
+from collectrace.align.matching.matchers import ByDigest, ByScan, Stretch, attribute_of
 from collectrace.align.matching.oddities import scan
 from collectrace.align.reading.evidence import RankLog, StreamKey, is_placed
 from collectrace.findings import GroupInfo, OtherLines
@@ -59,13 +53,10 @@ def compare_stream(
         for rank in group.ranks
         if rank in logs and not logs[rank].provisional and is_placed(logs[rank], stream)
     }
-    backend = backend_for(group.backend, stream.device)
     unread = {rank for rank, log in present.items() if not log.scanned}
     if unread and not all(_is_whole(log, stream) for log in present.values() if log.scanned):
         raise Unclear(unread)
-    whole = not unread
-    matcher = (ByScan if whole else ByDigest)(stream, present, backend)
-    return _StreamComparison(stream, group, present, cut, matcher).verdict()
+    return _StreamComparison(stream, group, present, cut).verdict()
 
 
 def _is_whole(log: RankLog, stream: StreamKey) -> bool:
@@ -83,14 +74,14 @@ class _StreamComparison:
         group: GroupInfo,
         logs: Mapping[int, RankLog],
         cut: Collection[int],
-        matcher: Matcher,
     ) -> None:
         self._stream, self._group, self._logs = stream, group, logs
-        self._backend, self._matcher = backend_for(group.backend, stream.device), matcher
+        self._backend = backend_for(group.backend, stream.device)
         self._last = {
             rank: log.last_seq.get(stream, log.first_row(stream) - 1) for rank, log in logs.items()
         }
         is_whole = all(log.scanned for log in logs.values())
+        self._matcher = (ByScan if is_whole else ByDigest)(stream, logs, self._backend)
         self._bridges = Bridges(stream, logs) if is_whole else None
         if self._bridges is not None:
             self._spans = self._bridges.spans

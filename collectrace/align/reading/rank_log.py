@@ -110,14 +110,14 @@ class RankLog:
         """Lines that held calls are lost, or may be, and not by rotation."""
         self.header = found.header or replace(header, t=found.first_t or 0)
         self.groups: Sequence[Group] = [names.named(group) for group in found.groups]
-        self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
-        doubtful = [fault for fault in found.faults if fault.since is not None]
+        self.joins: Sequence[Join] = [names.named(join) for join in found.of(Join)]
+        doubtful = [fault for fault in found.of(Fault) if fault.since is not None]
         self.first_fault: Fault | None = min(doubtful, key=attrgetter("since"), default=None)
         """The failure of the tracer since which its records of calls are not certain."""
         # A tracer that failed may have confused a framework's call with the script's.
         certain = math.inf if self.first_fault is None else self.first_fault.since or 0
         self.unwaited: Sequence[Unwaited] = [
-            names.named(record) for record in found.unwaited if record.t < certain
+            names.named(record) for record in found.of(Unwaited) if record.t < certain
         ]
         self.unit = found.unit
         """What the iterations of its calls count, one of ``records.UNITS``; None: something
@@ -128,12 +128,12 @@ class RankLog:
         """The tool that wrote its trace; None: it is the tracer's own."""
         self.blind: Sequence[Blind] = list(found.blind.values())
         """Libraries that communicated in its process without being recorded."""
-        self.no_syncs: Sequence[NoSync] = found.no_syncs
-        self.outside: Sequence[Outside] = found.outside
+        self.no_syncs = found.of(NoSync)
+        self.outside = found.of(Outside)
         """Calls that torch ignored, as the rank is not in the group; the first from each line."""
-        self.batches: Sequence[Batch] = found.batches
-        self.epochs: Sequence[Epoch] = found.epochs
-        self.syncs: Sequence[Sync] = found.syncs
+        self.batches = found.of(Batch)
+        self.epochs = found.of(Epoch)
+        self.syncs = found.of(Sync)
         self.values: Mapping[Occasion, Values] = found.values.latest
         """Values of variables: the latest record per thread and reason, as far as they were read.
         Each was read later than the calls and conditions before it."""
@@ -194,14 +194,14 @@ class RankLog:
         last = self.last_call.t if self.last_call is not None else 0
         self.caught: Sequence[Raised] = [
             raised
-            for raised in found.raised
+            for raised in found.of(Raised)
             if raised.t < last or (raised.what == HANDLED and raised.t == last)
             if raised.what != OTHER_THREAD
         ]
         """Exceptions that left a function of torch's and did not end the rank: it made calls
         afterwards."""
         self.threads_ended: Sequence[Raised] = [
-            raised for raised in found.raised if raised.what in (THREAD, OTHER_THREAD)
+            raised for raised in found.of(Raised) if raised.what in (THREAD, OTHER_THREAD)
         ]
         written = self.header.inode
         self.is_original = written is not None and written == reader.segments.inode
@@ -211,7 +211,7 @@ class RankLog:
         """Its last line is incomplete, and no line reports the end of the process: lines may be
         lost."""
         if self.exit is None:
-            self.exit = _end_of_thread(found.raised, last)
+            self.exit = _end_of_thread(found.of(Raised), last)
 
     def _refusal(self, key: Key, offset: int | None, done: Done) -> Refusal:
         names = self._names

@@ -52,12 +52,9 @@ class Deviation:
     the next not made, or made after the others' end."""
     rows: Mapping[int, Mapping[Key, int]]
     """Per deviating rank and stream concerned: the first call out of place."""
-    then: Call | None = None
-    """`missing`: the call that the rank issued instead and is blocked in, so that it may have meant
-    to make the missing calls later."""
     is_turn: bool = False
-    """`missing`: the same place issues them and `then`, each on another group, one after the
-    other."""
+    """`missing`: the same place issues them and the call that the rank is blocked in instead, each
+    on another group, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +288,6 @@ class _Apart:
         if None in calls or _has_threads(first, at) or _has_threads(model, at):
             return None
         lines = {first.line(k) for k in of_mine} | {model.line(k) for k in of_model}
-        is_held = edit.what == "missing" and len(first.steps) == at + 1
         return Deviation(
             what=edit.what, ranks=tuple(ranks), others=tuple(self.right),
             calls=tuple(call for call in calls if call is not None),
@@ -303,7 +299,6 @@ class _Apart:
                 }
                 for rank in ranks
             },
-            then=first.call(at) if is_held else None,
             is_turn=edit.is_turn,
         )  # fmt: skip
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from collectrace.align.reading import chains, parsing
-from collectrace.align.reading.parsing import Block
 from collectrace.align.reading.source_files import SourceFiles
 from collectrace.records import Source
 
@@ -42,11 +41,6 @@ class CodeFiles:
     def parsed(self, file: str) -> ast.Module | None:
         """Return a file's syntax tree (empty: text unknown); None: it cannot be parsed."""
         return parsing.parsed(self.text(file))
-
-    def around(self, site: str | None) -> list[Block]:
-        """Return the blocks of statements around a line, within its function, outermost first."""
-        file, number = chains.split(site)
-        return parsing.around(self.text(file), number)
 
     def line(self, site: str | None) -> str:
         """Return a line, given as ``path:line``, without indentation; empty if it is not known."""

@@ -105,15 +105,6 @@ class SourceFiles:
         """By rank; see :meth:`libraries`."""
 
     @cached_property
-    def _hashes(self) -> Mapping[str, Mapping[str, None]]:
-        """By path, the different hashes that ranks recorded."""
-        found: dict[str, dict[str, None]] = {}
-        for rank in self._ranks.values():
-            for path, sha256 in rank.source_files.items():
-                found.setdefault(path, {})[sha256] = None
-        return found
-
-    @cached_property
     def _frames(self) -> _Frames:
         found = _Frames()
         for rank in self._ranks.values():
@@ -158,7 +149,7 @@ class SourceFiles:
         sha256 = ranks[rank].source_files.get(path) if rank in ranks else None
         if sha256 is not None:
             return self._unchanged(sha256, path)
-        told = self._hashes.get(path, {})
+        told = self._frames.hashes.get(path, set())
         if told:
             found = self._unchanged(next(iter(told)), path) if len(told) == 1 else None
             if found is not None:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from collectrace import ops
 from collectrace.align.matching.comparison import Comparison
-from collectrace.align.reading.evidence import ChannelKey, Key, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, Key, key_of
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
@@ -60,9 +60,6 @@ class Expected:
 
 def met_at(rank: int, call: Call) -> Place | None:
     """Return where a call meets others; None for a receive from any source."""
-    if call.op not in ops.POINT_TO_POINT:
-        return StreamKey(call.group, call.device), call.seq
-    if call.peer is None or call.peer < 0:
+    if call.op in ops.POINT_TO_POINT and (call.peer is None or call.peer < 0):
         return None
-    between = ops.ends(call.op, rank, call.peer)
-    return ChannelKey(call.group, call.device, *between, call.tag or 0), call.seq
+    return key_of(rank, call), call.seq

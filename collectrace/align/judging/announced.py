@@ -17,8 +17,7 @@ from collectrace import ops
 from collectrace.align.code.graph import called_name
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, StreamKey
-from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, key_of
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
@@ -45,7 +44,7 @@ class EqualCalls(NamedTuple):
 def calls_between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[EqualCalls]:
     """Return the distinct calls of a rank between two offsets of its log."""
     for key in log.counts:
-        rows = rows_of(log, key)
+        rows, _ = log.rows(key)
         seen, stop = rows.vocabulary.appearances, bisect_left(rows.offset, end)
         begun = bisect_right(rows.offset, begin)
         known = {n: seen[n].place for n in set(rows.appearance[:stop])}
@@ -94,18 +93,9 @@ def may_use_store(case: Case, rank: int) -> bool:
     )
 
 
-def rows_of(log: RankLog, key: Key) -> Rows:
-    """Return a rank's calls of a stream or channel."""
-    return log.rows(key)[0]
-
-
 def offset_of(log: RankLog, call: Call) -> int:
     """Return the offset of a call in the rank's log; 0 if it was not read."""
-    key: Key = StreamKey(call.group, call.device)
-    if call.op in ops.POINT_TO_POINT and call.peer is not None:
-        ends = ops.ends(call.op, log.rank, call.peer)
-        key = ChannelKey(call.group, call.device, *ends, call.tag or 0)
-    rows = rows_of(log, key)
+    rows, _ = log.rows(key_of(log.rank, call))
     at = rows.find(call.seq)
     return 0 if at is None else rows.offset[at]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -30,7 +30,7 @@ class LastStall:
     evidence: RunEvidence
     thread: str
     """The working thread, by its name in the stacks."""
-    kernel: KernelWait = field(default_factory=KernelWait)
+    kernel: KernelWait
     """The kernel's state of that thread."""
 
     @property

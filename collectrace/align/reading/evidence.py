@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectrace.align.reading.code_files import CodeFiles
-from collectrace.align.reading.keys import ChannelKey, Digests, Key, StreamKey
+from collectrace.align.reading.keys import ChannelKey, Digests, Key, StreamKey, key_of
 from collectrace.align.reading.rank_log import RankLog, Refusal
 from collectrace.align.reading.source_files import SourceFiles
 from collectrace.findings import GroupInfo
@@ -15,7 +15,7 @@ from collectrace.records import Group
 
 __all__ = [
     "LOOK_BACK", "ChannelKey", "Digests", "GroupConflict", "Key", "RankLog", "Refusal",
-    "RunEvidence", "StreamKey", "is_placed",
+    "RunEvidence", "StreamKey", "is_placed", "key_of",
 ]  # fmt: skip
 
 LOOK_BACK: Final = 400

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from collectrace.ops import ends
+from collectrace.records import Activity, Call, Done, Unwaited
+
 
 class StreamKey(NamedTuple):
     """A stream: the collectives of one group on one device type, numbered from 1."""
@@ -31,6 +34,14 @@ class ChannelKey(NamedTuple):
 
 
 Key = StreamKey | ChannelKey
+
+
+def key_of(rank: int, of: Call | Done | Activity | Unwaited) -> Key:
+    """Return the stream of a rank's collective, or the channel of a message that it issued."""
+    group, device = of.group or "", of.device or ""
+    if of.peer is None:
+        return StreamKey(group, device)
+    return ChannelKey(group, device, *ends(of.op, rank, of.peer), of.tag or 0)
 
 
 class Answered(NamedTuple):

@@ -15,7 +15,7 @@ from collectrace.align.reading.keys import Answered, ChannelKey, Digests, Key, S
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.rows import Rows, Strand
-from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
+from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.ops import POINT_TO_POINT
@@ -80,11 +80,7 @@ class RankLog:
     """
 
     def __init__(
-        self,
-        reader: RankReader,
-        header: Header,
-        names: GroupNames,
-        stack_dumps: StackDumps = NOTHING,
+        self, reader: RankReader, header: Header, names: GroupNames, stack_dumps: StackDumps
     ) -> None:
         found = reader.records
         self._reader, self._names = reader, names

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from collectrace.align.reading.keys import Key, StreamKey
-from collectrace.records import Activity, Alive, Done, Exit, Group, Join, Stall, Unwaited
+from collectrace.ops import POINT_TO_POINT
+from collectrace.records import Activity, Alive, Call, Done, Exit, Group, Join, Stall, Unwaited
 
 _Key = TypeVar("_Key", bound=Key)
 _Named = TypeVar("_Named", Group, Join, Unwaited)
@@ -41,6 +42,13 @@ class GroupNames:
             return record
         seq = record.seq + shift if record.peer is None and record.seq is not None else record.seq
         return replace(record, group=name, seq=seq)
+
+    def call(self, call: Call) -> Call:
+        """Give a call its shared name and number, in place, and return it."""
+        if call.op not in POINT_TO_POINT:
+            call.seq += self.shifts.get(call.group, 0)
+        call.group = self.shared.get(call.group, call.group)
+        return call
 
     def moment(self, record: _Moment | None) -> _Moment | None:
         """Return a record of what threads are in, with shared names and numbers."""

@@ -18,7 +18,6 @@ from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
 from collectrace.errors import DamagedRecord
-from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
     HANDLED,
     OTHER_THREAD,
@@ -211,7 +210,7 @@ class RankLog:
 
     def _refusal(self, key: Key, offset: int | None, done: Done) -> Refusal:
         names = self._names
-        call = None if offset is None else self._named(key, offset)
+        call = None if offset is None else self._at(offset)
         seq = done.seq + names.shift(key)
         return Refusal(names.key(key), seq, done.t, done.error or "", call)
 
@@ -237,19 +236,15 @@ class RankLog:
         row = self._reader.locate(key, seq)
         if row is None:
             return None
-        return self._named(key, self._reader.records.rows[key].offset[row])
+        return self._at(self._reader.records.rows[key].offset[row])
 
-    def _named(self, key: Key, offset: int) -> Call | None:
+    def _at(self, offset: int) -> Call | None:
         """Return the call with a line at an offset, under shared name and number."""
         try:
             call = decode(self._reader.segments.line(offset))
         except DamagedRecord:
             return None
-        if not isinstance(call, Call):
-            return None
-        call.seq += self._names.shift(key)
-        call.group = self._names.shared.get(call.group, call.group)
-        return call
+        return self._names.call(call) if isinstance(call, Call) else None
 
     def _own(self, key: Key) -> tuple[Key, int]:
         """Return a key by the name in the file, and what to add to the file's numbers."""
@@ -332,16 +327,13 @@ class RankLog:
     def _shared(self, record: Record) -> Record:
         """Replace a record's names and numbers by the shared ones."""
         names = self._names
-        if isinstance(record, Call):
-            if record.op not in POINT_TO_POINT:
-                record.seq += names.shifts.get(record.group, 0)
-            record.group = names.shared.get(record.group, record.group)
-            return record
         match record:
-            case Group() | Join() | Unwaited():
-                record.group = names.shared.get(record.group or "", record.group or "")
+            case Call():
+                return names.call(record)
             case Done():
                 return names.numbered(record)
+            case Group() | Join() | Unwaited():
+                record.group = names.shared.get(record.group or "", record.group or "")
         return record
 
     def strands(self, stream: StreamKey) -> Sequence[Strand]:

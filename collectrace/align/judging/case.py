@@ -23,7 +23,6 @@ from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains
 from collectrace.align.reading.chains import Chains
-from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import (
     LOOK_BACK,
     ChannelKey,
@@ -32,6 +31,7 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.findings import Kind, Side, State
 from collectrace.internal import Faults
 from collectrace.ops import ANY_SOURCE
@@ -174,9 +174,9 @@ class Case:
         return found
 
     @property
-    def code(self) -> CodeFiles:
+    def code(self) -> SourceFiles:
         """The files of the program as the ranks ran them."""
-        return self.evidence.code
+        return self.evidence.source_files
 
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
         """Return a rank's failed collectives of a stream that others took part in, or may have."""

@@ -60,7 +60,7 @@ class LastStall:
     def has_source(self) -> bool:
         """Whether the text of the user's innermost line is known."""
         own = dumps.own(self.frames)
-        return bool(own) and bool(self.evidence.code.line(site(own[-1])))
+        return bool(own) and bool(self.evidence.source_files.line(site(own[-1])))
 
     @cached_property
     def statements(self) -> Sequence[ast.Call]:
@@ -123,7 +123,7 @@ class LastStall:
         )
 
     def _walk(self, file: str) -> Iterator[ast.AST]:
-        tree = self.evidence.code.parsed(file)
+        tree = self.evidence.source_files.parsed(file)
         return ast.walk(tree) if tree is not None else iter(())
 
     def rank_of(self, pid: int) -> int | None:

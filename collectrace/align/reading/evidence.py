@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.keys import ChannelKey, Digests, Key, StreamKey, key_of
 from collectrace.align.reading.rank_log import RankLog, Refusal
 from collectrace.align.reading.source_files import SourceFiles
@@ -70,8 +69,6 @@ class RunEvidence:
     conflicts: Sequence[GroupConflict] = ()
     source_files: SourceFiles = field(default_factory=SourceFiles)
     """The source texts that ranks ran."""
-    code: CodeFiles = field(default_factory=CodeFiles)
-    """The source lines that calls were made from."""
     cut: frozenset[int] = frozenset()
     """Ranks with a file that ends within a line and is no longer written to."""
     disputed: frozenset[int] = frozenset()

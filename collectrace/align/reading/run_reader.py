@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import ChainMap, Counter, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -14,7 +14,6 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.reading import device_side, groups, source, spooled, spread, stack_dumps
-from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
@@ -295,7 +294,6 @@ def _evidence(
         return _evidence(run, opened, again, notes, folder)
 
     recorded = {rank: one.reader.records for rank, one in opened.items()}
-    texts = SourceFiles(recorded, folder.files, folder.texts)
     return RunEvidence(
         run=run,
         world_size=world,
@@ -304,8 +302,7 @@ def _evidence(
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         without_members=frozenset(found.without_members),
-        source_files=texts,
-        code=CodeFiles(texts, ChainMap(*(dict(one.sources) for one in recorded.values()))),
+        source_files=SourceFiles(recorded, folder.files, folder.texts),
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=tuple(
             dict.fromkeys(

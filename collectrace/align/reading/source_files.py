@@ -6,6 +6,7 @@ recorded frames begin at the recorded lines.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from collectrace.align.reading import chains, parsing
 from collectrace.config import SOURCE
 from collectrace.errors import LogError
 from collectrace.log_folder import SOURCE_FILE, Blob, is_source
-from collectrace.records import Header, Imported, Stack
+from collectrace.records import Header, Imported, Source, Stack
 
 _MOST_KEPT: Final = 32 << 20
 """Characters of texts kept in memory."""
@@ -27,9 +28,15 @@ _MOST_NAMED: Final = 3
 """Files that a note names."""
 
 
+_LONGEST: Final = 400
+"""Characters of a line that was recorded singly; tracers write 200."""
+
+
 class Recorded(Protocol):
     """What one rank has recorded of the program, as far as it has been read."""
 
+    sources: dict[str, Source]
+    """By site, single lines: from an older tracer, or one that records no texts."""
     source_files: dict[str, str]
     """By path, the hash of the text."""
     stacks: dict[int, Stack]
@@ -175,6 +182,28 @@ class SourceFiles:
         if found is None and path in self._frames.traced and path not in self._changed:
             self._absent[path] = None
         return found
+
+    def parsed(self, path: str) -> ast.Module | None:
+        """Return the syntax tree of a file that all ranks ran; None: it cannot be parsed.
+
+        The tree is empty if the text is unknown, or differs.
+        """
+        return parsing.parsed(self.shared(path) or "")
+
+    def line(self, site: str | None) -> str:
+        """Return a line, given as ``path:line``, without indentation; empty if it is not known.
+
+        A line that was recorded singly counts only if the text of the file is unknown.
+        """
+        path, number = chains.split(site)
+        text = self.shared(path) or ""
+        lines = parsing.lines(text)
+        if text and 0 < number <= len(lines):
+            return lines[number - 1].strip()
+        recorded = (rank.sources.get(site or "") for rank in self._ranks.values())
+        known = next((one for one in recorded if one is not None), None)
+        last = known.lines[-1] if known is not None and known.lines else ""
+        return last[:_LONGEST].partition(" ")[2].strip()
 
     def libraries(self, rank: int) -> Mapping[tuple[str, ...], set[tuple[str, ...]]]:
         """Return by the user's frames of a rank's stacks the libraries' frames above them."""

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from tests.support.code import code_of
+from collectrace.align.reading.rank_records import RankRecords
+from collectrace.align.reading.source import LocalBlob
+from collectrace.align.reading.source_files import SourceFiles
+from collectrace.align.reading.vocabulary import Vocabulary
 
 DEEP = ["for x in y:", "    if x:", "        gather(x)", *["    elif x:", "        f(x)"] * 2500]
 LONG = [f"x = {'1 + ' * 900}1", "for x in y:", "    gather(x)"]
+
+
+def code_of(*files: str) -> SourceFiles:
+    """What is known of these files, of a run whose only rank has recorded their texts."""
+    records, blobs = RankRecords(0, Vocabulary()), []
+    for path in map(Path, files):
+        data = path.read_bytes()
+        sha256 = records.source_files[str(path)] = hashlib.sha256(data).hexdigest()
+        blobs.append(LocalBlob(f"sources/{sha256}.py", len(data), path))
+    return SourceFiles({0: records}, blobs)
 
 
 def program(folder: Path, lines: list[str]) -> str:
@@ -35,5 +49,4 @@ def test_lines_are_counted_as_the_parser_counts_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["gone.py", "data.txt", ""])
 def test_without_a_file_nothing_is_known(name: str) -> None:
     code = code_of()
-    assert list(code.lines(name)) == [""]
     assert code.line(f"{name}:1") == ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-_DEEPEST: Final = 4 << 10
+_DEEPEST: Final = 16 << 10
 """Characters of a line; beyond it a file is data, or is meant to exhaust the parser."""
 
 _MADE: Final = "torch_dynamo_resume_in_"
@@ -25,9 +25,8 @@ def lines(text: str) -> Sequence[str]:
     return tuple(text.split("\n"))
 
 
-@lru_cache(maxsize=8)
-def parsed(text: str) -> ast.Module | None:
-    """Return the syntax tree of a text; None if it cannot be parsed."""
+def parse(text: str) -> ast.Module | None:
+    """Return a new syntax tree of a text; None if it cannot be parsed."""
     if max(map(len, lines(text))) > _DEEPEST:
         return None
     try:
@@ -35,8 +34,14 @@ def parsed(text: str) -> ast.Module | None:
             # A compiler warns of "\\d" on standard error; that does not concern us.
             warnings.simplefilter("ignore")
             return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=8)
+def parsed(text: str) -> ast.Module | None:
+    """Return the syntax tree of a text, which callers share; None if it cannot be parsed."""
+    return parse(text)
 
 
 @lru_cache(maxsize=64)

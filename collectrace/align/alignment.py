@@ -125,15 +125,7 @@ def compared(evidence: RunEvidence) -> Comparison:
             if evidence.read_whole is None:
                 raise
             whole = evidence.read_whole(unclear.ranks)
-            evidence = replace(
-                whole,
-                other_runs=evidence.other_runs,
-                earlier=evidence.earlier,
-                is_live=evidence.is_live,
-                unreadable=evidence.unreadable,
-                cut=evidence.cut,
-                still_exists=evidence.still_exists,
-            )
+            evidence = replace(whole, cut=evidence.cut, still_exists=evidence.still_exists)
 
 
 def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = False) -> Alignment:

@@ -155,21 +155,13 @@ class RunReader:
             raise NotThere(
                 f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)
             )
-        found = groups.identify({rank: one.reader for rank, one in opened.items()})
+        found = _groups(opened)
         if found.undecided:
             for rank in found.undecided:
                 opened[rank].reader.scan()
-            found = groups.identify({rank: one.reader for rank, one in opened.items()})
+            found = _groups(opened)
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
-        evidence = _evidence(choice.name, opened, found, notes, folder)
-        return replace(
-            evidence,
-            unreadable={rank: why for rank, why in unreadable.items() if rank in evidence.missing},
-            disputed=frozenset(disputed),
-            other_runs=choice.others,
-            earlier=choice.earlier,
-            is_live=folder.is_far,
-        )
+        return _evidence(choice, opened, found, notes, folder, unreadable, disputed)
 
     def _open_folder(self) -> Folder:
         folder = self._path if isinstance(self._path, Folder) else open_folder(self._path)
@@ -273,12 +265,18 @@ class _Opened:
         return RankLog(self.reader, self.header, names, self.stack_dumps)
 
 
+def _groups(opened: Mapping[int, _Opened]) -> RunGroups:
+    return groups.identify({rank: one.reader for rank, one in opened.items()})
+
+
 def _evidence(
-    run: str,
+    choice: Choice,
     opened: Mapping[int, _Opened],
     found: RunGroups,
     notes: Sequence[str],
     folder: Folder,
+    unreadable: Mapping[int, str],
+    disputed: Collection[int],
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
@@ -290,15 +288,21 @@ def _evidence(
     def read_whole(ranks: Collection[int]) -> RunEvidence:
         for rank in ranks:
             opened[rank].reader.scan()
-        again = groups.identify({rank: one.reader for rank, one in opened.items()})
-        return _evidence(run, opened, again, notes, folder)
+        again = _groups(opened)
+        return _evidence(choice, opened, again, notes, folder, unreadable, disputed)
 
     recorded = {rank: one.reader.records for rank, one in opened.items()}
+    missing = tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING))
     return RunEvidence(
-        run=run,
+        run=choice.name,
         world_size=world,
         logs=logs,
-        missing=tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING)),
+        missing=missing,
+        unreadable={rank: why for rank, why in unreadable.items() if rank in missing},
+        disputed=frozenset(disputed),
+        other_runs=choice.others,
+        earlier=choice.earlier,
+        is_live=folder.is_far,
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         without_members=frozenset(found.without_members),

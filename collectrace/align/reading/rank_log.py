@@ -17,7 +17,6 @@ from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
-from collectrace.errors import DamagedRecord
 from collectrace.records import (
     HANDLED,
     OTHER_THREAD,
@@ -40,7 +39,7 @@ from collectrace.records import (
     Sync,
     Unwaited,
     Values,
-    decode,
+    readable,
 )
 from collectrace.signature import EMPTY
 
@@ -240,10 +239,7 @@ class RankLog:
 
     def _at(self, offset: int) -> Call | None:
         """Return the call with a line at an offset, under shared name and number."""
-        try:
-            call = decode(self._reader.segments.line(offset))
-        except DamagedRecord:
-            return None
+        call = readable(self._reader.segments.line(offset))
         return self._names.call(call) if isinstance(call, Call) else None
 
     def _own(self, key: Key) -> tuple[Key, int]:
@@ -315,12 +311,7 @@ class RankLog:
         heads = tuple(b'{"kind":"%s"' % kind.encode() for kind in kinds)
         for _, lines in self._reader.segments.blocks(chunk=chunk):
             for line in lines:
-                if not line.startswith(heads):
-                    continue
-                try:
-                    record = decode(line)
-                except (DamagedRecord, RecursionError):
-                    continue
+                record = readable(line) if line.startswith(heads) else None
                 if record is not None:
                     yield self._shared(record)
 

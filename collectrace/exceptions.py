@@ -5,7 +5,6 @@ Used on exceptions while a job runs, and later on their records.
 
 from __future__ import annotations
 
-import builtins
 import re
 from typing import Final, NamedTuple
 
@@ -38,34 +37,6 @@ def blames_peers(error: str | None, message: str) -> bool:
     """Return whether an exception with this type name and text was caused by other ranks."""
     patterns = (_LOST, _GAVE_UP, _COMMUNICATION)
     return error in _ERRORS or any(pattern.search(message) for pattern in patterns)
-
-
-def is_error(name: str) -> bool:
-    """Return whether an exception class, as a handler names it, is only used for errors.
-
-    False for classes that catch every exception, and for those that may signal the end of data, an
-    empty queue, or a program's own condition.
-    """
-    return name in _BUILTIN or name in _KNOWN
-
-
-_OF_THE_COURSE: Final = (
-    LookupError, EOFError, StopIteration, StopAsyncIteration, BlockingIOError, TimeoutError,
-    Warning,
-)  # fmt: skip
-_BUILTIN: Final = frozenset(
-    name
-    for name, one in vars(builtins).items()
-    if isinstance(one, type)
-    and issubclass(one, Exception)
-    and not issubclass(one, _OF_THE_COURSE)
-    and name not in ("Exception", "ExceptionGroup")
-)
-_KNOWN: Final = frozenset({
-    "PIL.UnidentifiedImageError", "json.JSONDecodeError", "json.decoder.JSONDecodeError",
-    "pickle.UnpicklingError", "struct.error", "subprocess.CalledProcessError",
-    "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "zipfile.BadZipFile", "zlib.error",
-})  # fmt: skip
 
 
 class Failure(NamedTuple):

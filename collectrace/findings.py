@@ -234,11 +234,6 @@ class SourceLine:
     text: str
     """The text of the line."""
 
-    enclosing: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """``number text`` of the conditions and loops around it, outermost first, ``12 else of line 11:
-    if rank == 0:`` of one whose ``else`` it is in; left out where there are none, or they are not
-    known."""
-
 
 Way = Literal[
     "next", "taken", "not_taken", "iterates", "ended", "case", "no_case", "handler", "no_handler",

@@ -744,6 +744,14 @@ def decode(line: bytes) -> Record | None:
     return from_dict(data)
 
 
+def readable(line: bytes) -> Record | None:
+    """Return the record in a line; None if it is damaged, or of an unknown kind."""
+    try:
+        return decode(line)
+    except (DamagedRecord, RecursionError):
+        return None
+
+
 def from_dict(data: Any) -> Record | None:
     """Return the record in a parsed line, as :func:`decode` does."""
     if not isinstance(data, dict):

@@ -136,8 +136,10 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
-def listed(parts: Sequence[str]) -> str:
-    """``a``; ``a and b``; ``a, b and c``."""
+def listed(parts: Sequence[str], most: int | None = None) -> str:
+    """``a``; ``a and b``; ``a, b and c``; of more than ``most`` parts ``a, b and 4 more``."""
+    if most is not None and len(parts) > most:
+        parts = [*parts[:most], f"{len(parts) - most} more"]
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -125,15 +125,7 @@ def compared(evidence: RunEvidence) -> Comparison:
             if evidence.read_whole is None:
                 raise
             whole = evidence.read_whole(unclear.ranks)
-            evidence = replace(
-                whole,
-                other_runs=evidence.other_runs,
-                earlier=evidence.earlier,
-                is_live=evidence.is_live,
-                unreadable=evidence.unreadable,
-                cut=evidence.cut,
-                still_exists=evidence.still_exists,
-            )
+            evidence = replace(whole, cut=evidence.cut, still_exists=evidence.still_exists)
 
 
 def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = False) -> Alignment:
@@ -246,10 +238,11 @@ def _had_completed(log: RankLog, standing: Standing) -> bool:
     """
     if standing.ended == "alive" or standing.state not in ("busy", "running"):
         return False
-    streams = ((last, log.dones.get(key)) for key, last in log.last_seq.items())
-    channels = ((last, log.channel_dones.get(key)) for key, last in log.last_channel_seq.items())
-    calls = *streams, *channels  # without any call, nothing shows that none is lost
-    return bool(calls) and all(done is not None and done.seq >= last for last, done in calls)
+    # Without any call, nothing shows that none is lost.
+    return bool(log.counts) and all(
+        (done := log.dones.get(key)) is not None and done.seq >= last
+        for key, last in log.counts.items()
+    )
 
 
 def _ended_by_peer(standing: Standing) -> bool:

@@ -85,18 +85,19 @@ def _summary(one: Gathered) -> str:
 
 def _completeness(to: Path, failed: list[str]) -> list[str]:
     """Return lines about the newest run: complete, or which ranks and hosts are missing."""
-    from collectrace.align.browsing.run_list import presence
+    from collectrace.align.reading import run_reader
+    from collectrace.align.reading.hosts import hosts_missing
     from collectrace.report import text
 
     try:
-        run = presence(to)
+        run = run_reader.read(to)
     except LogError as problem:
         return [f"no run yet: {text.clean(str(problem))}"]
     lines = [
-        f"run {text.clean(run.run)}: {len(run.ranks)} of {words.counted(run.world_size, 'rank')}"
+        f"run {text.clean(run.run)}: {len(run.logs)} of {words.counted(run.world_size, 'rank')}"
     ]
     if run.missing:
-        lines.append(f"missing: {words.ranks(run.missing)}{text.clean(run.hosts_missing)}")
+        lines.append(f"missing: {words.ranks(run.missing)}{text.clean(hosts_missing(run))}")
         if failed:
             lines.append(f"not reached: {', '.join(failed)}")
     lines.append(f"python -m collectrace align {text.clean(str(to))}")

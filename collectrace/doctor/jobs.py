@@ -16,8 +16,7 @@ from typing import Final
 from collectrace import words
 from collectrace.doctor import processes
 from collectrace.doctor.processes import Process
-from collectrace.errors import DamagedRecord
-from collectrace.records import Alive, Call, Exit, Header, Record, Stall, decode
+from collectrace.records import Alive, Call, Exit, Header, Stall, readable
 
 LONG: Final = 30.0
 """Seconds without progress after which a job may hang."""
@@ -87,7 +86,7 @@ def _held(file: Path) -> float:
     try:
         silence = time.time() - file.stat().st_mtime
         with file.open("rb") as opened:
-            header = _record(opened.readline(_TAIL))
+            header = readable(opened.readline(_TAIL))
             opened.seek(max(0, opened.seek(0, os.SEEK_END) - _TAIL))
             lines = opened.read().split(b"\n")
     except OSError:
@@ -95,7 +94,7 @@ def _held(file: Path) -> float:
     usual = _SILENT * header.heartbeat if isinstance(header, Header) else LONG
     silent = silence if silence > usual else 0.0
     for line in reversed(lines):
-        record = _record(line)
+        record = readable(line)
         if isinstance(record, Exit):
             return 0.0
         if isinstance(record, Call):
@@ -104,10 +103,3 @@ def _held(file: Path) -> float:
             since = [activity.since for activity in record.in_]
             return silent + (max(0, record.t - min(since)) / 1e9 if since else 0.0)
     return silent
-
-
-def _record(line: bytes) -> Record | None:
-    try:
-        return decode(line)
-    except DamagedRecord:
-        return None

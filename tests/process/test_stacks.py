@@ -355,8 +355,8 @@ def test_a_line_is_known_by_its_text(ranks: Ranks) -> None:
     log = ran.log()
     [call] = user_calls(log)
     evidence = read(ran.logs)
-    assert evidence.code.line(call.site) == "dist.all_reduce("
+    assert evidence.source_files.line(call.site) == "dist.all_reduce("
     # Of every frame above it, too.
     for frame in stacks(log)[call.stack or 0].frames:
-        assert evidence.code.line(frame.partition(" ")[0])
+        assert evidence.source_files.line(frame.partition(" ")[0])
     assert evidence.source_files.notes == ()

@@ -80,23 +80,3 @@ def test_a_long_text_keeps_its_end() -> None:
 )
 def test_whether_peers_are_to_blame(error: str, message: str, blames: bool) -> None:
     assert exceptions.blames_peers(error, message) == blames
-
-
-@pytest.mark.parametrize(
-    ("name", "is_error"),
-    [
-        ("ValueError", True),
-        ("UnicodeDecodeError", True),
-        ("json.JSONDecodeError", True),
-        ("Exception", False),
-        ("KeyError", False),
-        ("StopIteration", False),
-        ("TimeoutError", False),
-        ("queue.Empty", False),
-        ("KeyboardInterrupt", False),
-        ("Silent", False),
-        ("print", False),
-    ],
-)
-def test_classes_that_tell_of_errors_alone(name: str, is_error: bool) -> None:
-    assert exceptions.is_error(name) is is_error

@@ -11,7 +11,7 @@ import pytest
 
 from collectrace.align.alignment import compared, judged
 from collectrace.align.reading import run_reader
-from collectrace.align.reading.rank_log import FileLog
+from collectrace.align.reading.rank_log import RankLog
 from collectrace.errors import DamagedRecord
 from collectrace.members import MOST, Members, of_ranges, ranges
 from collectrace.records import LISTED, Group, decode, encode
@@ -101,13 +101,13 @@ def test_ranks_that_did_the_same_are_judged_once(
     """Of a rank whose digests agree with another's few calls are looked up."""
     folder = make(tmp_path, 40, 1000, Difference(13, 750, "missing"))
     decoded: list[int] = []
-    usual = FileLog._decoded
+    usual = RankLog._decoded
 
-    def counted(log: FileLog, *where: object) -> object:
+    def counted(log: RankLog, *where: object) -> object:
         decoded.append(log.rank)
         return usual(log, *where)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FileLog, "_decoded", counted)
+    monkeypatch.setattr(RankLog, "_decoded", counted)
     evidence = run_reader.read(folder, small=0)
     assert not any(log.scanned for log in evidence.logs.values())
     found = judged(compared(evidence)).findings[0]

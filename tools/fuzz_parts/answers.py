@@ -21,9 +21,8 @@ from typing import Any, Final, Literal
 from markdown_it import MarkdownIt
 
 from collectrace.align.causes import registry
-from collectrace.errors import DamagedRecord
 from collectrace.findings import KINDS, Alignment, Finding
-from collectrace.records import Call, Group, Record, decode
+from collectrace.records import Call, Group, Record, readable
 from collectrace.signature import program_text, wire_text
 from tools.fuzz_parts.log import Log, lines_of, rank_of
 from tools.fuzz_parts.samples import Files
@@ -115,8 +114,8 @@ def _of_rank(found: Harm, rank: int, old: Mapping[str, bytes], new: Mapping[str,
         return
     had = Counter(line for data in old.values() for line in lines_of(data))
     has = Counter(line for data in new.values() for line in lines_of(data))
-    gone, come = [*(had - has)], [record for line in has - had if (record := _read(line))]
-    lost = [record for line in gone if (record := _read(line)) is not None]
+    gone, come = [*(had - has)], [record for line in has - had if (record := readable(line))]
+    lost = [record for line in gone if (record := readable(line)) is not None]
     if gone:
         found.lost.add(rank)
     calls = _calls(frozenset(had)) if come else {}
@@ -135,7 +134,7 @@ def _of_rank(found: Harm, rank: int, old: Mapping[str, bytes], new: Mapping[str,
 @lru_cache(maxsize=1000)
 def _calls(lines: frozenset[bytes]) -> dict[tuple[Any, ...], Call]:
     """Return the collectives among lines, by their place."""
-    found = (record for line in lines if isinstance(record := _read(line), Call))
+    found = (record for line in lines if isinstance(record := readable(line), Call))
     return {(r.group, r.device, r.seq): r for r in found if r.digest is not None}
 
 
@@ -150,20 +149,13 @@ def _is_told(call: Call, before: Mapping[tuple[Any, ...], Call]) -> bool:
     return texts[0] == texts[1] and old.digest == call.digest
 
 
-def _read(line: bytes) -> Record | None:
-    try:
-        return decode(line)
-    except (DamagedRecord, RecursionError):
-        return None
-
-
 def _ends_before(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> bool:
     """Whether a rank's log looks as if its process had ended before it did: its end is gone."""
     had, has = ([d for _, d in sorted(files.items()) if d] for files in (old, new))
     if not had or not has or not has[-1].endswith(b"\n"):
         return False
     last = lines_of(has[-1])
-    return lines_of(had[-1])[-1] not in last and _read(last[-1]) is not None
+    return lines_of(had[-1])[-1] not in last and readable(last[-1]) is not None
 
 
 def _others_of(record: Record) -> set[int]:

@@ -7,19 +7,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from collectrace import ops, words
+from collectrace import words
 from collectrace.align.alignment import compared, groups_named, judged
 from collectrace.align.browsing.places import place_of, places
 from collectrace.align.reading import run_reader
-from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, RunEvidence, StreamKey
 from collectrace.errors import CollectraceError, LogError
-from collectrace.records import Activity, Call
+from collectrace.records import Activity
 from collectrace.views import CallRow, CallsOfRank
 
 LAST: Final = 50
 """Calls that are shown."""
 
-Key = StreamKey | ChannelKey
 Position = tuple[int, Key, int]
 """Offset of a call's line, its stream or channel, its number there."""
 
@@ -69,7 +68,7 @@ def calls_of(
     marked = places(alignment, rank)
     rows = []
     for _, key, seq in chosen:
-        call = _call(log, key, seq)
+        call = log.call(key, seq)
         if call is not None:
             wall = log.header.wall + call.t - log.header.t
             finding = marked.get(place_of(call))
@@ -93,22 +92,11 @@ def calls_of(
 
 
 def _positions(log: RankLog, groups: Collection[str]) -> Iterator[Position]:
-    for stream in log.last_seq:
-        if stream.group in groups:
-            rows, shift = log.rows(stream)
+    for key in log.counts:
+        if key.group in groups:
+            rows, shift = log.rows(key)
             for offset, seq in zip(rows.offset, rows.seq, strict=True):
-                yield offset, stream, seq + shift
-    for channel in log.last_channel_seq:
-        if channel.group in groups:
-            rows = log.channel_rows(channel)
-            for offset, seq in zip(rows.offset, rows.seq, strict=True):
-                yield offset, channel, seq
-
-
-def _call(log: RankLog, key: Key, seq: int) -> Call | None:
-    if isinstance(key, ChannelKey):
-        return log.channel_call(key, seq)
-    return log.calls(key, seq, seq + 1)[0]
+                yield offset, key, seq + shift
 
 
 def _place(
@@ -169,14 +157,10 @@ class _Ends:
         )
 
     def fate(self, key: Key, seq: int) -> Literal["done", "pending", "failed", ""]:
-        peer, op = None, None
+        peer, op, done = None, None, self.log.dones.get(key)
         if isinstance(key, ChannelKey):
             sends = key.source == self.log.rank
             peer, op = (key.destination, "send") if sends else (key.source, "recv")
-            done = self.log.channel_dones.get(key)
-        else:
-            done = self.log.dones.get(key)
-        assert op is None or op in ops.POINT_TO_POINT
         here = (key.group, key.device, seq, peer, op)
         if here in self.failed:
             return "failed"

@@ -6,11 +6,11 @@ from bisect import bisect_left
 
 from collectrace import ops
 from collectrace.align.matching.comparison import Comparison
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, Key, key_of
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
-Place = tuple[object, ...]
+Place = tuple[Key, int]
 """The common key of calls that meet: a row of a stream, or a message of a channel."""
 
 
@@ -22,12 +22,12 @@ class Expected:
 
     def __init__(self, comparison: Comparison) -> None:
         evidence = comparison.evidence
-        self._last: dict[Place, int] = {
+        self._last: dict[Key, int] = {
             d.stream: comparison.agreed.get(d.stream, d.seq - 1) for d in comparison.divergences
         }
-        self._counts: dict[Place, list[int]] = {}
-        self._members: dict[Place, int] = {}
-        self._shared = set[Place]()
+        self._counts: dict[Key, list[int]] = {}
+        self._members: dict[Key, int] = {}
+        self._shared = set[Key]()
         """Channels with receives from any source: other messages to the same rank under the same
         tag cannot be paired by their numbers."""
         for rank, log in evidence.logs.items():
@@ -45,34 +45,21 @@ class Expected:
 
     def ranks(self, place: Place) -> int:
         """Return how many ranks issue the call at a place."""
-        key = _key(place)
-        if (*key[:2], ANY_SOURCE, *key[3:]) in self._shared:
+        key, seq = place
+        if isinstance(key, ChannelKey) and key._replace(source=ANY_SOURCE) in self._shared:
             return 0
-        counts = self._counts.get(_key(place), [])
-        if _seq(place) > self._last.get(_key(place), _seq(place)):
+        if seq > self._last.get(key, seq):
             return 0
-        return len(counts) - bisect_left(counts, _seq(place))
+        counts = self._counts.get(key, [])
+        return len(counts) - bisect_left(counts, seq)
 
     def is_whole(self, place: Place) -> bool:
         """Return whether these are all ranks of the group."""
-        return self.ranks(place) >= self._members.get(_key(place), 0)
-
-
-def _key(place: Place) -> Place:
-    return place[:-1]
-
-
-def _seq(place: Place) -> int:
-    seq = place[-1]
-    assert isinstance(seq, int)
-    return seq
+        return self.ranks(place) >= self._members.get(place[0], 0)
 
 
 def met_at(rank: int, call: Call) -> Place | None:
     """Return where a call meets others; None for a receive from any source."""
-    if call.op not in ops.POINT_TO_POINT:
-        return (*StreamKey(call.group, call.device), call.seq)
-    if call.peer is None or call.peer < 0:
+    if call.op in ops.POINT_TO_POINT and (call.peer is None or call.peer < 0):
         return None
-    source, destination = ops.ends(call.op, rank, call.peer)
-    return (*ChannelKey(call.group, call.device, source, destination, call.tag or 0), call.seq)
+    return key_of(rank, call), call.seq

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from collectrace.align.alignment import align
-from collectrace.align.reading import run_reader
-from collectrace.align.reading.hosts import hosts_missing
 from collectrace.align.reading.run_reader import each_run
 from collectrace.errors import LogError
 from collectrace.findings import Alignment
@@ -44,33 +41,4 @@ def row(alignment: Alignment) -> RunRow:
         missing_ranks=alignment.evidence.missing_ranks,
         verdict=alignment.outcome,
         headline=next(telling, ""),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Presence:
-    """The ranks of a run that left a file, and those that did not."""
-
-    run: str
-    world_size: int
-    ranks: tuple[int, ...]
-    missing: tuple[int, ...]
-    hosts_missing: str
-    """Continues a list of the missing ranks: which whole hosts they are; empty if they are not."""
-
-
-def presence(path: str | os.PathLike[str]) -> Presence:
-    """Return which ranks of the newest run left a file.
-
-    Raises:
-        LogError: there is nothing that can be used.
-
-    """
-    evidence = run_reader.read(path)
-    return Presence(
-        evidence.run,
-        evidence.world_size,
-        tuple(sorted(evidence.logs)),
-        evidence.missing,
-        hosts_missing(evidence),
     )

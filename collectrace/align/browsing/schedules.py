@@ -18,14 +18,12 @@ from collectrace import ops, roles, words
 from collectrace.align.alignment import compared, judged
 from collectrace.align.matching.programs import is_whole
 from collectrace.align.reading import run_reader
-from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, RunEvidence, StreamKey
 from collectrace.errors import LogError
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 from collectrace.signature import counts
 from collectrace.views import Count, Place, ScheduleDiff, Side
-
-Key = StreamKey | ChannelKey
 
 
 class Kind(NamedTuple):
@@ -74,10 +72,7 @@ class _Schedule:
         """Return the call at a position; None after the end."""
         if at >= len(self.kinds):
             return None
-        key, seq = self.streams[self.keys[at]], self.seqs[at]
-        if isinstance(key, ChannelKey):
-            return self.log.channel_call(key, seq)
-        return self.log.calls(key, seq, seq + 1)[0]
+        return self.log.call(self.streams[self.keys[at]], self.seqs[at])
 
 
 @dataclass(slots=True)
@@ -188,10 +183,10 @@ def _mismatch(a: array[int], b: array[int], stop: int) -> int:
 
 def _schedule(run: RunEvidence, rank: int, ids: _Ids, *, sized: bool) -> _Schedule:
     log = run.logs[rank]
-    streams: list[Key] = [*log.last_seq, *log.last_channel_seq]
+    streams = list(log.counts)
     merged = []
     for which, key in enumerate(streams):
-        rows, shift = (log.channel_rows(key), 0) if isinstance(key, ChannelKey) else log.rows(key)
+        rows, shift = log.rows(key)
         merged += [
             (offset, which, seq + shift, meaning, appearance)
             for offset, seq, meaning, appearance in zip(
@@ -207,9 +202,8 @@ def _schedule(run: RunEvidence, rank: int, ids: _Ids, *, sized: bool) -> _Schedu
         place = (which, meaning, appearance)
         found = known.get(place)
         if found is None:
-            rows = log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
-            example = rows.vocabulary.examples[meaning]
-            role = rows.vocabulary.appearances[appearance].role
+            example = log.vocabulary.examples[meaning]
+            role = log.vocabulary.appearances[appearance].role
             part = (example.part or "") if roles.of(role).by_part else ""
             kind = Kind(
                 role, part, _op(example, key, rank), names[key.group],

@@ -276,7 +276,7 @@ class _Timeline:
             yield {**slice_.flow, "ts": slice_.begin, "pid": rank.pid, "tid": slice_.track}
 
     def _source(self, site: str | None) -> str | None:
-        return self._evidence.code.line(site) or None
+        return self._evidence.source_files.line(site) or None
 
     # -- what else a rank is in -----------------------------------------------------------------
 

@@ -55,7 +55,7 @@ def other_end(case: Case, edge: Edge) -> str:
     """Return a sentence on the line that makes the other end of such a message elsewhere, or ""."""
     channel, seq = edge.waiting.channel, edge.waiting.seq
     log = case.log(edge.waiting.rank)
-    call = log.channel_call(channel, seq) if log and channel is not None and seq else None
+    call = log.call(channel, seq) if log and channel is not None and seq else None
     return met_elsewhere(case, channel, call, edge.waiting.rank) if call and channel else ""
 
 
@@ -99,12 +99,12 @@ def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     log = case.log(rank)
     if log is None or not log.scanned:
         return None
-    rows = log.channel_rows(channel)
+    rows = log.rows(channel)[0]
     known = rows.vocabulary.appearances
     seen = [known[n] for n in rows.appearance]
     from_any = channel._replace(source=ANY_SOURCE)
     if rank == channel.destination and from_any != channel:
-        others, answers = log.channel_rows(from_any), log.answers.get(from_any, {})
+        others, answers = log.rows(from_any)[0], log.answers.get(from_any, {})
         taken = {seq for seq, answer in answers.items() if answer.source == channel.source}
         seen += [
             known[n] for seq, n in zip(others.seq, others.appearance, strict=True) if seq in taken

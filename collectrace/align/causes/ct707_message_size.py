@@ -115,8 +115,7 @@ def _compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | N
 
 
 def _call(situation: Situation, rank: int, sent: Sent) -> Call | None:
-    log = situation.case.log(rank)
-    return log.channel_call(sent.key, sent.seq) if log is not None else None
+    return situation.case.call(rank, sent.key, sent.seq)
 
 
 def words(situation: Situation, found: Unfit) -> Words:

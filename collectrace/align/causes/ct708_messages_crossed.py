@@ -74,7 +74,7 @@ def find(situation: Situation) -> Crossed | None:
     ends = sender, receiver
     here = _size(issue.send), _size(issue.recv)
     for other, seq in _others(sender, issue):
-        send, recv = sender.channel_call(other, seq), receiver.channel_call(other, seq)
+        send, recv = sender.call(other, seq), receiver.call(other, seq)
         if send is None or _size(send) != here[1]:
             continue
         later = seq - issue.seq
@@ -123,7 +123,7 @@ def _others(sender: RankLog, issue: ChannelIssue) -> Iterator[tuple[ChannelKey, 
 def _fit(ends: tuple[RankLog, RankLog], key: ChannelKey, made: range, later: int) -> bool:
     """Whether the messages ``made`` of the second end match those ``later`` on of the first."""
     other, mine = ends
-    pairs = ((mine.channel_call(key, n), other.channel_call(key, n + later)) for n in made[:_MOST])
+    pairs = ((mine.call(key, n), other.call(key, n + later)) for n in made[:_MOST])
     return all(one is None or (two is not None and _size(one) == _size(two)) for one, two in pairs)
 
 

@@ -278,7 +278,7 @@ def _peers(situation: Situation, found: Departed) -> set[int]:
     if log is None or found.call.site is None:
         return set()
     sent = [
-        (channel.destination, log.channel_call(channel, count))
+        (channel.destination, log.call(channel, count))
         for channel, count in log.last_channel_seq.items()
         if channel.source == log.rank
     ]

@@ -72,8 +72,7 @@ def _place(situation: Situation, number: int) -> str:
 
 def _place_of(log: RankLog, call: Call, number: int) -> tuple[int, int]:
     """Return the place of a call among those of its iteration, and how many the one before had."""
-    all_rows = [log.rows(stream)[0] for stream in log.last_seq]
-    all_rows += [log.channel_rows(channel) for channel in log.last_channel_seq]
+    all_rows = [log.rows(key)[0] for key in log.counts]
     place = usual = 0
     for rows in all_rows:
         for n in range(len(rows) - 1, max(-1, len(rows) - _MOST_ROWS), -1):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Final, Protocol
+
+from collectrace.align.reading import parsing
 
 MOST_BYTES: Final = 2 << 20
 """Largest file that is parsed, bytes. The tracer records no larger one."""
@@ -26,9 +27,6 @@ MOST_DEPTH: Final = 100
 
 _MOST_JOINED: Final = 6
 """Lines that are joined to one in a sentence."""
-
-_MOST_LINE: Final = 16 << 10
-"""Longest line, characters. A longer one is data, or an attack on the parser."""
 
 Code = (
     ast.Module
@@ -327,16 +325,8 @@ def _end(node: ast.expr | ast.stmt) -> int:
 
 def parse(path: str, text: str) -> SourceFile | None:
     """Return a parsed file; None if its text is too large, too deeply nested or not Python."""
-    if len(text) > MOST_BYTES or max(map(len, text.split("\n"))) > _MOST_LINE:
-        return None
-    try:
-        with warnings.catch_warnings():
-            # The compiler warns about "\d" and the like, which is the program's own business.
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-        return SourceFile(path, text, tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return None
+    tree = parsing.parse(text) if len(text) <= MOST_BYTES else None
+    return None if tree is None else SourceFile(path, text, tree)
 
 
 class Files:

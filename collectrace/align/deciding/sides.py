@@ -262,7 +262,7 @@ class _Sides:
         """Yield the sides of a rank without a message and of one that makes such a message."""
         case, waiter = self._case, key.source + key.destination - rank
         log = case.log(waiter)
-        call = log.channel_call(key, log.last_channel_seq.get(key, 0)) if log is not None else None
+        call = log.call(key, log.last_channel_seq.get(key, 0)) if log is not None else None
         found = other_ends(case, key, call, waiter) if call is not None else ()
         ends = {end.rank: end for end in islice(found, _MOST_ENDS)}.values()
         around = [self._around(end.rank, case.stack(end.rank, end.call)) for end in ends]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
-from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.evidence import Key, RankLog
 from collectrace.align.reading.vocabulary import CallPlace
 
 _MOST: Final = 1_000
@@ -19,7 +17,7 @@ class Entry(NamedTuple):
 
     t: int
     """When it was issued, ns of the rank's clock."""
-    key: StreamKey | ChannelKey
+    key: Key
     seq: int
     place: CallPlace
     beside: bool
@@ -37,16 +35,10 @@ def calls_before(log: RankLog, t: int | None = None) -> list[Entry]:
     ``t``: ns of the rank's clock; None: return all calls.
     """
     found: list[Entry] = []
-    for stream in log.last_seq:
-        rows, shift = log.rows(stream)
-        found += _entries(stream, rows, shift, t)
-    for channel in log.last_channel_seq:
-        found += _entries(channel, log.channel_rows(channel), 0, t)
+    for key in log.counts:
+        rows, shift = log.rows(key)
+        stop = len(rows) if t is None else bisect_left(rows.t, t)
+        for n in range(max(0, stop - _MOST), stop):
+            seen = log.vocabulary.appearances[rows.appearance[n]]
+            found.append(Entry(rows.t[n], key, rows.seq[n] + shift, seen.place, seen.beside))
     return sorted(found, key=lambda one: one.t)
-
-
-def _entries(key: StreamKey | ChannelKey, rows: Rows, shift: int, t: int | None) -> Iterator[Entry]:
-    stop = len(rows) if t is None else bisect_left(rows.t, t)
-    for n in range(max(0, stop - _MOST), stop):
-        seen = rows.vocabulary.appearances[rows.appearance[n]]
-        yield Entry(rows.t[n], key, rows.seq[n] + shift, seen.place, seen.beside)

@@ -16,10 +16,8 @@ from typing import Final, NamedTuple
 from collectrace import ops
 from collectrace.align.code.graph import called_name
 from collectrace.align.judging.case import Case
-from collectrace.align.matching import programs
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
-from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, key_of
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
@@ -32,7 +30,7 @@ _FEW: Final = 8
 class EqualCalls(NamedTuple):
     """Equal calls that a rank made between two of its calls."""
 
-    key: programs.Key
+    key: Key
     call: Call
     """One of them."""
     where: tuple[str, ...]
@@ -45,8 +43,8 @@ class EqualCalls(NamedTuple):
 
 def calls_between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[EqualCalls]:
     """Return the distinct calls of a rank between two offsets of its log."""
-    for key in programs.keys_of(log):
-        rows = rows_of(log, key)
+    for key in log.counts:
+        rows, _ = log.rows(key)
         seen, stop = rows.vocabulary.appearances, bisect_left(rows.offset, end)
         begun = bisect_right(rows.offset, begin)
         known = {n: seen[n].place for n in set(rows.appearance[:stop])}
@@ -95,18 +93,9 @@ def may_use_store(case: Case, rank: int) -> bool:
     )
 
 
-def rows_of(log: RankLog, key: programs.Key) -> Rows:
-    """Return a rank's calls of a stream or channel."""
-    return log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
-
-
 def offset_of(log: RankLog, call: Call) -> int:
     """Return the offset of a call in the rank's log; 0 if it was not read."""
-    key: programs.Key = StreamKey(call.group, call.device)
-    if call.op in ops.POINT_TO_POINT and call.peer is not None:
-        ends = ops.ends(call.op, log.rank, call.peer)
-        key = ChannelKey(call.group, call.device, *ends, call.tag or 0)
-    rows = rows_of(log, key)
+    rows, _ = log.rows(key_of(log.rank, call))
     at = rows.find(call.seq)
     return 0 if at is None else rows.offset[at]
 

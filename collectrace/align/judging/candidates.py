@@ -254,12 +254,8 @@ def _side(case: Case, w: Waiting, ranks: tuple[int, ...]) -> Side:
 
 def awaited_call(case: Case, w: Waiting) -> Call | None:
     """Return the call that a thread waits for."""
-    log = case.log(w.rank)
-    if log is None or w.seq is None:
-        return None
-    if w.channel is not None:
-        return log.channel_call(w.channel, w.seq)
-    return case.call(w.rank, w.stream, w.seq) if w.stream is not None else None
+    key = w.channel or w.stream
+    return case.call(w.rank, key, w.seq) if key is not None and w.seq is not None else None
 
 
 # -- incomplete rows -------------------------------------------------------------------------------

@@ -23,14 +23,15 @@ from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains
 from collectrace.align.reading.chains import Chains
-from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import (
     LOOK_BACK,
     ChannelKey,
+    Key,
     RankLog,
     RunEvidence,
     StreamKey,
 )
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.findings import Kind, Side, State
 from collectrace.internal import Faults
 from collectrace.ops import ANY_SOURCE
@@ -95,11 +96,10 @@ class Case:
         """A rank's log, if it left one."""
         return self.evidence.logs.get(rank)
 
-    def call(self, rank: int, stream: StreamKey, seq: int) -> Call | None:
-        """Return call ``seq`` of a rank in a stream."""
+    def call(self, rank: int, key: Key, seq: int) -> Call | None:
+        """Return call ``seq`` of a rank in a stream or channel."""
         log = self.log(rank)
-        found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
-        return found[0] if found else None
+        return log.call(key, seq) if log is not None else None
 
     def alike(self, ranks: Iterable[int], stream: StreamKey) -> list[list[int]]:
         """Return the ranks in classes, by position and digests: one class made the same calls.
@@ -174,9 +174,9 @@ class Case:
         return found
 
     @property
-    def code(self) -> CodeFiles:
+    def code(self) -> SourceFiles:
         """The files of the program as the ranks ran them."""
-        return self.evidence.code
+        return self.evidence.source_files
 
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
         """Return a rank's failed collectives of a stream that others took part in, or may have."""

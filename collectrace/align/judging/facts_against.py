@@ -93,7 +93,7 @@ def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             if (key.source, key.destination) != (at.rank, at.waiter):
                 continue
             is_object = call.api in _OBJECTS
-            is_object &= len(set(log.channel_rows(key).meaning)) <= _OF_AN_OBJECT
+            is_object &= len(set(log.rows(key)[0].meaning)) <= _OF_AN_OBJECT
             says = (call.op, told.where) in once and isinstance(at.key, ChannelKey)
             if (announced.carries_numbers(call) and not is_object) or (
                 says and announced.is_small(call)

@@ -47,7 +47,7 @@ def ends_of(case: Case, rank: int) -> Sequence[Sent]:
     log, found = case.log(rank), []
     for one in calls_of(case, rank):
         if isinstance(one.key, ChannelKey) and log is not None:
-            rows = log.channel_rows(one.key)
+            rows = log.rows(one.key)[0]
             meaning = rows.meaning[rows.position(one.seq)]
             text = channel_text(rows.vocabulary.examples[meaning])
             found.append(Sent(rank, one.key, one.seq, one.place, text))
@@ -138,7 +138,7 @@ def _is_announced(case: Case, mine: Sent, peer: int) -> bool:
     n = made.index(mine)
     if log is None or not n:
         return True
-    rows = [(log.channel_rows(one.key), one.seq) for one in made[n - 1 : n + 1]]
+    rows = [(log.rows(one.key)[0], one.seq) for one in made[n - 1 : n + 1]]
     begin, end = (row.offset[row.position(seq)] for row, seq in rows)
     return any(
         _is_announcement(case, mine.rank, peer, one)

@@ -36,7 +36,7 @@ def other_ends(case: Case, channel: ChannelKey, call: Call, rank: int) -> Iterat
             if not is_mine or peer is None or (key.group, key.tag) != (channel.group, channel.tag):
                 continue
             for seq, one in _last(log, key):
-                other = peer.channel_call(key, seq) if case.stack(log.rank, one) == stack else None
+                other = peer.call(key, seq) if case.stack(log.rank, one) == stack else None
                 if other is not None and key == channel:
                     own.add(case.stack(peer.rank, other))
                 elif other is not None:
@@ -47,5 +47,5 @@ def other_ends(case: Case, channel: ChannelKey, call: Call, rank: int) -> Iterat
 def _last(log: RankLog, key: ChannelKey) -> Iterator[tuple[int, Call]]:
     count = log.last_channel_seq[key]
     for seq in range(max(1, count - _LATEST + 1), count + 1):
-        if (one := log.channel_call(key, seq)) is not None:
+        if (one := log.call(key, seq)) is not None:
             yield seq, one

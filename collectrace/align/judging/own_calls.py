@@ -11,9 +11,8 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching import programs
-from collectrace.align.matching.programs import Key
 from collectrace.align.ranks.standing import Waiting
-from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.evidence import ChannelKey, Key
 from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 
@@ -84,9 +83,6 @@ def only_gives_back(case: Case, rank: int, key: ChannelKey) -> bool:
 
 def call_of(case: Case, rank: int, entry: Entry) -> Call | None:
     """Return the call of an entry."""
-    log = case.log(rank)
-    if isinstance(entry.key, ChannelKey):
-        return log.channel_call(entry.key, entry.seq) if log is not None else None
     return case.call(rank, entry.key, entry.seq)
 
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching import habit, programs
-from collectrace.align.matching.programs import Key, Program
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.matching.programs import Program
+from collectrace.align.reading.evidence import ChannelKey, Key, StreamKey
 from collectrace.records import Call
 
 _LATEST: Final = 16
@@ -139,8 +139,7 @@ def frames_of(case: Case, rank: int) -> frozenset[str]:
     log = case.log(rank)
     if log is None:
         return frozenset()
-    rows = [log.rows(key)[0] for key in log.last_seq]
-    rows += [log.channel_rows(key) for key in log.last_channel_seq]
+    rows = [log.rows(key)[0] for key in log.counts]
     seen = (one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance))
     return frozenset(frame for frames in seen for frame in frames)
 

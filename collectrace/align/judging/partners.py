@@ -112,7 +112,7 @@ def _exchanges(log: RankLog, group: str) -> list[Exchange] | None:
 
 
 def _places(log: RankLog, channel: ChannelKey) -> tuple[Sequence[int], Sequence[int]]:
-    rows = log.channel_rows(channel)
+    rows = log.rows(channel)[0]
     return rows.offset, rows.seq
 
 
@@ -165,5 +165,4 @@ def _mutual_after_skip(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd:
 
 
 def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:
-    log = case.log(rank)
-    return log.channel_call(exchange.channel, exchange.seq) if log is not None else None
+    return case.call(rank, exchange.channel, exchange.seq)

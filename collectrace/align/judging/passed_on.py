@@ -44,9 +44,9 @@ def _sent(case: Case, rank: int, since: int) -> Iterator[tuple[int, int]]:
         receiver = case.log(channel.destination)
         if log is None or receiver is None or channel.source != rank:
             continue
-        rows = log.channel_rows(channel)
+        rows = log.rows(channel)[0]
         n = bisect_right(rows.t, since, key=case.clocks.of(rank))
         first = rows.seq[n] if n < len(rows) else None
-        asked = receiver.channel_call(channel, first) if first is not None else None
+        asked = receiver.call(channel, first) if first is not None else None
         if asked is not None:
             yield channel.destination, case.clocks.when(channel.destination, asked.t)

@@ -59,7 +59,7 @@ def senders(case: Case, issue: ChannelIssue) -> list[Begun]:
         log = standing.log
         if log is None or log.last_channel_seq.get(channel, 0) <= arrived:
             continue
-        call = send if rank == first.source else log.channel_call(channel, arrived + 1)
+        call = send if rank == first.source else log.call(channel, arrived + 1)
         if call is not None and call.site == send.site and _is_left(standing, channel, call):
             count = log.last_channel_seq[channel] - arrived
             found.append(Begun(rank, count, _left(case, standing, channel.group)))
@@ -77,8 +77,8 @@ def _issue(case: Case, rank: int, log: RankLog, done: Done) -> ChannelIssue | No
         return None
     channel = ChannelKey(done.group, done.device, done.peer, rank, done.tag or 0)
     seq = done.seq + log.taken(channel)
-    send = sender.log.channel_call(channel, seq)
-    recv = log.channel_call(channel, done.seq)
+    send = sender.log.call(channel, seq)
+    recv = log.call(channel, done.seq)
     if send is None or recv is None or not _is_left(sender, channel, send):
         return None
     if _left(case, sender, done.group) > case.clocks.when(rank, done.t):
@@ -91,7 +91,7 @@ def _is_left(sender: Standing, channel: ChannelKey, send: Call) -> bool:
     log = sender.log
     if log is None or sender.state != "finished" or sender.disabled or not send.async_:
         return False
-    done = log.channel_dones.get(channel)
+    done = log.dones.get(channel)
     if done is not None and done.seq >= send.seq:
         return False
     return not any(

@@ -147,7 +147,7 @@ def _compare(inbox: Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIss
 
 def _mismatch(group: GroupInfo, send: Side, recv: Side) -> ChannelIssue | None:
     sent, received = send.meanings(), recv.meanings()
-    examples = send.log.channel_rows(send.key).vocabulary.examples
+    examples = send.log.vocabulary.examples
     # Thousands of messages have only a few forms.
     pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
     wrong = {p for p in set(pairs.values()) if not fits(examples[p[0]], examples[p[1]])}
@@ -190,7 +190,7 @@ def _from_any(inbox: Inbox, anything: Side, unanswered: int, spare: int) -> list
         (call.t, side, call)
         for source, side in inbox.sends.items()
         if side.count > inbox.received(source)
-        and (call := side.log.channel_call(side.key, side.count)) is not None
+        and (call := side.log.call(side.key, side.count)) is not None
     ]
     if not left:
         return []
@@ -338,7 +338,7 @@ def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog
 
 
 def _sites(log: RankLog, key: ChannelKey, before: int = sys.maxsize) -> set[str | None]:
-    rows = log.channel_rows(key)
+    rows, _ = log.rows(key)
     made = {n for seq, n in zip(rows.seq, rows.appearance, strict=True) if seq < before}
     return {rows.vocabulary.appearances[n].site for n in made}
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from collectrace.align.matching.channels import compare_channels
-from collectrace.align.matching.comparison import (
-    Comparison,
-    Divergence,
-    Gap,
-    Unclear,
-    Unproven,
-    Window,
-)
+from collectrace.align.matching.comparison import Comparison, Unclear, Unproven
 from collectrace.align.matching.crossed import crossed
 from collectrace.align.matching.cut_short import cut_short
-from collectrace.align.matching.streams import compare_stream
+from collectrace.align.matching.streams import Verdict, compare_stream
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
-from collectrace.findings import GroupInfo, OtherLines
+from collectrace.findings import GroupInfo
 from collectrace.records import DEFAULT_GROUP
 
 
@@ -45,13 +38,8 @@ def compare(evidence: RunEvidence) -> Comparison:
     unproven = cut_short(shared, logs, evidence.cut)
     cut = {fact.rank for fact in unproven}
     unproven += [fact for log in logs.values() for fact in _of_the_whole(log, evidence.groups)]
-    bridged: dict[StreamKey, list[Gap]] = {}
-    windows: list[Window] = []
     streams: dict[StreamKey, tuple[int, ...]] = {}
-    agreed: dict[StreamKey, int] = {}
-    divergences: list[Divergence] = []
-    warnings: list[Divergence] = []
-    other_lines: list[tuple[StreamKey, OtherLines]] = []
+    verdicts: dict[StreamKey, Verdict] = {}
     needed: set[int] = set()
     for stream in sorted({key for log in logs.values() for key in log.last_seq}):
         group = evidence.groups[stream.group]
@@ -60,18 +48,9 @@ def compare(evidence: RunEvidence) -> Comparison:
             # Ranks that mean different groups by one name never shared a stream.
             continue
         try:
-            verdict = compare_stream(stream, group, logs, cut)
+            verdicts[stream] = compare_stream(stream, group, logs, cut)
         except Unclear as unclear:
             needed |= unclear.ranks
-            continue
-        agreed[stream] = verdict.agreed
-        divergences += verdict.divergences
-        warnings += verdict.warnings
-        unproven += verdict.unproven
-        bridged[stream] = verdict.bridged
-        windows += [verdict.window] if verdict.window is not None else []
-        if verdict.other_lines is not None:
-            other_lines.append((stream, verdict.other_lines))
     try:
         channels, messages, lost, notes = compare_channels(evidence.groups, logs, cut)
     except Unclear as unclear:
@@ -80,20 +59,23 @@ def compare(evidence: RunEvidence) -> Comparison:
     needed |= {rank for rank, log in logs.items() if not log.scanned and log.is_doubtful()}
     if needed:
         raise Unclear(needed)
+    found = verdicts.values()
+    warnings = [one for verdict in found for one in verdict.warnings]
+    other_lines = {key: v.other_lines for key, v in verdicts.items() if v.other_lines is not None}
     return Comparison(
         evidence=evidence,
         groups=evidence.groups,
         streams=streams,
-        divergences=tuple(divergences),
+        divergences=tuple(one for verdict in found for one in verdict.divergences),
         channels=tuple(channels),
         conflicts=tuple(evidence.conflicts),
-        agreed=agreed,
+        agreed={stream: verdict.agreed for stream, verdict in verdicts.items()},
         messages=messages,
         notes=notes,
-        unproven=(*unproven, *lost),
-        bridged={stream: gaps for stream, gaps in bridged.items() if gaps},
-        windows=tuple(windows),
-        other_lines=tuple(other for _, other in other_lines),
+        unproven=(*unproven, *(one for verdict in found for one in verdict.unproven), *lost),
+        bridged={stream: v.bridged for stream, v in verdicts.items() if v.bridged},
+        windows=tuple(verdict.window for verdict in found if verdict.window is not None),
+        other_lines=tuple(other_lines.values()),
         warnings=(*warnings, *crossed(other_lines, evidence.groups, logs)),
     )
 
@@ -109,5 +91,4 @@ def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unprove
     unrecorded = min((key for key in made if key.group not in told), default=None)
     if unrecorded is not None and log.imported is None:
         return [Unproven(log.rank, "group", unrecorded)]
-    is_empty = not log.last_seq and not log.last_channel_seq
-    return [Unproven(log.rank, "end")] if is_empty and log.is_open(StreamKey("", "")) else []
+    return [Unproven(log.rank, "end")] if not log.counts and log.is_open(StreamKey("", "")) else []

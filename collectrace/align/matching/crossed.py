@@ -7,7 +7,7 @@ line in the other group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 from collectrace.align.matching.comparison import Divergence
@@ -16,13 +16,13 @@ from collectrace.findings import GroupInfo, OtherLines
 
 
 def crossed(
-    other_lines: Sequence[tuple[StreamKey, OtherLines]],
+    other_lines: Mapping[StreamKey, OtherLines],
     groups: Mapping[str, GroupInfo],
     logs: Mapping[int, RankLog],
 ) -> list[Divergence]:
     """Return a warning for each such pair, at the first row of the first group."""
     found = []
-    for (one, here), (two, there) in combinations(other_lines, 2):
+    for (one, here), (two, there) in combinations(other_lines.items(), 2):
         group = groups[one.group]
         if group.ranks != groups[two.group].ranks or one.device != two.device:
             continue
@@ -36,7 +36,7 @@ def crossed(
         calls = {
             rank: call
             for rank in group.ranks
-            if rank in logs and (call := logs[rank].calls(one, here.seq, here.seq + 1)[0])
+            if rank in logs and (call := logs[rank].call(one, here.seq))
         }
         found.append(
             Divergence(

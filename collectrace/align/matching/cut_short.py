@@ -56,8 +56,7 @@ def cut_short(
 
 def _latest(log: RankLog) -> int:
     """Return the offset of the main thread's latest call: it returned from those before."""
-    every = [log.rows(stream)[0] for stream in log.last_seq]
-    every += [log.channel_rows(channel) for channel in log.last_channel_seq]
+    every = [log.rows(key)[0] for key in log.counts]
     latest = ((rows, next(_of_main(rows), None)) for rows in every)
     return max((rows.offset[at] for rows, at in latest if at is not None), default=0)
 
@@ -98,7 +97,7 @@ def _held(log: RankLog, stream: StreamKey, seq: int, *, is_done: bool) -> bool:
     ``is_done``: it has completed; otherwise its rank has made a later call. The first call from a
     line may have waited although this one did not.
     """
-    (call,) = log.calls(stream, seq, seq + 1)
+    call = log.call(stream, seq)
     if call is None:
         return False
     if is_done:
@@ -113,7 +112,7 @@ def _receives(log: RankLog, latest: int) -> Iterator[tuple[ChannelKey, int]]:
         is_any = channel._replace(source=ANY_SOURCE) in log.last_channel_seq
         if channel.destination != log.rank or is_any:
             continue
-        rows = log.channel_rows(channel)
+        rows, _ = log.rows(channel)
         for at in _of_main(rows):
             seen, key = (
                 rows.vocabulary.appearances[rows.appearance[at]],

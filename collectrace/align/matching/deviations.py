@@ -21,8 +21,8 @@ from typing import Final, Literal
 from collectrace import dumps
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.dimensions import Dimension, Dimensions
-from collectrace.align.matching.programs import END, Key, Kind, Line, Program, Steps
-from collectrace.align.reading.evidence import RunEvidence, StreamKey
+from collectrace.align.matching.programs import END, Kind, Line, Program, Steps
+from collectrace.align.reading.evidence import Key, RunEvidence, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
@@ -52,12 +52,9 @@ class Deviation:
     the next not made, or made after the others' end."""
     rows: Mapping[int, Mapping[Key, int]]
     """Per deviating rank and stream concerned: the first call out of place."""
-    then: Call | None = None
-    """`missing`: the call that the rank issued instead and is blocked in, so that it may have meant
-    to make the missing calls later."""
     is_turn: bool = False
-    """`missing`: the same place issues them and `then`, each on another group, one after the
-    other."""
+    """`missing`: the same place issues them and the call that the rank is blocked in instead, each
+    on another group, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def find(
 
     """
     logs = evidence.logs.values()
-    used = {key.group for log in logs for key in programs.keys_of(log)}
+    used = {key.group for log in logs for key in log.counts}
     kinds: dict[Kind, list[int]] = {}
     for rank in sorted({*evidence.missing, *evidence.logs}):
         kinds.setdefault(programs.kind(rank, dimensions, used), []).append(rank)
@@ -156,7 +153,7 @@ def _of_kind(
         if len(right) < 2 or 2 * len(right) <= total:
             return []
         wrong = [rank for ranks in sides.values() if ranks is not right for rank in ranks]
-        found = _explained(known, wrong, right, at, steps, groups)
+        found = _Apart(known, wrong, right, at, steps, groups).explained()
         if found is None:
             return []
         proven = [
@@ -183,113 +180,127 @@ def _first_apart(all_steps: Sequence[Sequence[int]]) -> int | None:
     return found
 
 
-def _explained(
-    known: Mapping[int, Program],
-    wrong: Sequence[int],
-    right: Sequence[int],
-    at: int,
-    steps: Steps,
-    groups: Mapping[str, GroupInfo],
-) -> list[Deviation] | None:
-    """Return the deviation of each group of ranks with the same edit; None if one is unclear."""
-    model = max((known[rank] for rank in right), key=lambda p: len(p.steps))
-    if model.steps[at] == END:
-        going_on = [known[rank].steps for rank in wrong]
-        rounds = {at - q if (q := habit.earlier(s, at)) is not None else 0 for s in going_on}
-        period = max(rounds, default=0)
-    else:
-        place = habit.earlier(model.steps, at)
-        period = 0 if place is None else at - place
-    if not period:
-        return _used_other_group(
-            known, wrong, right, model, at, steps, groups
-        ) or _waits_for_extra_call(known, wrong, right, model, at, groups)
-    expected = _Expected(model.steps, period)
-    edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
-    for rank in wrong:
-        program = known[rank]
-        edit = _later_group(program.steps, expected, at, steps) or _edit(
-            program.steps, expected, at, steps
-        )
-        if edit is None:
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """Ranks of one kind that took different steps at one position."""
+
+    known: Mapping[int, Program]
+    wrong: Sequence[int]
+    """The ranks that left the program."""
+    right: Sequence[int]
+    """The ranks that continued it."""
+    at: int
+    """The position: an index of steps."""
+    steps: Steps
+    groups: Mapping[str, GroupInfo]
+
+    @property
+    def model(self) -> Program:
+        """The longest program of a rank that continued."""
+        return max((self.known[rank] for rank in self.right), key=lambda p: len(p.steps))
+
+    def explained(self) -> list[Deviation] | None:
+        """Return the deviation of each group of ranks with one edit; None if one is unclear."""
+        model, at = self.model, self.at
+        if model.steps[at] == END:
+            going_on = [self.known[rank].steps for rank in self.wrong]
+            rounds = {at - q if (q := habit.earlier(s, at)) is not None else 0 for s in going_on}
+            period = max(rounds, default=0)
+        else:
+            place = habit.earlier(model.steps, at)
+            period = 0 if place is None else at - place
+        if not period:
+            edit = self._other_group() or self._waits_for_extra_call()
+            found = self._deviation(edit, self.wrong, 0) if edit is not None else None
+            return None if found is None else [found]
+        expected = _Expected(model.steps, period)
+        edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
+        for rank in self.wrong:
+            mine = self.known[rank].steps
+            edit = _later_group(mine, expected, at, self.steps) or _edit(
+                mine, expected, at, self.steps
+            )
+            if edit is None:
+                return None
+            extra = tuple(mine[at : at + edit.count]) if edit.what == "extra" else ()
+            edits.setdefault((replace(edit, told=0), extra), []).append(rank)
+        found_all = [self._deviation(edit, ranks, period) for (edit, _), ranks in edits.items()]
+        clear = [one for one in found_all if one is not None]
+        return clear if len(clear) == len(found_all) else None
+
+    def _other_group(self) -> _Edit | None:
+        """Return the edit of ranks that are blocked in the call of most, but on another group.
+
+        It is one call from one place, so no earlier iteration is needed to know what it should have
+        been.
+        """
+        known, at, expected = self.known, self.at, self.model.steps[self.at]
+        if not all(
+            len(known[rank].steps) == at + 1
+            and _is_other_group(known[rank].steps[at], expected, self.steps)
+            for rank in self.wrong
+        ):
             return None
-        extra = tuple(program.steps[at : at + edit.count]) if edit.what == "extra" else ()
-        edits.setdefault((replace(edit, told=0), extra), []).append(rank)
-    found = []
-    for (edit, _), ranks in edits.items():
-        one = _deviation(known, edit, ranks, right, model, at, period)
-        if one is None:
+        mine, other = self.steps.places[known[self.wrong[0]].steps[at]], self.steps.places[expected]
+        members = {self._members(known[rank]) for rank in (*self.wrong, *self.right)}
+        if mine[0][0].kinship == other[0][0].kinship and len(members) > 1:
+            return None  # neighbours in a ring: the order of two such groups proves nothing
+        return _Edit("other group", 1)
+
+    def _waits_for_extra_call(self) -> _Edit | None:
+        """Return the edit of ranks blocked in a call of their loop, unlike most.
+
+        Most made a call outside any loop. Their call may also be outside any loop if its group has
+        the same ranks. Everybody waits there, and nobody has continued: the call of most is the
+        missing one.
+        """
+        known, at = self.known, self.at
+        members = self._members(self.model)
+        if not all(
+            len(known[rank].steps) == at + 1
+            and (
+                habit.earlier(known[rank].steps, at) is not None
+                or (self._is_new(rank) and self._members(known[rank]) == members)
+            )
+            for rank in self.wrong
+        ):
             return None
-        found.append(one)
-    return found
+        went = {known[rank].steps[at] for rank in self.wrong}
+        if len(went) != 1 or any(len(known[rank].steps) != at + 1 for rank in self.right):
+            return None
+        return _Edit("missing", 1)
 
+    def _members(self, program: Program) -> frozenset[int]:
+        return frozenset(self.groups[program.keys[program.sources[self.at]].group].ranks)
 
-def _used_other_group(
-    known: Mapping[int, Program],
-    wrong: Sequence[int],
-    right: Sequence[int],
-    model: Program,
-    at: int,
-    steps: Steps,
-    groups: Mapping[str, GroupInfo],
-) -> list[Deviation] | None:
-    """Return ranks that are blocked in the call of most, but on another group.
+    def _is_new(self, rank: int) -> bool:
+        """Return whether no rank made a rank's call at this position before."""
+        step, programs_ = self.known[rank].steps[self.at], self.known.values()
+        return step >= 0 and not any(step in program.steps[: self.at] for program in programs_)
 
-    It is one call from one place, so no earlier iteration is needed to know what it should have
-    been.
-    """
-    if not all(
-        len(known[rank].steps) == at + 1
-        and _is_other_group(known[rank].steps[at], model.steps[at], steps)
-        for rank in wrong
-    ):
-        return None
-    (line, *_), expected = (steps.places[known[wrong[0]].steps[at]], steps.places[model.steps[at]])
-    members = {_members(known[rank], at, groups) for rank in (*wrong, *right)}
-    if line[0].kinship == expected[0][0].kinship and len(members) > 1:
-        return None  # neighbours in a ring: the order of two such groups proves nothing
-    found = _deviation(known, _Edit("other group", 1), wrong, right, model, at, 0)
-    return None if found is None else [found]
-
-
-def _waits_for_extra_call(
-    known: Mapping[int, Program],
-    wrong: Sequence[int],
-    right: Sequence[int],
-    model: Program,
-    at: int,
-    groups: Mapping[str, GroupInfo],
-) -> list[Deviation] | None:
-    """Return ranks blocked in a call of their loop while most made a call outside any loop.
-
-    Their call may also be outside any loop if its group has the same ranks. Everybody waits there,
-    and nobody has continued: the call of most is the missing one.
-    """
-    members = _members(model, at, groups)
-    if not all(
-        len(known[rank].steps) == at + 1
-        and (
-            habit.earlier(known[rank].steps, at) is not None
-            or (_is_new(known, rank, at) and _members(known[rank], at, groups) == members)
-        )
-        for rank in wrong
-    ):
-        return None
-    went = {known[rank].steps[at] for rank in wrong}
-    if len(went) != 1 or any(len(known[rank].steps) != at + 1 for rank in right):
-        return None
-    found = _deviation(known, _Edit("missing", 1), wrong, right, model, at, 0)
-    return None if found is None else [found]
-
-
-def _members(program: Program, at: int, groups: Mapping[str, GroupInfo]) -> frozenset[int]:
-    return frozenset(groups[program.keys[program.sources[at]].group].ranks)
-
-
-def _is_new(known: Mapping[int, Program], rank: int, at: int) -> bool:
-    """Return whether no rank made a rank's call at this position before."""
-    step = known[rank].steps[at]
-    return step >= 0 and not any(step in program.steps[:at] for program in known.values())
+    def _deviation(self, edit: _Edit, ranks: Sequence[int], period: int) -> Deviation | None:
+        """Return an edit with its calls; None if they are unknown, or come from several threads."""
+        model, at = self.model, self.at
+        first, span = self.known[ranks[0]], range(at, at + edit.count)
+        of_mine = span if edit.what in _OWN else range(0)
+        of_model = [_made(model, k, period) for k in span] if edit.what in _OTHERS else []
+        calls = [first.call(k) for k in of_mine] + [model.call(k) for k in of_model]
+        if None in calls or _has_threads(first, at) or _has_threads(model, at):
+            return None
+        lines = {first.line(k) for k in of_mine} | {model.line(k) for k in of_model}
+        return Deviation(
+            what=edit.what, ranks=tuple(ranks), others=tuple(self.right),
+            calls=tuple(call for call in calls if call is not None),
+            rows={
+                rank: {
+                    key: self.known[rank].next_row(key, at)
+                    for line in lines
+                    if (key := _own_key(self.known[rank], model, line)) is not None
+                }
+                for rank in ranks
+            },
+            is_turn=edit.is_turn,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,40 +382,6 @@ def _is_other_group(mine: int, expected: int, steps: Steps) -> bool:
         return False
     (one, *a), (two, *b) = steps.places[mine], steps.places[expected]
     return a == b and one != two
-
-
-def _deviation(
-    known: Mapping[int, Program],
-    edit: _Edit,
-    ranks: Sequence[int],
-    right: Sequence[int],
-    model: Program,
-    at: int,
-    period: int,
-) -> Deviation | None:
-    """Return an edit with its calls; None if they are not known, or come from several threads."""
-    first, n = known[ranks[0]], edit.count
-    of_mine = range(at, at + n) if edit.what in _OWN else range(0)
-    of_model = [_made(model, k, period) for k in range(at, at + n)] if edit.what in _OTHERS else []
-    calls = [first.call(k) for k in of_mine] + [model.call(k) for k in of_model]
-    if None in calls or _has_threads(first, at) or _has_threads(model, at):
-        return None
-    lines = {first.line(k) for k in of_mine} | {model.line(k) for k in of_model}
-    is_held = edit.what == "missing" and len(first.steps) == at + 1
-    return Deviation(
-        what=edit.what, ranks=tuple(ranks), others=tuple(right),
-        calls=tuple(call for call in calls if call is not None),
-        rows={
-            rank: {
-                key: known[rank].next_row(key, at)
-                for line in lines
-                if (key := _own_key(known[rank], model, line)) is not None
-            }
-            for rank in ranks
-        },
-        then=first.call(at) if is_held else None,
-        is_turn=edit.is_turn,
-    )  # fmt: skip
 
 
 def _own_key(program: Program, model: Program, line: Line) -> Key | None:

@@ -28,14 +28,14 @@ class Side:
             Unclear: it is in a part of the log that was not read.
 
         """
-        found = self.log.channel_call(self.key, seq)
+        found = self.log.call(self.key, seq)
         if found is None and not self.log.scanned:
             raise Unclear({self.log.rank})
         return found
 
     def meanings(self) -> dict[int, int]:
         """Return the messages that were read: number to an id of the message's form."""
-        rows = self.log.channel_rows(self.key)
+        rows, _ = self.log.rows(self.key)
         return dict(zip(rows.seq, rows.meaning, strict=True))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from collectrace.align.matching.comparison import Unclear
 from collectrace.align.reading.evidence import Digests, RankLog, StreamKey
@@ -63,19 +63,6 @@ class Stretch(NamedTuple):
     ranks: tuple[int, ...]
 
 
-class Matcher(Protocol):
-    """Finds the first rows of a stream that differ. Ranges of rows include both ends."""
-
-    def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
-        """Return the first row on which calls of these ranks do not pair.
-
-        ``fatal``: only differences on the wire count. Every rank must hold every row.
-        """
-
-    def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
-        """Return the first all_to_all with pairs that do not fit; ``ranks`` is the whole group."""
-
-
 class ByDigest:
     """Searches by prefix digests, in logs that were read in part.
 
@@ -86,7 +73,10 @@ class ByDigest:
         self._stream, self._logs, self._backend = stream, logs, backend
 
     def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
-        """See :class:`Matcher`."""
+        """Return the first row, up to ``stop``, on which calls of these ranks do not pair.
+
+        ``fatal``: only differences on the wire count. Every rank must hold every row.
+        """
         base, waived = start - 1, 0
         before = {rank: self._chain(rank, base, fatal=fatal) for rank in ranks}
         if None in before.values():
@@ -109,7 +99,7 @@ class ByDigest:
         return None
 
     def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
-        """See :class:`Matcher`."""
+        """Return the first all_to_all with pairs that do not fit; ``ranks`` is the whole group."""
         ends = [self._at(rank, self._logs[rank].last_seq.get(self._stream, 0)) for rank in ranks]
         if all(end is not None and end.pairs is None for end in ends):
             return None  # no rank has issued one up to its end
@@ -187,7 +177,7 @@ class ByDigest:
         return Unclear({rank for rank, log in self._logs.items() if not log.scanned})
 
     def _row(self, ranks: Sequence[int], row: int) -> list[Call]:
-        found = [self._logs[rank].calls(self._stream, row, row + 1)[0] for rank in ranks]
+        found = [self._logs[rank].call(self._stream, row) for rank in ranks]
         calls = [call for call in found if call is not None]
         if len(calls) < len(found):
             raise self._unclear()
@@ -210,7 +200,7 @@ class ByScan:
         self._verdicts: dict[frozenset[int], Attribute | None] = {}
 
     def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
-        """See :class:`Matcher`."""
+        """See :class:`ByDigest`."""
         all_rows = [self._rows[rank][0] for rank in ranks]
         columns = [rows.meaning for rows in all_rows]
         for i, row in differing(columns, self._starts(ranks, start), stop - start + 1):
@@ -229,7 +219,7 @@ class ByScan:
         return self._verdicts[meanings]
 
     def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
-        """See :class:`Matcher`."""
+        """See :class:`ByDigest`."""
         all_rows = [self._rows[rank] for rank in ranks]
         common: set[int] = set.intersection(
             *({row + shift for row in rows.steps} for rows, shift in all_rows)

@@ -130,7 +130,7 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
     at = _first_apart(a, b, min(before - start, len(a), len(b)))
     if at is None:
         return None
-    (mine,), (theirs,) = (log.calls(stream, start + at, start + at + 1) for log in (one, two))
+    mine, theirs = (log.call(stream, start + at) for log in (one, two))
     if mine is None or theirs is None:
         return None
     whole = start == 1 and not any(
@@ -167,7 +167,7 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
         ):
             is_parting = is_new and usual and not a.is_shadow(at) and not b.is_shadow(at)
             if is_parting and not _is_step_of_both(a, b, at, before - 1):
-                (mine,), (theirs,) = (log.calls(stream, at + 1, at + 2) for log in (first, second))
+                mine, theirs = (log.call(stream, at + 1) for log in (first, second))
                 if mine is None or theirs is None:
                     return None
                 return Parting(at + 1, (first.rank, second.rank), (mine, theirs), None)

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectrace.align.matching.dimensions import Dimension, Dimensions, Stage
-from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.evidence import Key, RankLog, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
 END: Final = -1
 """The last step of a rank that finished. A rank that was blocked has none."""
 
-Key = StreamKey | ChannelKey
 Line = tuple[Dimension, str, tuple[object, ...]]
 """The dimension, the device, and for a message its ends relative to the rank, and its tag."""
 Place = tuple[Line, str, str, tuple[str, ...]]
@@ -72,10 +71,7 @@ class Program:
 
     def call(self, at: int) -> Call | None:
         """Return the call of a step."""
-        key, row = self.keys[self.sources[at]], self.rows[at]
-        if isinstance(key, ChannelKey):
-            return self.log.channel_call(key, row)
-        return self.log.calls(key, row, row + 1)[0]
+        return self.log.call(self.keys[self.sources[at]], self.rows[at])
 
     def line(self, at: int) -> Line:
         """Return the line of a step."""
@@ -97,12 +93,6 @@ class Program:
         return 1 + sum(source == which for source in self.sources[:at])
 
 
-def keys_of(log: RankLog) -> list[Key]:
-    """Return the streams and channels in which a rank issued anything."""
-    keys: list[Key] = [*log.last_seq, *log.last_channel_seq]
-    return keys
-
-
 def is_whole(log: RankLog) -> bool:
     """Return whether a log holds every call of its rank, and all of it was read."""
     lossless = not (log.rotated or log.damaged or log.dropped or log.disabled or log.provisional)
@@ -111,7 +101,7 @@ def is_whole(log: RankLog) -> bool:
     streams = (log.rows(key) for key in log.last_seq)
     if any(shift or len(rows) != rows.last() for rows, shift in streams):
         return False
-    return all(len(log.channel_rows(k)) == n for k, n in log.last_channel_seq.items())
+    return all(len(log.rows(k)[0]) == n for k, n in log.last_channel_seq.items())
 
 
 def read(
@@ -135,12 +125,12 @@ def read(
     mine = dimensions.of_ranks.get(log.rank, {})
     merged: list[tuple[int, int, int, int]] = []
     lines: dict[Line, Key] = {}
-    keys = keys_of(log)
+    keys = list(log.counts)
     for which, key in enumerate(keys):
         if key.group not in mine:
             return None
         line = _line(key, log.rank, mine[key.group], groups[key.group])
-        rows = log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
+        rows, _ = log.rows(key)
         known: dict[int, int] = {}
         for appearance in set(rows.appearance):
             seen = rows.vocabulary.appearances[appearance]

@@ -10,13 +10,7 @@ from typing import Final, Literal
 from collectrace import ops
 from collectrace.align.matching.bridges import Bridges
 from collectrace.align.matching.comparison import Divergence, Gap, Unclear, Unproven, Window
-from collectrace.align.matching.matchers import (
-    ByDigest,
-    ByScan,
-    Matcher,
-    Stretch,
-    attribute_of,
-)
+from collectrace.align.matching.matchers import ByDigest, ByScan, Stretch, attribute_of
 from collectrace.align.matching.oddities import scan
 from collectrace.align.reading.evidence import RankLog, StreamKey, is_placed
 from collectrace.findings import GroupInfo, OtherLines
@@ -59,13 +53,10 @@ def compare_stream(
         for rank in group.ranks
         if rank in logs and not logs[rank].provisional and is_placed(logs[rank], stream)
     }
-    backend = backend_for(group.backend, stream.device)
     unread = {rank for rank, log in present.items() if not log.scanned}
     if unread and not all(_is_whole(log, stream) for log in present.values() if log.scanned):
         raise Unclear(unread)
-    whole = not unread
-    matcher = (ByScan if whole else ByDigest)(stream, present, backend)
-    return _StreamComparison(stream, group, present, cut, matcher).verdict()
+    return _StreamComparison(stream, group, present, cut).verdict()
 
 
 def _is_whole(log: RankLog, stream: StreamKey) -> bool:
@@ -83,14 +74,14 @@ class _StreamComparison:
         group: GroupInfo,
         logs: Mapping[int, RankLog],
         cut: Collection[int],
-        matcher: Matcher,
     ) -> None:
         self._stream, self._group, self._logs = stream, group, logs
-        self._backend, self._matcher = backend_for(group.backend, stream.device), matcher
+        self._backend = backend_for(group.backend, stream.device)
         self._last = {
             rank: log.last_seq.get(stream, log.first_row(stream) - 1) for rank, log in logs.items()
         }
         is_whole = all(log.scanned for log in logs.values())
+        self._matcher = (ByScan if is_whole else ByDigest)(stream, logs, self._backend)
         self._bridges = Bridges(stream, logs) if is_whole else None
         if self._bridges is not None:
             self._spans = self._bridges.spans
@@ -116,7 +107,7 @@ class _StreamComparison:
         verdict = Verdict(agreed=self._stop, unproven=list(self._open_ends()))
         if len(self._logs) < 2:
             return verdict
-        root = self._ill_sized(self._root())
+        root = self._ill_sized(self._difference("root", 1))
         gaps = self._gaps() if self._bridges is not None else self._skimmed_gaps()
         unequal = [gap for gap in gaps if gap.proof in ("differs", "unequal")]
         hidden = next((gap for gap in unequal if gap.proof == "differs"), None)
@@ -125,8 +116,7 @@ class _StreamComparison:
             if unequal and unequal[0].first < root.seq and root.gap is None:
                 root = replace(root, gap=(unequal[0].first, unequal[0].last))
             verdict.divergences.append(root)
-            fatal = self._fatal(root.seq + 1) if root.attribute == "role" else None
-            if fatal is not None:
+            if root.attribute == "role" and (fatal := self._difference("fatal", root.seq + 1)):
                 verdict.divergences.append(fatal)
         elif hidden is not None:
             verdict.divergences.append(self._hidden(hidden))
@@ -223,14 +213,15 @@ class _StreamComparison:
                 return found
         return None
 
-    def _root(self) -> Divergence | None:
-        row = self._first(1, fatal=False)
-        split = self._exchange(1, self._stop if row is None else row - 1)
+    def _difference(self, mark: Literal["root", "fatal"], start: int) -> Divergence | None:
+        """Return the first difference of this kind from a row on."""
+        row = self._first(start, fatal=mark == "fatal")
+        split = self._exchange(start, self._stop if row is None else row - 1)
         if split is not None:
-            return self._divergence(split, "root", "split")
+            return self._divergence(split, mark, "split")
         if row is not None:
-            return self._divergence(row, "root")
-        return self._absence("root")
+            return self._divergence(row, mark)
+        return self._absence(mark)
 
     def _ill_sized(self, root: Divergence | None) -> Divergence | None:
         """Return the first row with a call that is invalid by itself, if it precedes ``root``."""
@@ -243,15 +234,6 @@ class _StreamComparison:
                 if meaning in rows.meaning:
                     first = min(first, rows.seq[rows.meaning.index(meaning)] + shift)
         return self._divergence(first, "root", "count") if first < before else root
-
-    def _fatal(self, start: int) -> Divergence | None:
-        row = self._first(start, fatal=True)
-        split = self._exchange(start, self._stop if row is None else row - 1)
-        if split is not None:
-            return self._divergence(split, "fatal", "split")
-        if row is not None:
-            return self._divergence(row, "fatal")
-        return self._absence("fatal")
 
     def _absence(self, mark: Literal["root", "fatal"]) -> Divergence | None:
         """Return the first row without a call of some rank though others have one."""
@@ -274,7 +256,7 @@ class _StreamComparison:
         calls: dict[int, Call | None] = {}
         for rank, log in self._logs.items():
             if seq <= self._last[rank]:
-                call = log.calls(self._stream, seq, seq + 1)[0]
+                call = log.call(self._stream, seq)
                 if call is not None:
                     calls[rank] = call
             elif rank not in self._endless:
@@ -358,7 +340,7 @@ class _StreamComparison:
         calls = {
             rank: call
             for rank, log in self._logs.items()
-            if (call := log.calls(self._stream, gap.first, gap.first + 1)[0]) is not None
+            if (call := log.call(self._stream, gap.first)) is not None
         }
         return Divergence(
             stream=self._stream,

@@ -41,7 +41,7 @@ def in_order(log: RankLog, keys: Sequence[ChannelKey]) -> Iterator[Taken]:
 
     Yield nothing if the log was read in part, or if some receives are not known.
     """
-    sides = {key: log.channel_rows(key) for key in keys}
+    sides = {key: log.rows(key)[0] for key in keys}
     if not log.scanned or log.void_count or any(len(s) != s.last() for s in sides.values()):
         return
     rows = sorted(
@@ -83,7 +83,7 @@ def taken_wrongly(inbox: Inbox, log: RankLog) -> ChannelIssue | None:
         if pair[0] >= 0 and pair not in fitting:
             # Thousands of messages have only a few forms.
             side = inbox.sends[source]
-            send, recv = side.call(met[source]), log.channel_call(taken.key, taken.seq)
+            send, recv = side.call(met[source]), log.call(taken.key, taken.seq)
             if send is None or recv is None:
                 return None
             if not fits(send, recv):
@@ -109,6 +109,6 @@ def _before(
     """
     source = before.source
     side, seq = inbox.sends.get(source), met[source] + 1
-    after = side.log.channel_call(side.key, seq) if side is not None else None
+    after = side.log.call(side.key, seq) if side is not None else None
     is_meant = after is not None and not after.void and fits(after, recv)
-    return Before(source, log.channel_call(before.key, before.seq), after if is_meant else None)
+    return Before(source, log.call(before.key, before.seq), after if is_meant else None)

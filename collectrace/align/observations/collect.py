@@ -16,7 +16,7 @@ from collectrace.align.observations import config_skew, loading, sampler, stragg
 from collectrace.align.observations.raised import raised
 from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.reading.hosts import by_host, hosts_missing
-from collectrace.findings import Finding, Kind, Severity, Side
+from collectrace.findings import Finding
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import DUMPS_ALONE, Call
 
@@ -57,23 +57,6 @@ def _ended(case: Case) -> Finding | None:
     return _early_termination(case) or raised(case)
 
 
-def _finding(
-    kind: Kind,
-    headline: str,
-    cause: str,
-    fix: str,
-    *,
-    severity: Severity = "info",
-    sides: Sequence[Side] = (),
-    suspects: Sequence[int] = (),
-    notes: Sequence[str] = (),
-) -> Finding:
-    return Finding(
-        kind=kind, severity=severity, headline=headline, cause=cause, fix=fix,
-        sides=tuple(sides), suspects=tuple(suspects), notes=tuple(notes),
-    )  # fmt: skip
-
-
 # -- evidence --------------------------------------------------------------------------------
 
 
@@ -102,12 +85,12 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
             cause += f" Rank {waiting[0]} came to {where.op}{words.at_site(where.site)}."
         wait = words.verb(waiting, "waits", "wait")
         cause += f" {words.upper(words.ranks(waiting))} {wait} in a group with them."
-    return _finding(
-        "evidence_gap",
-        listed,
-        f"{known} {cause}" if known else cause,
-        _where_to_look(case, missing, set(found.values()), is_nothing_known=bool(known)),
+    return Finding(
+        kind="evidence_gap",
         severity="warning" if waiting else "info",
+        headline=listed,
+        cause=f"{known} {cause}" if known else cause,
+        fix=_where_to_look(case, missing, set(found.values()), is_nothing_known=bool(known)),
     )
 
 
@@ -204,8 +187,7 @@ def _nothing_known(case: Case, missing: Sequence[int]) -> str:
     who, is_ = words.ranks(missing), words.verb(missing, "its file is", "their files are")
     hosts = by_host(case.evidence)
     listed = [f"{host} ({words.ranks(ranks)})" for host, ranks in hosts.items()]
-    more = len(listed) - _MOST_NAMES
-    here = words.listed([*listed[:_MOST_NAMES], *([f"{more} more"] if more > 0 else [])])
+    here = words.listed(listed, _MOST_NAMES)
     return (
         f"Nothing is known of {who}{hosts_missing(case.evidence)}: not traced there (enable() "
         f"was not called), or {is_} not here. The files that are here come from {here}."
@@ -241,12 +223,14 @@ def _early_termination(case: Case) -> Finding | None:
         return None
     found = inputs.of_run(case, asked)
     counts = f": {found.phrase}" if found is not None else ""
-    return _finding(
-        "early_termination",
-        f"join() ended {words.ranks(s.rank for s in threw)} when the first ran out of inputs",
-        f"join(throw_on_early_termination=True) raises on every rank at the same iteration{counts}."
-        " This is what it is for, no fault.",
-        "Catch the RuntimeError around the loop to go on after it.",
+    return Finding(
+        kind="early_termination",
+        severity="info",
+        headline=f"join() ended {words.ranks(s.rank for s in threw)} when the first ran out of "
+        "inputs",
+        cause="join(throw_on_early_termination=True) raises on every rank at the same iteration"
+        f"{counts}. This is what it is for, no fault.",
+        fix="Catch the RuntimeError around the loop to go on after it.",
     )
 
 
@@ -258,13 +242,14 @@ def _uneven(case: Case) -> Finding | None:
     if min(found.counts[rank] for rank in found.ended) >= max(found.counts.values()):
         return None
     covered = found.counted_by == "join"
-    return _finding(
-        "uneven_inputs",
-        f"uneven inputs: {found.phrase}",
-        "join() shadowed the collectives of the ranks that ran out."
+    return Finding(
+        kind="uneven_inputs",
+        severity="info",
+        headline=f"uneven inputs: {found.phrase}",
+        cause="join() shadowed the collectives of the ranks that ran out."
         if covered
         else "No collective was left without its partners because of it, in this run.",
-        "Nothing, if it is meant; else DistributedSampler and drop_last=True."
+        fix="Nothing, if it is meant; else DistributedSampler and drop_last=True."
         if covered
         else "DistributedSampler, drop_last=True, or `with model.join():`.",
         notes=loading.table(case),

@@ -181,11 +181,17 @@ def _backends(logs: Mapping[int, RankLog]) -> Mapping[str, Values]:
     return found
 
 
+def ranks_by_value(values: Values, everybody: Iterable[int], absent: str) -> dict[str, list[int]]:
+    """Return the ranks with each value; ``absent`` stands for ranks without one."""
+    found: dict[str, list[int]] = {}
+    for rank in everybody:
+        found.setdefault(values.get(rank, absent), []).append(rank)
+    return found
+
+
 def _listed(values: Values, everybody: Iterable[int], absent: str) -> str:
     """Return ``2.13.0 on ranks 0-2, 2.12.1 on rank 3``; ``absent`` for ranks without a value."""
-    by_value: dict[str, list[int]] = {}
-    for rank in everybody:
-        by_value.setdefault(values.get(rank, absent), []).append(rank)
+    by_value = ranks_by_value(values, everybody, absent)
     listed = [
         f"{words.brief(value, _LONGEST)} on {words.ranks(ranks)}"
         for value, ranks in list(by_value.items())[:_MOST]

@@ -7,10 +7,9 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import StreamKey, key_of
 from collectrace.findings import Finding, Side
-from collectrace.ops import ends
-from collectrace.records import Call, Unwaited
+from collectrace.records import Unwaited
 
 _HARM_OF_COLLECTIVE: Final = (
     "Until its Work has been waited for, the collective reads and writes the tensor: what was "
@@ -130,16 +129,6 @@ def _waited(case: Case, site: str | None, by_rank: dict[int, list[Unwaited]]) ->
 
 def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:
     for rank, records in sorted(by_rank.items()):
-        call = _first_call(case, rank, records[0])
+        call = case.call(rank, key_of(rank, records[0]), records[0].seq)
         if call is not None:
             yield Side(ranks=(rank,), call=call, state=case.standings[rank].state)
-
-
-def _first_call(case: Case, rank: int, record: Unwaited) -> Call | None:
-    log = case.evidence.logs[rank]
-    if record.peer is None:
-        stream = StreamKey(record.group, record.device)
-        return log.calls(stream, record.seq, record.seq + 1)[0]
-    source, destination = ends(record.op, rank, record.peer)
-    channel = ChannelKey(record.group, record.device, source, destination, record.tag or 0)
-    return log.channel_call(channel, record.seq)

@@ -12,7 +12,7 @@ from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.overview.forms import Forms, Key, numbers
 from collectrace.align.overview.repeats import Packer
-from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.overview import Band, Stream
 from collectrace.records import Call
 
@@ -58,24 +58,24 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
     room = _MOST_CODES
     for key in order:
         ranks = case.comparison.streams[key]
-        info = case.comparison.groups.get(key.group)
+        info = case.comparison.groups[key.group]
         alike_ranks = _by_lines(logs, key, ranks)
         if sum(logs[some[0]].last_seq[key] for some in alike_ranks) > _MOST_PLACES:
-            told.append(words.group(info) if info is not None else key.group)
+            told.append(words.group(info))
             continue
         sides = _sides(case, logs, key, alike_ranks, forms)
         if not sides:
             continue
         # Equal sister groups without a difference share one picture.
         alike: Key = (key,)
-        if len(sides) == 1 and key not in parted and info is not None and info.description:
+        if len(sides) == 1 and key not in parted and info.description:
             alike = (info.description, len(ranks), key.device, sides[0].calls.tobytes())
         first = drawn.get(alike)
         if first is not None:
             drawn[alike] = _joined(first, key.group, sides[0].ranks)
             continue
         if len(drawn) >= _MOST_STREAMS or room <= 0:
-            told.append(words.group(info) if info is not None else key.group)
+            told.append(words.group(info))
             continue
         bands, left = _packed(case, key, sides, room)
         room -= sum(len(band.codes) for band in bands)
@@ -86,8 +86,8 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
             )
         drawn[alike] = Stream(
             group=key.group,
-            description=info.description if info is not None else "",
-            backend=info.backend if info is not None else "",
+            description=info.description,
+            backend=info.backend,
             device=key.device,
             ranks=tuple(ranks),
             agreed=case.comparison.agreed.get(key, 0),
@@ -228,12 +228,7 @@ def _by_prefix(
 
 def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
     """Return the form of every call of a rank, by its position; UNREAD if it was not read."""
-    rows, shift = log.rows(stream)
-
-    def decoded(seq: int) -> Call | None:
-        return log.calls(stream, seq, seq + 1)[0]
-
-    return numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
+    return numbers(log, stream, log.last_seq.get(stream, 0), forms)
 
 
 def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
@@ -253,30 +248,26 @@ def _channels(case: Case, forms: Forms) -> tuple[list[Stream], int]:
     long = {key for key in keys if sum(ends[key]) > _MOST_PLACES}
     found = []
     for key in sorted(keys - long, key=lambda k: (ends[k][0] == ends[k][1], k))[:_MOST_CHANNELS]:
-        info = case.comparison.groups.get(key.group)
+        info = case.comparison.groups[key.group]
         bands: list[Band] = []
         packer = Packer(array("i"))
         for rank, last in zip((key.source, key.destination), ends[key], strict=True):
             if not last:
                 continue
-            calls = _side_of_channel(logs[rank], key, last, forms)
-            done = logs[rank].channel_dones.get(key)
+            calls = numbers(logs[rank], key, last, forms)
+            done = logs[rank].dones.get(key)
             bands.append(
                 Band(ranks=(rank,), last=last, done=done.seq if done is not None else 0,
                      codes=packer.pack(calls))
             )  # fmt: skip
             packer = Packer(calls)
         found.append(
-            Stream(group=key.group, description=info.description if info is not None else "",
-                   backend=info.backend if info is not None else "", device=key.device,
+            Stream(group=key.group, description=info.description,
+                   backend=info.backend, device=key.device,
                    ranks=(key.source, key.destination), agreed=min(ends[key]),
                    bands=tuple(bands), channel=(key.source, key.destination, key.tag))
         )  # fmt: skip
     return found, len(long)
-
-
-def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:
-    return numbers(log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq))
 
 
 def _packed(
@@ -317,7 +308,7 @@ def _band(case: Case, key: StreamKey, side: _Side, codes: tuple[int, ...]) -> Ba
         log = case.evidence.logs[rank]
         watermark = log.dones.get(key)
         done[watermark.seq if watermark is not None else 0] += 1
-        (call,) = log.calls(key, side.last, side.last + 1)
+        call = log.call(key, side.last)
         if call is not None:
             times.append(case.clocks.when(rank, call.t))
     return Band(

@@ -11,6 +11,7 @@ from collectrace.align.observations import config_skew, straggler
 from collectrace.align.overview import bands, times
 from collectrace.align.overview.waiting import waits
 from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.hosts import by_host
 from collectrace.internal import Faults, sentence
 from collectrace.overview import Channel, Overview, Setting, Stream, Waits
 from collectrace.records import Call
@@ -66,10 +67,7 @@ def _channels(case: Case) -> list[Channel]:
 
 
 def _hosts(case: Case) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    found: dict[str, list[int]] = {}
-    for rank, log in case.evidence.logs.items():
-        found.setdefault(log.header.host, []).append(rank)
-    return tuple((host, tuple(sorted(ranks))) for host, ranks in found.items())
+    return tuple((host, tuple(ranks)) for host, ranks in by_host(case.evidence).items())
 
 
 def _settings(case: Case) -> tuple[Setting, ...]:
@@ -77,9 +75,7 @@ def _settings(case: Case) -> tuple[Setting, ...]:
     headers = {rank: log.header for rank, log in case.evidence.logs.items()}
     found = []
     for what, name, values, absent in config_skew.settings(headers):
-        by_value: dict[str, list[int]] = {}
-        for rank in headers:
-            by_value.setdefault(values.get(rank, absent), []).append(rank)
+        by_value = config_skew.ranks_by_value(values, headers, absent)
         listed = sorted(by_value.items(), key=lambda one: -len(one[1]))
         found.append(
             Setting(

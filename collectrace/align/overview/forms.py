@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
 
 UNREAD: Final = 0
@@ -40,18 +39,19 @@ class Forms:
         return known
 
 
-def numbers(
-    rows: Rows, shift: int, last: int, forms: Forms, decoded: Callable[[int], Call | None]
-) -> array[int]:
-    """Return the forms of rows, by their position."""
-    vocabulary = rows.vocabulary
+def numbers(log: RankLog, of: StreamKey | ChannelKey, last: int, forms: Forms) -> array[int]:
+    """Return the form of each call of a stream or channel; UNREAD if it was not read.
+
+    ``last``: how many calls there are.
+    """
+    rows, shift = log.rows(of)
     known: dict[tuple[int, int], int] = {}
     pairs = list(zip(rows.meaning, rows.appearance, strict=True))
     for at, pair in enumerate(pairs):
         if pair in known:
             continue
-        seen = vocabulary.appearances[pair[1]]
-        call = decoded(rows.seq[at] + shift)
+        seen = log.vocabulary.appearances[pair[1]]
+        call = log.call(of, rows.seq[at] + shift)
         if call is None:
             known[pair] = UNREAD
             continue

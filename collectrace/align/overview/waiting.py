@@ -66,22 +66,19 @@ def waits(case: Case) -> Waits:
 def _key(case: Case, node: Node, heads: Mapping[Node, Waiting]) -> _Key:
     """Return the common key of the threads of one node."""
     rank, thread = node
-    standing = case.standings.get(rank)
-    state = standing.state if standing is not None else "missing"
-    w = heads.get(node)
+    standing, w = case.standings[rank], heads.get(node)
     if w is None:
-        last = standing.last_call if standing is not None else None
-        return state, thread, last and (last.group, last.seq, last.op)
-    return state, thread, w.group, w.op, w.seq, w.channel
+        last = standing.last_call
+        return standing.state, thread, last and (last.group, last.seq, last.op)
+    return standing.state, thread, w.group, w.op, w.seq, w.channel
 
 
 def _node(case: Case, members: list[Node], heads: Mapping[Node, Waiting]) -> WaitNode:
     rank, thread = members[0]
-    standing = case.standings.get(rank)
     node = WaitNode(
         ranks=tuple(sorted({r for r, _ in members})),
         thread="" if thread == MAIN else thread,
-        state=standing.state if standing is not None else "missing",
+        state=case.standings[rank].state,
     )
     w = heads.get(members[0])
     if w is None:

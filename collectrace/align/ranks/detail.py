@@ -97,8 +97,7 @@ def death(standing: Standing) -> str:
 
 def is_fatal(standing: Standing) -> bool:
     """Whether a fatal error ended a rank. The line of that is known."""
-    end = standing.log.stack_dumps.end if standing.log is not None else None
-    return end is not None and end.fatal is not None
+    return standing.log is not None and standing.log.stack_dumps.fatal
 
 
 def _last_stack(end: Dump) -> str:

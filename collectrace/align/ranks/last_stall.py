@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -30,7 +30,7 @@ class LastStall:
     evidence: RunEvidence
     thread: str
     """The working thread, by its name in the stacks."""
-    kernel: KernelWait = field(default_factory=KernelWait)
+    kernel: KernelWait
     """The kernel's state of that thread."""
 
     @property
@@ -60,7 +60,7 @@ class LastStall:
     def has_source(self) -> bool:
         """Whether the text of the user's innermost line is known."""
         own = dumps.own(self.frames)
-        return bool(own) and bool(self.evidence.code.line(site(own[-1])))
+        return bool(own) and bool(self.evidence.source_files.line(site(own[-1])))
 
     @cached_property
     def statements(self) -> Sequence[ast.Call]:
@@ -123,7 +123,7 @@ class LastStall:
         )
 
     def _walk(self, file: str) -> Iterator[ast.AST]:
-        tree = self.evidence.code.parsed(file)
+        tree = self.evidence.source_files.parsed(file)
         return ast.walk(tree) if tree is not None else iter(())
 
     def rank_of(self, pid: int) -> int | None:

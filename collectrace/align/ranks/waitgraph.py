@@ -206,7 +206,7 @@ def _queued(
             continue
         if front.device != w.device or front.stream == w.stream:
             continue
-        (call,) = log.calls(w.stream, w.seq, w.seq + 1)
+        call = log.call(w.stream, w.seq)
         if call is not None and clocks.when(node[0], call.t) > front.since:
             yield Edge(w, node, w.seq, queued=True)
 

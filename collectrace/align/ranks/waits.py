@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from collectrace import dumps, ops, roles
+from collectrace import dumps, roles
 from collectrace.align.ranks.clocks import Clock
 from collectrace.align.ranks.standing import Waiting
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey, key_of
 from collectrace.dumps import MAIN
 from collectrace.records import Activity, Call, Done, Group
 
@@ -228,16 +228,12 @@ class Waits:
 
     def _of_failed(self, failed: Done) -> Waiting:
         """Return a call that raised, with the details of its line if that is known."""
-        channel = _channel(self.rank, failed) if failed.op in ops.POINT_TO_POINT else None
         found = Waiting(
             self.rank, MAIN, "call", self.when(failed.t), failed.group, failed.op or "",
-            seq=failed.seq, device=failed.device, channel=channel,
+            seq=failed.seq, device=failed.device,
+            channel=_channel(self.rank, failed),
         )  # fmt: skip
-        if channel is not None:
-            call = self.log.channel_call(channel, failed.seq)
-        else:
-            stream = StreamKey(failed.group, failed.device)
-            (call,) = self.log.calls(stream, failed.seq, failed.seq + 1) or [None]
+        call = self.log.call(key_of(self.rank, failed), failed.seq)
         if call is None:
             return found
         return replace(
@@ -255,11 +251,7 @@ class Waits:
 
         ``by``: at this time of the rank's own clock, ns.
         """
-        channel = _channel(self.rank, call)
-        if channel is not None:
-            done = self.log.channel_dones.get(channel)
-        else:
-            done = self.log.dones.get(StreamKey(call.group, call.device))
+        done = self.log.dones.get(key_of(self.rank, call))
         if done is None or (by is not None and done.t > by):
             return False
         return done.seq >= call.seq
@@ -267,7 +259,5 @@ class Waits:
 
 def _channel(rank: int, of: Activity | Call | Done) -> ChannelKey | None:
     """Return the channel of a message that ``rank`` sends or receives; None for anything else."""
-    if of.peer is None or of.group is None:
-        return None
-    between = ops.ends(of.op, rank, of.peer)
-    return ChannelKey(of.group, of.device or "", *between, of.tag or 0)
+    key = key_of(rank, of)
+    return key if isinstance(key, ChannelKey) else None

@@ -215,22 +215,15 @@ class AskedTexts:
                 return  # its texts are not known; what else was read remains valid
             for n, (sha256, size) in enumerate(found, first):
                 if is_hash(sha256) and size >= 0:
-                    yield sha256, _Text(sha256, size, rank, n, self._ranks)
+                    file = TEXTS - 1 - n
+                    yield sha256, _Text(sha256, size, rank, file, self._ranks, LARGEST_ANSWER)
             if len(found) < MOST_FILES:
                 return
             first += MOST_FILES
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """One text that a rank has."""
-
-    name: str
-    size: int
-    rank: int
-    index: int
-    """In the rank's list of texts."""
-    ranks: Ranks
+class _Text(StoreBlob):
+    """One text that a rank has. All together are limited in size."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`collectrace.log_folder.Blob`."""
@@ -241,15 +234,4 @@ class _Text:
                 f"{MOST_TEXT >> 20} MiB of source. Read the rank files instead."
             )
         ranks.text_left -= stop - start
-        parts = []
-        while start < stop:
-            ask = (self.rank, TEXTS - 1 - self.index, start, min(stop, start + LARGEST_ANSWER))
-            try:
-                (part,) = ranks.ask([ask])
-            except StoreError as problem:
-                raise LogError(str(problem)) from None
-            if not part:
-                break
-            parts.append(part)
-            start += len(part)
-        return b"".join(parts)
+        return super().read(start, stop)

@@ -20,9 +20,6 @@ class Chains:
     lines: Mapping[Place, set[str]] = field(default_factory=dict)
     """By function, its own lines through which calls were made."""
 
-    uses: Mapping[str, set[str]] = field(default_factory=dict)
-    """By file, the lines of other files that were seen to call its functions."""
-
 
 def of(stacks: Iterable[Sequence[str]]) -> Chains:
     """Collect the functions and callers in stacks of ``path:line function``, innermost first.
@@ -31,7 +28,6 @@ def of(stacks: Iterable[Sequence[str]]) -> Chains:
     """
     callers: dict[Place, set[str]] = {}
     lines: dict[Place, set[str]] = {}
-    uses: dict[str, set[str]] = {}
     for frames in stacks:
         for n, frame in enumerate(frames):
             function = place(frame)
@@ -39,11 +35,8 @@ def of(stacks: Iterable[Sequence[str]]) -> Chains:
                 continue
             lines.setdefault(function, set()).add(site(frame))
             if n + 1 < len(frames):
-                caller = frames[n + 1]
-                callers.setdefault(function, set()).add(site(caller))
-                if file(caller) != function[0]:
-                    uses.setdefault(function[0], set()).add(site(caller))
-    return Chains(callers, lines, uses)
+                callers.setdefault(function, set()).add(site(frames[n + 1]))
+    return Chains(callers, lines)
 
 
 def site(frame: str) -> str:

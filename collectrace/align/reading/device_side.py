@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.keys import StreamKey
 from collectrace.align.reading.rank_records import RankRecords
 from collectrace.dumps import MAIN
 from collectrace.errors import LogError

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
-from collectrace.align.reading.rank_records import Key
-from collectrace.records import Activity, Alive, Done, Exit, Group, Join, Stall, Unwaited
+from collectrace.align.reading.keys import Key, StreamKey
+from collectrace.ops import POINT_TO_POINT
+from collectrace.records import Activity, Alive, Call, Done, Exit, Group, Join, Stall, Unwaited
 
+_Key = TypeVar("_Key", bound=Key)
 _Named = TypeVar("_Named", Group, Join, Unwaited)
 _Numbered = TypeVar("_Numbered", Activity, Done)
 _Moment = TypeVar("_Moment", Alive, Stall, Exit)
@@ -42,6 +43,13 @@ class GroupNames:
         seq = record.seq + shift if record.peer is None and record.seq is not None else record.seq
         return replace(record, group=name, seq=seq)
 
+    def call(self, call: Call) -> Call:
+        """Give a call its shared name and number, in place, and return it."""
+        if call.op not in POINT_TO_POINT:
+            call.seq += self.shifts.get(call.group, 0)
+        call.group = self.shared.get(call.group, call.group)
+        return call
+
     def moment(self, record: _Moment | None) -> _Moment | None:
         """Return a record of what threads are in, with shared names and numbers."""
         if record is None or not record.in_:
@@ -49,13 +57,9 @@ class GroupNames:
         return replace(record, in_=[self.numbered(activity) for activity in record.in_])
 
     def shift(self, key: Key) -> int:
-        """Return the shift to add to the file's number of a row."""
-        return self.shifts.get(key.group, 0)
+        """Return the shift to add to the file's number of a row; messages have none."""
+        return self.shifts.get(key.group, 0) if isinstance(key, StreamKey) else 0
 
-    def stream(self, key: StreamKey) -> StreamKey:
-        """Return a stream of the file, under its shared name."""
-        return key._replace(group=self.shared.get(key.group, key.group))
-
-    def channel(self, key: ChannelKey) -> ChannelKey:
-        """Return a channel of the file, under its shared name."""
-        return key._replace(group=self.shared.get(key.group, key.group))
+    def key(self, key: _Key) -> _Key:
+        """Return a stream or channel of the file, under its shared name."""
+        return cast(_Key, key._replace(group=self.shared.get(key.group, key.group)))

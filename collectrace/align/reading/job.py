@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final
 
-from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.rank_log import RankLog
 from collectrace.findings import Job
 from collectrace.records import Header
 
@@ -14,11 +14,8 @@ _RESTARTS: Final = "TORCHELASTIC_RESTART_COUNT"
 _JOB: Final = "TORCHELASTIC_RUN_ID"
 
 
-def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job | None:
-    """Return the job that left these logs; None if there are none.
-
-    ``earlier``: how its attempts before this one ended.
-    """
+def describe(logs: Mapping[int, RankLog]) -> Job | None:
+    """Return the job that left these logs, without its earlier attempts; None if there are none."""
     if not logs:
         return None
     ordered = [logs[rank] for rank in sorted(logs)]
@@ -33,7 +30,6 @@ def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job 
             (log.header.wall + max(0, log.last_t - log.header.t) for log in known), default=None
         ),
         attempt=max(map(restarts, headers)) + 1,
-        earlier=earlier,
     )
 
 

@@ -11,9 +11,8 @@ from collectrace import exceptions
 from collectrace.align.reading import spooled
 from collectrace.align.reading.segments import Pages, Segments
 from collectrace.align.reading.source import Folder
-from collectrace.errors import DamagedRecord
 from collectrace.log_folder import PENDING, RANK_FILE, Blob
-from collectrace.records import Alive, Exit, Header, Stall, decode
+from collectrace.records import Alive, Exit, Header, Stall, readable
 
 MAX_RANKS: Final = 1_000_000
 """A higher number is damage, not a rank."""
@@ -106,10 +105,7 @@ def waited(file: File) -> bool:
     start = max(0, file.segments.size - _HEAD)
     waits = False
     for line in file.segments.read(start, file.segments.size).splitlines():
-        try:
-            record = decode(line)
-        except (DamagedRecord, RecursionError):
-            continue
+        record = readable(line)
         if isinstance(record, Exit):
             return exceptions.blames_peers(record.error or "", record.message or "")
         if isinstance(record, Alive | Stall):
@@ -123,16 +119,9 @@ _WAITS: Final = ("call", "wait", "backward")
 
 def _header(segments: Segments, start: int = 0) -> Header | None:
     for size in (_HEAD, _LARGE_HEAD):
-        found = None
         _, lines, end = segments.window(start, start + size)
-        for line in lines:
-            try:
-                record = decode(line)
-            except (DamagedRecord, RecursionError):
-                continue
-            if isinstance(record, Header):
-                found = record
-                break
+        records = map(readable, lines)
+        found = next((record for record in records if isinstance(record, Header)), None)
         if found is not None or end >= segments.size:
             return found
     return None

@@ -7,7 +7,7 @@ import platform
 import time
 from pathlib import Path
 
-from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.rank_log import RankLog
 
 _SLACK: int = 2_000_000_000
 """ns by which two measures of a process's start may differ."""

@@ -6,26 +6,17 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
-from collectrace.align.reading.evidence import (
-    Answered,
-    ChannelKey,
-    Digests,
-    Refusal,
-    StreamKey,
-)
 from collectrace.align.reading.group_names import GroupNames
+from collectrace.align.reading.keys import Answered, ChannelKey, Digests, Key, StreamKey
 from collectrace.align.reading.rank_reader import RankReader
-from collectrace.align.reading.rank_records import Key
 from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.rows import Rows, Strand
-from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
+from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
-from collectrace.errors import DamagedRecord
-from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
     HANDLED,
     OTHER_THREAD,
@@ -48,7 +39,7 @@ from collectrace.records import (
     Sync,
     Unwaited,
     Values,
-    decode,
+    readable,
 )
 from collectrace.signature import EMPTY
 
@@ -56,19 +47,38 @@ _MOST_CALLS: Final = 20_000
 """Decoded calls that are kept: the windows around a difference are read many times."""
 
 
-class FileLog:
-    """Implements :class:`collectrace.align.reading.evidence.RankLog` over one rank's files.
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call with an operator that raised over its own arguments: it never reached a peer.
+
+    It is not in its stream: ``seq`` is the number that it would have had.
+    """
+
+    key: Key
+    seq: int
+    t: int
+    """When it raised, ns."""
+    error: str
+    """Type and text of what it raised."""
+    call: Call | None
+    """What its own line says; None if that was not read."""
+
+
+class RankLog:
+    """The evidence of one rank. Large logs are read partly: sequences hold what was needed.
+
+    Times are those of the rank's own monotonic clock, ns; ``ranks.clocks`` converts them to a
+    common clock.
+
+    Groups have the names of ``RunEvidence.groups``. A call of a stream has the same number on every
+    rank of a group, even if the tracing of a rank began late.
 
     Small data was read before and is fixed here; calls are read from the files on demand.
     ``header`` is used if the files have no readable one.
     """
 
     def __init__(
-        self,
-        reader: RankReader,
-        header: Header,
-        names: GroupNames,
-        stack_dumps: StackDumps = NOTHING,
+        self, reader: RankReader, header: Header, names: GroupNames, stack_dumps: StackDumps
     ) -> None:
         found = reader.records
         self._reader, self._names = reader, names
@@ -77,98 +87,131 @@ class FileLog:
         self._calls: dict[tuple[Key, int], Call | None] = {}
         self.rank = found.rank
         self.provisional = reader.provisional
+        """The rank never finished ``init_process_group``; its file has no run id."""
         self.scanned = reader.scanned
+        """Every line has been read; otherwise the head, the tail and what was looked up."""
         self.rotated = reader.rotated
-        self.damaged, self.dropped = reader.damaged, found.dropped
+        """The middle of the log was removed."""
+        self.damaged = reader.damaged
+        """Lines that could not be read; a torn last line does not count."""
+        self.dropped = found.dropped
+        """Records that the tracer reports as lost."""
         self.unaccounted = reader.unaccounted
+        """Calls that the last line counts beyond those known by their numbers; negative: fewer."""
         self.disproved = sum(len(rows.disproved) for rows in found.rows.values())
+        """Calls with lines that contradict each other, or the digests: they count as lost."""
         self.lossy = bool(self.unaccounted) or any(map(reader.lost, found.rows))
+        """Lines that held calls are lost, or may be, and not by rotation."""
         self.header = found.header or replace(header, t=found.first_t or 0)
         self.groups: Sequence[Group] = [names.named(group) for group in found.groups]
-        self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
-        doubtful = [fault for fault in found.faults if fault.since is not None]
+        self.joins: Sequence[Join] = [names.named(join) for join in found.of(Join)]
+        doubtful = [fault for fault in found.of(Fault) if fault.since is not None]
         self.first_fault: Fault | None = min(doubtful, key=attrgetter("since"), default=None)
+        """The failure of the tracer since which its records of calls are not certain."""
         # A tracer that failed may have confused a framework's call with the script's.
         certain = math.inf if self.first_fault is None else self.first_fault.since or 0
         self.unwaited: Sequence[Unwaited] = [
-            names.named(record) for record in found.unwaited if record.t < certain
+            names.named(record) for record in found.of(Unwaited) if record.t < certain
         ]
         self.unit = found.unit
+        """What the iterations of its calls count, one of ``records.UNITS``; None: something
+        else."""
         self.unfamiliar = found.unfamiliar
+        """What of its torch the tracer did not know."""
         self.imported = found.imported
+        """The tool that wrote its trace; None: it is the tracer's own."""
         self.blind: Sequence[Blind] = list(found.blind.values())
-        self.no_syncs: Sequence[NoSync] = found.no_syncs
-        self.outside: Sequence[Outside] = found.outside
-        self.batches: Sequence[Batch] = found.batches
-        self.epochs: Sequence[Epoch] = found.epochs
-        self.syncs: Sequence[Sync] = found.syncs
+        """Libraries that communicated in its process without being recorded."""
+        self.no_syncs = found.of(NoSync)
+        self.outside = found.of(Outside)
+        """Calls that torch ignored, as the rank is not in the group; the first from each line."""
+        self.batches = found.of(Batch)
+        self.epochs = found.of(Epoch)
+        self.syncs = found.of(Sync)
         self.values: Mapping[Occasion, Values] = found.values.latest
+        """Values of variables: the latest record per thread and reason, as far as they were read.
+        Each was read later than the calls and conditions before it."""
         self.stack_dumps = stack_dumps
+        """What signal handlers wrote when Python could not."""
         self.last_t = found.last_t()
+        """When the last line was written."""
         self.alive, self.exit = names.moment(found.alive), names.moment(found.exit)
         self.stall = names.moment(found.stall)
         if self.exit is None:
             self.stall = stack_dumps.sign(self.last_t, self.stall) or self.stall
         self.disabled = found.disabled and not _is_destroyed(found.groups)
+        """The tracer was switched off while process groups existed: later actions of the process
+        are not known."""
         voids = {key: v for key, rows in found.rows.items() if (v := rows.voids()) is not None}
         self.void_count = sum(count for _, count, _ in voids.values())
+        """The number of calls that the tracer could not describe, messages included."""
         self.voids: Mapping[StreamKey, int] = {
-            names.stream(k): seq + names.shift(k)
+            names.key(k): seq + names.shift(k)
             for k, (seq, _, _) in voids.items()
             if isinstance(k, StreamKey)
         }
+        """Per stream, the row of the first such call."""
         first = min(voids.items(), key=lambda one: one[1][2], default=None)
         self.first_void = None if first is None else self._call(first[0], first[1][0])
+        """The first of those calls."""
         self.answers: Mapping[ChannelKey, Mapping[int, Answered]] = {
-            names.channel(k): answers for k, answers in found.answers.items()
+            names.key(k): answers for k, answers in found.answers.items()
         }
+        """Senders of messages that receives from any source got, as far as read: by channel and
+        number."""
         self._taken = Counter(
             channel._replace(source=answer.source)
             for channel, answers in self.answers.items()
             for answer in answers.values()
         )
         self.failed: Sequence[Done] = [names.numbered(done) for done in found.failed]
+        """Calls that raised while others took part, or may have."""
         self.refused: Sequence[Refusal] = sorted(
             (self._refusal(*one) for one in found.refused), key=lambda refusal: refusal.t
         )
-        dones = [(key, names.numbered(done)) for key, done in found.dones.items()]
-        self.dones: Mapping[StreamKey, Done] = {
-            names.stream(k): d for k, d in dones if isinstance(k, StreamKey)
+        """Calls that never reached a peer, in order of time."""
+        self.dones: Mapping[Key, Done] = {
+            names.key(k): names.numbered(done) for k, done in found.dones.items()
         }
-        self.channel_dones: Mapping[ChannelKey, Done] = {
-            names.channel(k): d for k, d in dones if isinstance(k, ChannelKey)
+        """The latest watermark per stream, and per channel of the rank's own side."""
+        self.counts: Mapping[Key, int] = {
+            names.key(k): rows.last() + names.shift(k) for k, rows in found.rows.items()
         }
-        lasts = [(key, rows.last()) for key, rows in found.rows.items()]
+        """The number of calls that the rank issued per stream and channel, lost ones included."""
         self.last_seq: Mapping[StreamKey, int] = {
-            names.stream(k): n + names.shift(k) for k, n in lasts if isinstance(k, StreamKey)
+            k: n for k, n in self.counts.items() if isinstance(k, StreamKey)
         }
         self.last_channel_seq: Mapping[ChannelKey, int] = {
-            names.channel(k): n for k, n in lasts if isinstance(k, ChannelKey)
+            k: n for k, n in self.counts.items() if isinstance(k, ChannelKey)
         }
         self.last_call = self._last_call()
         last = self.last_call.t if self.last_call is not None else 0
         self.caught: Sequence[Raised] = [
             raised
-            for raised in found.raised
+            for raised in found.of(Raised)
             if raised.t < last or (raised.what == HANDLED and raised.t == last)
             if raised.what != OTHER_THREAD
         ]
+        """Exceptions that left a function of torch's and did not end the rank: it made calls
+        afterwards."""
         self.threads_ended: Sequence[Raised] = [
-            raised for raised in found.raised if raised.what in (THREAD, OTHER_THREAD)
+            raised for raised in found.of(Raised) if raised.what in (THREAD, OTHER_THREAD)
         ]
         written = self.header.inode
         self.is_original = written is not None and written == reader.segments.inode
+        """Its file is known to be the one that the tracer wrote, not a copy."""
         self._named_last = found.named()
         self.torn = self.exit is None and (reader.segments.is_torn or found.is_end_unknown)
+        """Its last line is incomplete, and no line reports the end of the process: lines may be
+        lost."""
         if self.exit is None:
-            self.exit = _end_of_thread(found.raised, last)
+            self.exit = _end_of_thread(found.of(Raised), last)
 
     def _refusal(self, key: Key, offset: int | None, done: Done) -> Refusal:
         names = self._names
-        shared = names.stream(key) if isinstance(key, StreamKey) else names.channel(key)
-        seq = names.numbered(done).seq if isinstance(key, StreamKey) else done.seq
-        call = None if offset is None else self._named(key, offset)
-        return Refusal(shared, seq, done.t, done.error or "", call)
+        call = None if offset is None else self._at(offset)
+        seq = done.seq + names.shift(key)
+        return Refusal(names.key(key), seq, done.t, done.error or "", call)
 
     def _last_call(self) -> Call | None:
         read = ((key, rows) for key, rows in self._reader.records.rows.items() if rows)
@@ -182,44 +225,27 @@ class FileLog:
 
     def _call(self, key: Key, seq: int) -> Call | None:
         """Return a call by the file's names and numbers, from a cache: do not change it."""
-        known = self._calls.get((key, seq), self)
-        if not isinstance(known, FileLog):
-            return known
-        if len(self._calls) >= _MOST_CALLS:
-            self._calls.clear()
-        found = self._calls[key, seq] = self._decoded(key, seq)
-        return found
+        if (key, seq) not in self._calls:
+            if len(self._calls) >= _MOST_CALLS:
+                self._calls.clear()
+            self._calls[key, seq] = self._decoded(key, seq)
+        return self._calls[key, seq]
 
     def _decoded(self, key: Key, seq: int) -> Call | None:
         row = self._reader.locate(key, seq)
         if row is None:
             return None
-        return self._named(key, self._reader.records.rows[key].offset[row])
+        return self._at(self._reader.records.rows[key].offset[row])
 
-    def _named(self, key: Key, offset: int) -> Call | None:
+    def _at(self, offset: int) -> Call | None:
         """Return the call with a line at an offset, under shared name and number."""
-        try:
-            call = decode(self._reader.segments.line(offset))
-        except DamagedRecord:
-            return None
-        if not isinstance(call, Call):
-            return None
-        if isinstance(key, StreamKey):
-            call.seq += self._names.shift(key)
-        call.group = self._names.shared.get(call.group, call.group)
-        return call
+        call = readable(self._reader.segments.line(offset))
+        return self._names.call(call) if isinstance(call, Call) else None
 
-    def _own(self, stream: StreamKey) -> tuple[StreamKey, int]:
-        """Return a stream by the name in the file, and what to add to the file's numbers."""
-        key = stream._replace(group=self._in_file.get(stream.group, stream.group))
-        return key, self._names.shift(key)
-
-    def _own_channel(self, channel: ChannelKey) -> ChannelKey:
-        return channel._replace(group=self._in_file.get(channel.group, channel.group))
-
-    def _rows(self, key: Key) -> Rows:
-        found = self._reader.records.rows.get(key)
-        return Rows(self.vocabulary) if found is None else found
+    def _own(self, key: Key) -> tuple[Key, int]:
+        """Return a key by the name in the file, and what to add to the file's numbers."""
+        own = key._replace(group=self._in_file.get(key.group, key.group))
+        return own, self._names.shift(own)
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -227,6 +253,16 @@ class FileLog:
         """Return calls ``start`` .. ``stop - 1`` of a stream; None for unrecorded ones."""
         key, shift = self._own(stream)
         return [self._call(key, seq - shift) for seq in range(start, stop)]
+
+    def call(self, key: Key, seq: int) -> Call | None:
+        """Return a call of a stream, or a message of a channel as far as it has been read.
+
+        None if it was not recorded.
+        """
+        if isinstance(key, ChannelKey) and self.rows(key)[0].find(seq) is None:
+            return None
+        own, shift = self._own(key)
+        return self._call(own, seq - shift)
 
     def stack(self, call: Call | Group) -> Stack | None:
         """Return the stack of a call or a group; None if it was not recorded."""
@@ -240,16 +276,6 @@ class FileLog:
     def vocabulary(self) -> Vocabulary:
         """The interned data that the calls of all ranks share."""
         return self._reader.records.vocabulary
-
-    def channel_rows(self, channel: ChannelKey) -> Rows:
-        """Return the rank's own side of a channel, as far as it has been read."""
-        return self._rows(self._own_channel(channel))
-
-    def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
-        """Return one message of a channel; None if it has not been read."""
-        if self.channel_rows(channel).find(seq) is None:
-            return None
-        return self._call(self._own_channel(channel), seq)
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
         """Return the digests of a stream after call ``seq``; None if the log has none."""
@@ -268,10 +294,14 @@ class FileLog:
         found = rows.checkpoints.get(seq)
         return None if found is None else Digests(*found)
 
-    def rows(self, stream: StreamKey) -> tuple[Rows, int]:
-        """Return the rows of a stream that were read, and what to add to their numbers."""
-        key, shift = self._own(stream)
-        return self._rows(key), shift
+    def rows(self, key: Key) -> tuple[Rows, int]:
+        """Return the rows of a stream, or the rank's own side of a channel, as far as read.
+
+        Return also the shift to add to their numbers; that of a channel is 0.
+        """
+        own, shift = self._own(key)
+        found = self._reader.records.rows.get(own)
+        return Rows(self.vocabulary) if found is None else found, shift
 
     def records(self, kinds: Collection[str], chunk: int) -> Iterator[Record]:
         """Yield all records of these kinds in file order; reads ``chunk`` bytes at a time.
@@ -281,32 +311,24 @@ class FileLog:
         heads = tuple(b'{"kind":"%s"' % kind.encode() for kind in kinds)
         for _, lines in self._reader.segments.blocks(chunk=chunk):
             for line in lines:
-                if not line.startswith(heads):
-                    continue
-                try:
-                    record = decode(line)
-                except (DamagedRecord, RecursionError):
-                    continue
+                record = readable(line) if line.startswith(heads) else None
                 if record is not None:
                     yield self._shared(record)
 
     def _shared(self, record: Record) -> Record:
         """Replace a record's names and numbers by the shared ones."""
         names = self._names
-        if isinstance(record, Call):
-            if record.op not in POINT_TO_POINT:
-                record.seq += names.shifts.get(record.group, 0)
-            record.group = names.shared.get(record.group, record.group)
-            return record
         match record:
-            case Group() | Join() | Unwaited():
-                record.group = names.shared.get(record.group or "", record.group or "")
+            case Call():
+                return names.call(record)
             case Done():
                 return names.numbered(record)
+            case Group() | Join() | Unwaited():
+                record.group = names.shared.get(record.group or "", record.group or "")
         return record
 
     def strands(self, stream: StreamKey) -> Sequence[Strand]:
-        """Return what the digests prove of a stream's rows, in order."""
+        """Return what the digests prove of a stream's rows, in order. Only for a scanned log."""
         rows, shift = self.rows(stream)
         found = () if rows.strands is None else rows.strands[1]
         if not shift:
@@ -315,8 +337,6 @@ class FileLog:
 
     def lost(self, key: Key) -> list[tuple[int, int]]:
         """Return the rows or messages (first, last) that are lost, and not rotated away."""
-        if isinstance(key, ChannelKey):
-            return self._reader.lost(self._own_channel(key))
         own, shift = self._own(key)
         return [(first + shift, last + shift) for first, last in self._reader.lost(own)]
 
@@ -325,13 +345,17 @@ class FileLog:
         found = self._reader.records
         if found.exit is not None and found.exit.calls:
             return self.unaccounted != 0
-        own = self._own_channel(key) if isinstance(key, ChannelKey) else self._own(key)[0]
+        own, _ = self._own(key)
         rows = found.rows.get(own)
         latest, last = (rows.offset[-1], rows.last()) if rows else (-1, 0)
         return found.unreadable > latest or self._named_last.get(own, 0) > last
 
     def is_described(self, stream: StreamKey, start: int, stop: int) -> bool:
-        """Return whether the tracer described all calls after ``start``, up to ``stop``."""
+        """Return whether the tracer described all calls after ``start``, up to ``stop``.
+
+        If lines of calls are lost, the count of the tracer's failures must be the same on both
+        sides.
+        """
         rows, shift = self.rows(stream)
         low, high = rows.position(start + 1 - shift), rows.position(stop + 1 - shift)
         void = self.vocabulary.meanings.get(VOID)
@@ -350,11 +374,11 @@ class FileLog:
         return behind is not None and behind[1] == before[1]
 
     def is_doubtful(self) -> bool:
-        """Return whether what was read shows that lines are lost, or contradict the digests."""
+        """Return whether lines read so far show that others are lost, or contradict the digests."""
         return self._reader.is_doubtful()
 
     def first_row(self, stream: StreamKey) -> int:
-        """Return the row of the first call that was traced."""
+        """Return the row of the first traced call: 1, or higher if tracing began late."""
         return 1 + self._own(stream)[1]
 
     def spans(self, stream: StreamKey) -> list[tuple[int, int]]:

@@ -8,14 +8,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from collectrace.align.reading.evidence import Digests, StreamKey
-from collectrace.align.reading.rank_records import Key, RankRecords
+from collectrace.align.reading.keys import Digests, Key, StreamKey
+from collectrace.align.reading.rank_records import RankRecords
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.segments import LONGEST_LINE, Segments
 from collectrace.align.reading.strands import Chain
 from collectrace.align.reading.vocabulary import Vocabulary
-from collectrace.errors import DamagedRecord
-from collectrace.records import Call, Stack, decode
+from collectrace.records import Call, Stack, readable
 
 _ENDS: Final = 16 * 1024
 """Bytes read at the head of a log, and at least at its tail, if it is not scanned."""
@@ -129,10 +128,7 @@ class RankReader:
                 yield Chain(rows, partial(self._digests, rows), begins=begins)
 
     def _digests(self, rows: Rows, at: int) -> Digests | None:
-        try:
-            call = decode(self.segments.line(rows.offset[at]))
-        except DamagedRecord:
-            return None
+        call = readable(self.segments.line(rows.offset[at]))
         return Digests(call.digest, call.program, call.pairs) if isinstance(call, Call) else None
 
     def is_doubtful(self) -> bool:

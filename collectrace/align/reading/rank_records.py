@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from collectrace.align.reading.evidence import Answered, ChannelKey, StreamKey
+from collectrace.align.reading.keys import Answered, ChannelKey, Key, StreamKey
 from collectrace.align.reading.recorded_values import RecordedValues
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.source_files import is_hash
@@ -21,36 +22,26 @@ from collectrace.records import (
     Activity,
     Alive,
     Answer,
-    Batch,
     Blind,
     Call,
     Checkpoint,
     Done,
-    Epoch,
     Exit,
-    Fault,
     Group,
     Header,
     Imported,
-    Join,
-    NoSync,
-    Outside,
-    Raised,
     Record,
     Source,
     SourceFile,
     Stack,
     Stall,
-    Sync,
     Unfamiliar,
     Unit,
-    Unwaited,
     Values,
     decode,
 )
 from collectrace.signature import pair_step
 
-Key = StreamKey | ChannelKey
 T = TypeVar("T", bound=Record)
 
 _HEAD: Final = re.compile(rb'\{"kind":"call","t":([1-9]\d{0,17}),"seq":([1-9]\d{0,17}),')
@@ -94,15 +85,7 @@ class RankRecords:
         self.header: Header | None = None
         self.rows: dict[Key, Rows] = {}
         self.groups: list[Group] = []
-        self.joins: list[Join] = []
-        self.no_syncs: list[NoSync] = []
-        self.outside: list[Outside] = []
-        self.batches: list[Batch] = []
-        self.epochs: list[Epoch] = []
-        self.syncs: list[Sync] = []
-        self.unwaited: list[Unwaited] = []
-        self.raised: list[Raised] = []
-        self.faults: list[Fault] = []
+        self._of_kind: defaultdict[type[Record], list[Any]] = defaultdict(list)
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
         self.answers: dict[ChannelKey, dict[int, Answered]] = {}
@@ -153,11 +136,6 @@ class RankRecords:
         self.ungrouped: set[str] = set()
         """Groups that had an all_to_all before their members were known."""
         self._forms: dict[bytes, _Form] = {}
-        self._lists: dict[type[Record], Any] = {
-            Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs, Unwaited: self.unwaited, Outside: self.outside, Raised: self.raised,
-            Fault: self.faults, Values: self.values,
-        }  # fmt: skip
 
     @property
     def is_end_unknown(self) -> bool:
@@ -167,6 +145,10 @@ class RankRecords:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cache."""
         return {**self.__dict__, "_forms": {}}
+
+    def of(self, kind: type[T]) -> Sequence[T]:
+        """Return all records of a kind for which nothing else is kept, in the order of reading."""
+        return self._of_kind[kind]
 
     def last_t(self) -> int:
         """Return ``t`` of the last line; 0 if no line was read."""
@@ -378,8 +360,10 @@ class RankRecords:
             self.dropped = max(self.dropped, record.dropped)
             self.failures = max(self.failures, record.failures)
             self.failure_counts.append((offset, record.failures))
+        elif isinstance(record, Values):
+            self.values.append(record)
         else:
-            self._lists.get(type(record), []).append(record)
+            self._of_kind[type(record)].append(record)
         self.first_t = record.t if self.first_t is None else self.first_t
 
     def _of_calls(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from collectrace.records import Values, encode
@@ -26,19 +25,14 @@ class RecordedValues:
     """The latest ``values`` record of each thread and reason."""
 
     def __init__(self) -> None:
-        self._latest: dict[Occasion, Values] = {}
+        self.latest: dict[Occasion, Values] = {}
 
     def append(self, record: Values) -> None:
         """Keep a record, unless a later one is known or it is too large."""
         key = Occasion(record.thread, record.reason)
-        known = self._latest.get(key)
+        known = self.latest.get(key)
         if (known is not None and known.t > record.t) or len(encode(record)) > _LARGEST:
             return
-        self._latest[key] = record
-        if len(self._latest) > _MOST:
-            del self._latest[min(self._latest, key=lambda one: self._latest[one].t)]
-
-    @property
-    def latest(self) -> Mapping[Occasion, Values]:
-        """The latest records, by thread and reason."""
-        return self._latest
+        self.latest[key] = record
+        if len(self.latest) > _MOST:
+            del self.latest[min(self.latest, key=lambda one: self.latest[one].t)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import ChainMap, Counter, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -14,13 +14,12 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.reading import device_side, groups, source, spooled, spread, stack_dumps
-from collectrace.align.reading.code_files import CodeFiles
-from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.align.reading.evidence import RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.process_files import File, is_rank, list_files
 from collectrace.align.reading.processes import is_over, still_exists
-from collectrace.align.reading.rank_log import FileLog
+from collectrace.align.reading.rank_log import RankLog
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names_and_folders
 from collectrace.align.reading.segments import PAGE, Segments
@@ -156,21 +155,13 @@ class RunReader:
             raise NotThere(
                 f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)
             )
-        found = groups.identify({rank: one.reader for rank, one in opened.items()})
+        found = _groups(opened)
         if found.undecided:
             for rank in found.undecided:
                 opened[rank].reader.scan()
-            found = groups.identify({rank: one.reader for rank, one in opened.items()})
+            found = _groups(opened)
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
-        evidence = _evidence(choice.name, opened, found, notes, folder)
-        return replace(
-            evidence,
-            unreadable={rank: why for rank, why in unreadable.items() if rank in evidence.missing},
-            disputed=frozenset(disputed),
-            other_runs=choice.others,
-            earlier=choice.earlier,
-            is_live=folder.is_far,
-        )
+        return _evidence(choice, opened, found, notes, folder, unreadable, disputed)
 
     def _open_folder(self) -> Folder:
         folder = self._path if isinstance(self._path, Folder) else open_folder(self._path)
@@ -270,16 +261,22 @@ class _Opened:
     """Replaces an unreadable header."""
     stack_dumps: StackDumps
 
-    def log(self, names: GroupNames) -> FileLog:
-        return FileLog(self.reader, self.header, names, self.stack_dumps)
+    def log(self, names: GroupNames) -> RankLog:
+        return RankLog(self.reader, self.header, names, self.stack_dumps)
+
+
+def _groups(opened: Mapping[int, _Opened]) -> RunGroups:
+    return groups.identify({rank: one.reader for rank, one in opened.items()})
 
 
 def _evidence(
-    run: str,
+    choice: Choice,
     opened: Mapping[int, _Opened],
     found: RunGroups,
     notes: Sequence[str],
     folder: Folder,
+    unreadable: Mapping[int, str],
+    disputed: Collection[int],
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
@@ -291,21 +288,25 @@ def _evidence(
     def read_whole(ranks: Collection[int]) -> RunEvidence:
         for rank in ranks:
             opened[rank].reader.scan()
-        again = groups.identify({rank: one.reader for rank, one in opened.items()})
-        return _evidence(run, opened, again, notes, folder)
+        again = _groups(opened)
+        return _evidence(choice, opened, again, notes, folder, unreadable, disputed)
 
     recorded = {rank: one.reader.records for rank, one in opened.items()}
-    texts = SourceFiles(recorded, folder.files, folder.texts)
+    missing = tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING))
     return RunEvidence(
-        run=run,
+        run=choice.name,
         world_size=world,
         logs=logs,
-        missing=tuple(islice((rank for rank in range(world) if rank not in logs), MOST_MISSING)),
+        missing=missing,
+        unreadable={rank: why for rank, why in unreadable.items() if rank in missing},
+        disputed=frozenset(disputed),
+        other_runs=choice.others,
+        earlier=choice.earlier,
+        is_live=folder.is_far,
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         without_members=frozenset(found.without_members),
-        source_files=texts,
-        code=CodeFiles(texts, ChainMap(*(dict(one.sources) for one in recorded.values()))),
+        source_files=SourceFiles(recorded, folder.files, folder.texts),
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=tuple(
             dict.fromkeys(
@@ -402,18 +403,14 @@ def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
             version = log.header.versions.get("torch", "")
             ops[version].update(log.unfamiliar.ops)
             targets[version].update(log.unfamiliar.targets)
-    return [
-        f"torch {version} is not known in all its parts: "
-        + "; ".join(
-            part
-            for part in (
-                ops[version] and f"what {_few(ops[version])} does is guessed from its arguments",
-                targets[version] and f"not found, and not followed: {_few(targets[version])}",
-            )
-            if part
-        )
-        for version in sorted(ops)
-    ]
+    notes = []
+    for version, names in sorted(ops.items()):
+        functions = words.listed(sorted(names), _MOST_NAMES)
+        parts = [f"what {functions} does is guessed from its arguments"] if names else []
+        if lost := words.listed(sorted(targets[version]), _MOST_NAMES):
+            parts.append(f"not found, and not followed: {lost}")
+        notes.append(f"torch {version} is not known in all its parts: {'; '.join(parts)}")
+    return notes
 
 
 def _imported(logs: Iterable[RankLog]) -> list[str]:
@@ -452,12 +449,6 @@ def _imported(logs: Iterable[RankLog]) -> list[str]:
             "when a call has timed out, or on request; so it is taken for the dump of a hang"
         )
     return notes
-
-
-def _few(names: Collection[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    listed = sorted(names)[:_MOST_NAMES]
-    return words.listed([*listed, f"{more} more"] if more > 0 else listed)
 
 
 def _newer(logs: Iterable[RankLog]) -> list[str]:

@@ -50,13 +50,14 @@ class Segments:
         self, segments: Sequence[tuple[int, Blob]], page: int = PAGE, pages: Pages | None = None
     ) -> None:
         self.ordinals = [ordinal for ordinal, _ in segments]
-        self._blobs = [blob for _, blob in segments]
-        self._page = page
+        self.blobs = [blob for _, blob in segments]
+        self.page = page
+        """Bytes of one lookup."""
         self._pages = pages or Pages()
         self.starts: list[int] = []
         """Offset of each segment."""
         size = 0
-        for blob in self._blobs:
+        for blob in self.blobs:
             self.starts.append(size)
             size += blob.size + 1
         self.size = size
@@ -69,39 +70,29 @@ class Segments:
         return {**self.__dict__, "_pages": Pages()}
 
     @property
-    def blobs(self) -> Sequence[Blob]:
-        """The files."""
-        return self._blobs
-
-    @property
     def parts(self) -> list[tuple[int, Blob]]:
         """The segments, by ordinal."""
-        return list(zip(self.ordinals, self._blobs, strict=True))
+        return list(zip(self.ordinals, self.blobs, strict=True))
 
     @property
     def name(self) -> str:
         """The name of the first segment."""
-        return self._blobs[0].name
+        return self.blobs[0].name
 
     @property
     def names(self) -> list[str]:
         """The names of all segments."""
-        return [blob.name for blob in self._blobs]
+        return [blob.name for blob in self.blobs]
 
     @property
     def inode(self) -> int | None:
         """Number of the first file on its file system; None if it is not known."""
-        return self._blobs[0].inode if isinstance(self._blobs[0], LocalBlob) else None
+        return self.blobs[0].inode if isinstance(self.blobs[0], LocalBlob) else None
 
     @property
     def is_torn(self) -> bool:
         """Whether the last line is incomplete."""
         return self.read(self.size - 2, self.size - 1) not in (b"", b"\n")
-
-    @property
-    def page(self) -> int:
-        """Bytes per page."""
-        return self._page
 
     def continues(self, earlier: Segments) -> bool:
         """Return whether these are the same segments with more at their end."""
@@ -122,7 +113,7 @@ class Segments:
         start, stop = max(0, start), min(stop, self.size)
         if start >= stop:
             return b""
-        first, last = start // self._page, (stop - 1) // self._page
+        first, last = start // self.page, (stop - 1) // self.page
         wanted = range(first, last + 1)
         held = self._pages.held
         missing = [n for n in wanted if (self, n) not in held]
@@ -131,17 +122,17 @@ class Segments:
                 missing = list(wanted)
             self._fetch(missing[0], missing[-1])
         whole = b"".join(held[self, n] for n in wanted)
-        return whole[start - first * self._page : stop - first * self._page]
+        return whole[start - first * self.page : stop - first * self.page]
 
     def _fetch(self, first: int, last: int) -> None:
-        begin = first * self._page
-        data = self._raw(begin, min((last + 1) * self._page, self.size))
+        begin = first * self.page
+        data = self._raw(begin, min((last + 1) * self.page, self.size))
         for n in range(first, last + 1):
-            self._pages.held[self, n] = data[n * self._page - begin : (n + 1) * self._page - begin]
+            self._pages.held[self, n] = data[n * self.page - begin : (n + 1) * self.page - begin]
 
     def _raw(self, start: int, stop: int) -> bytes:
         parts = []
-        for base, blob in zip(self.starts, self._blobs, strict=True):
+        for base, blob in zip(self.starts, self.blobs, strict=True):
             low, high = max(start - base, 0), min(stop - base, blob.size)
             if low < high:
                 try:
@@ -199,7 +190,7 @@ class Segments:
 
     def last_line(self) -> int:
         """Return the offset of the last line; the very end if all lines are complete."""
-        end, length = max(0, self.size - 1), self._page
+        end, length = max(0, self.size - 1), self.page
         while True:
             start = max(0, end - length)
             at = self.read(start, end).rfind(b"\n")
@@ -209,7 +200,7 @@ class Segments:
 
     def line(self, offset: int) -> bytes:
         """Return the line that begins at an offset, without its newline."""
-        length = self._page
+        length = self.page
         while True:
             data = self.read(offset, offset + length)
             end = data.find(b"\n")

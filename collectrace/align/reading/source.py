@@ -148,16 +148,12 @@ def _open_local(path: Path, depth: int) -> Folder:
             raise NotThere(f"{path}: no such {_instead(path)}.")
         if not path.is_dir():
             return _open_file(path)
-        files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
         whole = path.resolve()
-        if not any(_is_rank_file(blob.name) for blob in files):
-            found = list(_others(path, "", depth, {whole}))
-            others = foreign.candidates(found)
-            if others:
-                return _converted(others, str(path), whole.name, found)
+        files = _by_name(_walk(path, "", depth, {whole}, packed.Spool()))
+        found = Folder(str(path), whole.name, files, str(whole.parent))
+        return _or_converted(found, lambda: _others(path, "", depth, {whole}))
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
-    return Folder(str(path), whole.name, files, str(whole.parent))
 
 
 def _instead(path: Path) -> str:
@@ -175,14 +171,11 @@ def _open_file(path: Path) -> Folder:
     whole = path.resolve()
     if packed.is_archive(path.name):
         unpacked, note = packed.unpack(path, _is_log)
-        files = _by_name(unpacked)
         stem = path.name.partition(".tar")[0].removesuffix(".tgz")
-        if not any(_is_rank_file(blob.name) for blob in files):
-            everything = packed.unpack(path).files
-            if others := foreign.candidates(everything):
-                return _converted(others, str(path), stem, everything)
         notes = (note,) if note else ()
-        return Folder(str(path), stem, files, None, is_fixed=True, notes=notes)
+        files = _by_name(unpacked)
+        archive = Folder(str(path), stem, files, None, is_fixed=True, notes=notes)
+        return _or_converted(archive, lambda: packed.unpack(path).files)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
         found = list(_others(path.parent, "", 0, {whole.parent}))
@@ -210,11 +203,28 @@ def _open_file(path: Path) -> Folder:
     return Folder(label, whole.parent.name, files, str(whole.parent.parent), file=name)
 
 
+_Other = LocalBlob | RemoteBlob | packed.SpooledBlob | packed.UnreadBlob
+
+
+def _or_converted(folder: Folder, everything: Callable[[], Iterable[_Other]]) -> Folder:
+    """Return a folder; if it has no rank files, another tool's traces among all its files.
+
+    Raises:
+        LogError: there are such traces, and none can be read.
+
+    """
+    if any(_is_rank_file(blob.name) for blob in folder.files):
+        return folder
+    found = list(everything())
+    others = foreign.candidates(found)
+    return _converted(others, folder.label, folder.name, found) if others else folder
+
+
 def _converted(
     others: Sequence[foreign.Candidate],
     label: str,
     name: str,
-    beside: Iterable[LocalBlob | RemoteBlob | packed.SpooledBlob | packed.UnreadBlob],
+    beside: Iterable[_Other],
 ) -> Folder:
     """Convert another tool's traces to rank files in a temporary file.
 
@@ -368,15 +378,11 @@ def _open_remote(url: str, depth: int) -> Folder:
         RemoteBlob(name.removeprefix(root).lstrip("/"), int(info.get("size") or 0), name, store)
         for name, info in sorted(found.items())
     ]
-    files = [blob for blob in everything if _is_log(blob.name)]
-    if not any(_is_rank_file(blob.name) for blob in files):
-        others = foreign.candidates(everything)
-        if others:
-            return _converted(others, url, PurePosixPath(root).name, everything)
+    files: list[Blob] = [blob for blob in everything if _is_log(blob.name)]
     scheme, _, rest = url.rstrip("/").partition("://")
     parent = rest.rpartition("/")[0]
     above = f"{scheme}://{parent}" if parent else None
-    return Folder(url, PurePosixPath(root).name, list[Blob](files), above)
+    return _or_converted(Folder(url, PurePosixPath(root).name, files, above), lambda: everything)
 
 
 def _one_line(problem: BaseException) -> str:

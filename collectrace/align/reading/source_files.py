@@ -6,6 +6,7 @@ recorded frames begin at the recorded lines.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from collectrace.align.reading import chains, parsing
 from collectrace.config import SOURCE
 from collectrace.errors import LogError
 from collectrace.log_folder import SOURCE_FILE, Blob, is_source
-from collectrace.records import Header, Imported, Stack
+from collectrace.records import Header, Imported, Source, Stack
 
 _MOST_KEPT: Final = 32 << 20
 """Characters of texts kept in memory."""
@@ -27,9 +28,15 @@ _MOST_NAMED: Final = 3
 """Files that a note names."""
 
 
+_LONGEST: Final = 400
+"""Characters of a line that was recorded singly; tracers write 200."""
+
+
 class Recorded(Protocol):
     """What one rank has recorded of the program, as far as it has been read."""
 
+    sources: dict[str, Source]
+    """By site, single lines: from an older tracer, or one that records no texts."""
     source_files: dict[str, str]
     """By path, the hash of the text."""
     stacks: dict[int, Stack]
@@ -105,15 +112,6 @@ class SourceFiles:
         """By rank; see :meth:`libraries`."""
 
     @cached_property
-    def _hashes(self) -> Mapping[str, Mapping[str, None]]:
-        """By path, the different hashes that ranks recorded."""
-        found: dict[str, dict[str, None]] = {}
-        for rank in self._ranks.values():
-            for path, sha256 in rank.source_files.items():
-                found.setdefault(path, {})[sha256] = None
-        return found
-
-    @cached_property
     def _frames(self) -> _Frames:
         found = _Frames()
         for rank in self._ranks.values():
@@ -158,7 +156,7 @@ class SourceFiles:
         sha256 = ranks[rank].source_files.get(path) if rank in ranks else None
         if sha256 is not None:
             return self._unchanged(sha256, path)
-        told = self._hashes.get(path, {})
+        told = self._frames.hashes.get(path, set())
         if told:
             found = self._unchanged(next(iter(told)), path) if len(told) == 1 else None
             if found is not None:
@@ -184,6 +182,28 @@ class SourceFiles:
         if found is None and path in self._frames.traced and path not in self._changed:
             self._absent[path] = None
         return found
+
+    def parsed(self, path: str) -> ast.Module | None:
+        """Return the syntax tree of a file that all ranks ran; None: it cannot be parsed.
+
+        The tree is empty if the text is unknown, or differs.
+        """
+        return parsing.parsed(self.shared(path) or "")
+
+    def line(self, site: str | None) -> str:
+        """Return a line, given as ``path:line``, without indentation; empty if it is not known.
+
+        A line that was recorded singly counts only if the text of the file is unknown.
+        """
+        path, number = chains.split(site)
+        text = self.shared(path) or ""
+        lines = parsing.lines(text)
+        if text and 0 < number <= len(lines):
+            return lines[number - 1].strip()
+        recorded = (rank.sources.get(site or "") for rank in self._ranks.values())
+        known = next((one for one in recorded if one is not None), None)
+        last = known.lines[-1] if known is not None and known.lines else ""
+        return last[:_LONGEST].partition(" ")[2].strip()
 
     def libraries(self, rank: int) -> Mapping[tuple[str, ...], set[tuple[str, ...]]]:
         """Return by the user's frames of a rank's stacks the libraries' frames above them."""
@@ -275,6 +295,5 @@ def is_hash(text: str) -> bool:
 
 
 def _named(paths: Iterable[str]) -> str:
-    names = list(dict.fromkeys(PurePosixPath(path).name for path in paths))
-    more = len(names) - _MOST_NAMED
-    return words.listed([*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+    names = dict.fromkeys(PurePosixPath(path).name for path in paths)
+    return words.listed(list(names), _MOST_NAMED)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.rank_log import RankLog
 from collectrace.align.reading.source import LocalBlob
 from collectrace.errors import LogError
 from collectrace.log_folder import SPOOLS, Blob

@@ -60,9 +60,6 @@ class StackDumps:
         return self.end is not None and self.end.fatal is not None
 
 
-NOTHING: Final = StackDumps()
-
-
 def read(beside: Mapping[str, Blob], cwd: str) -> StackDumps:
     """Parse the files of one rank, by their kinds.
 

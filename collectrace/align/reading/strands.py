@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from collectrace.align.reading.evidence import Digests
+from collectrace.align.reading.keys import Digests
 from collectrace.align.reading.rows import Rows, Strand, Strands, by_rows
 from collectrace.signature import EMPTY, PRIME, retract, skip, stretch
 

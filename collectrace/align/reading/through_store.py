@@ -150,7 +150,7 @@ def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Fol
     found = [blob for blobs in listed.values() for blob in blobs]
     for blob in found:
         blob.remember(memory.blobs.get(blob.name))
-    _, there = _read_ends(ranks, found)
+    there = _read_ends(ranks, found)
     memory.blobs = {blob.name: blob for blob in there}
     read = dict[int, list[Blob]]()
     for blob in there:
@@ -216,11 +216,10 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks, reach: int) -> Iterator[Stor
             yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks, reach)
 
 
-def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], list[StoreBlob]]:
-    """Read both ends of all files, of all ranks together.
+def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[StoreBlob]:
+    """Read both ends of all files, of all ranks together; return the files that are left.
 
-    Return the ranks that have stopped answering, and the remaining files of the others: the oldest
-    segments are removed while others are written.
+    Ranks may have stopped answering, and the oldest segments are removed while others are written.
     """
     silent: set[int] = set()
     gone: set[tuple[int, int]] = set()
@@ -229,9 +228,7 @@ def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], lis
     wanted: dict[int, list[tuple[StoreBlob, int, int]]] = {}
     for blob in blobs:
         half = most // 2
-        ends = [(0, half), (max(half, blob.size - half), blob.size)]
-        for begin, stop in ends:
-            start = begin
+        for start, stop in ((0, half), (max(half, blob.size - half), blob.size)):
             while known := blob.known(start):
                 start += len(known)
             if start < min(stop, blob.size):
@@ -247,5 +244,4 @@ def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], lis
             else:
                 blob.parts[start] = part
         wanted = {r: left for r, left in wanted.items() if left and r not in silent}
-    left = [b for b in blobs if b.rank not in silent and (b.rank, b.file) not in gone]
-    return sorted(silent), left
+    return [b for b in blobs if b.rank not in silent and (b.rank, b.file) not in gone]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align import align
+from collectrace.align.reading import run_reader
 from collectrace.errors import CollectraceError, LogError
 from tests.support import seed_cases
 from tests.support.judging import aligned, errors
@@ -55,6 +56,10 @@ def test_a_second_file_of_a_rank_is_a_copy_or_a_doubt(
     alignment = align(tmp_path)
     assert alignment.status == status
     assert any("rank 1 left two files" in note for note in alignment.evidence.notes)
+    evidence = run_reader.read(tmp_path, small=0, page=256)
+    assert evidence.read_whole is not None
+    whole = evidence.read_whole(evidence.logs.keys())
+    assert whole.disputed == evidence.disputed == ({1} if status == "unknown" else set())
 
 
 # -- the interface ---------------------------------------------------------------------------

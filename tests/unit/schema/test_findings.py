@@ -152,7 +152,6 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("excerpt", "library"),
         ("excerpt", "callers"),
         ("excerpt", "callers_of"),
-        ("source", "enclosing"),
         ("evidence", "other_lines"),
         ("evidence", "blind_spots"),
         ("evidence", "imported"),

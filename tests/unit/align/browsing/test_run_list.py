@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.browsing.run_list import list_runs, presence
+from collectrace.align.browsing.run_list import list_runs
+from collectrace.align.reading import run_reader
+from collectrace.align.reading.hosts import hosts_missing
 from collectrace.errors import LogError
 from tests.support.synthetic import SECOND, Run
 
@@ -80,9 +82,9 @@ def test_whole_hosts_that_are_missing(tmp_path: Path, omitted: tuple[int, ...], 
     for number in omitted:
         run.omit(number)
     run.write(tmp_path)
-    found = presence(tmp_path)
+    found = run_reader.read(tmp_path)
     assert found.missing == omitted
-    assert found.hosts_missing == says
+    assert hosts_missing(found) == says
 
 
 def test_ranks_dealt_out_in_turn_name_no_host(tmp_path: Path) -> None:
@@ -93,4 +95,4 @@ def test_ranks_dealt_out_in_turn_name_no_host(tmp_path: Path) -> None:
     for number in (4, 5, 6, 7):
         run.omit(number)
     run.write(tmp_path)
-    assert presence(tmp_path).hosts_missing == ""
+    assert hosts_missing(run_reader.read(tmp_path)) == ""

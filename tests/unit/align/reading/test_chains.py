@@ -22,15 +22,6 @@ def test_callers_and_lines_of_each_function() -> None:
     assert found.lines == {MEAN: {"comm.py:4"}, CLIP: {"train.py:9", "train.py:10"}}
 
 
-def test_the_uses_of_a_file_are_lines_of_others() -> None:
-    found = chains.of([
-        ("comm.py:4 mean", "comm.py:9 clip", "train.py:20 <module>"),
-        ("comm.py:4 mean", "train.py:21 step", "train.py:30 <module>"),
-        ("comm.py:6 total", "train.py:21 step", "train.py:30 <module>"),
-    ])  # fmt: skip
-    assert found.uses == {"comm.py": {"train.py:20", "train.py:21"}}
-
-
 def test_one_name_in_two_files_is_two_functions() -> None:
     found = chains.of([("a.py:1 step", "m.py:1 <module>"), ("b.py:1 step", "m.py:2 <module>")])
     assert found.callers == {("a.py", "step"): {"m.py:1"}, ("b.py", "step"): {"m.py:2"}}

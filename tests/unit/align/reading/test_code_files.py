@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from tests.support.code import code_of
+from collectrace.align.reading.rank_records import RankRecords
+from collectrace.align.reading.source import LocalBlob
+from collectrace.align.reading.source_files import SourceFiles
+from collectrace.align.reading.vocabulary import Vocabulary
 
 DEEP = ["for x in y:", "    if x:", "        gather(x)", *["    elif x:", "        f(x)"] * 2500]
 LONG = [f"x = {'1 + ' * 900}1", "for x in y:", "    gather(x)"]
+
+
+def code_of(*files: str) -> SourceFiles:
+    """What is known of these files, of a run whose only rank has recorded their texts."""
+    records, blobs = RankRecords(0, Vocabulary()), []
+    for path in map(Path, files):
+        data = path.read_bytes()
+        sha256 = records.source_files[str(path)] = hashlib.sha256(data).hexdigest()
+        blobs.append(LocalBlob(f"sources/{sha256}.py", len(data), path))
+    return SourceFiles({0: records}, blobs)
 
 
 def program(folder: Path, lines: list[str]) -> str:
@@ -24,27 +38,15 @@ def test_a_program_that_is_too_deep_is_read_line_by_line(lines: list[str], tmp_p
     file = program(tmp_path, lines)
     code, site = code_of(file), f"{file}:3"
     assert code.line(site) == "gather(x)"
-    assert all(one.statement.lineno < 3 for one in code.around(site))
 
 
 def test_lines_are_counted_as_the_parser_counts_them(tmp_path: Path) -> None:
     file = program(tmp_path, ["import x", "\f", "if x:  # \u2028", "    gather(x)"])
     code = code_of(file)
     assert code.line(f"{file}:4") == "gather(x)"
-    assert [(one.statement.lineno, one.part) for one in code.around(f"{file}:4")] == [(3, "body")]
-
-
-def test_the_blocks_around_a_line_are_those_of_its_function(tmp_path: Path) -> None:
-    lines = ["if x:", "    def f():", "        try:", "            a()", "        except E:",
-             "            for y in z:", "                b()"]  # fmt: skip
-    file = program(tmp_path, lines)
-    around = code_of(file).around(f"{file}:7")
-    assert [(one.statement.lineno, one.part) for one in around] == [(3, "handlers"), (6, "body")]
 
 
 @pytest.mark.parametrize("name", ["gone.py", "data.txt", ""])
 def test_without_a_file_nothing_is_known(name: str) -> None:
     code = code_of()
-    assert list(code.lines(name)) == [""]
-    assert code.around(f"{name}:1") == []
     assert code.line(f"{name}:1") == ""

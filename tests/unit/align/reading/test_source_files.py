@@ -240,7 +240,7 @@ def test_a_text_in_which_functions_begin_elsewhere_was_changed(
 ) -> None:
     evidence = ran(tmp_path, first_line, METHOD)
     assert (told(evidence, 0) is not None) is is_right
-    assert bool(evidence.code.line(f"{PATH}:3")) is is_right
+    assert bool(evidence.source_files.line(f"{PATH}:3")) is is_right
     notes = evidence.source_files.notes
     assert [note.partition(":")[0] for note in notes] == ["source changed"] * (not is_right)
     assert all("train.py" in note for note in notes)
@@ -250,7 +250,7 @@ def test_a_text_in_which_functions_begin_elsewhere_was_changed(
 def test_a_text_that_is_missing_is_told_of(text: str | None, tmp_path: Path) -> None:
     evidence = ran(tmp_path, 2, text)
     assert not evidence.source_files.notes, "nobody has asked for it"
-    assert not evidence.code.line(f"{PATH}:3")
+    assert not evidence.source_files.line(f"{PATH}:3")
     note, *more = evidence.source_files.notes
     assert not more
     assert note.startswith("the text of train.py was not recorded")
@@ -258,9 +258,9 @@ def test_a_text_that_is_missing_is_told_of(text: str | None, tmp_path: Path) -> 
 
 def test_a_line_of_a_file_that_ranks_ran_in_two_versions_is_not_known(tmp_path: Path) -> None:
     evidence = read(written(tmp_path, TEXT, OTHER))
-    assert not evidence.code.line(f"{PATH}:1")
+    assert not evidence.source_files.line(f"{PATH}:1")
     evidence = read(written(tmp_path / "alike", TEXT, TEXT))
-    assert evidence.code.line(f"{PATH}:2") == "reduce()"
+    assert evidence.source_files.line(f"{PATH}:2") == "reduce()"
 
 
 @pytest.mark.parametrize("is_dump", [True, False])
@@ -278,8 +278,8 @@ def test_a_file_of_this_machine_is_used_for_the_frames_of_dumps_alone(
     for name in ("train.py", "other.py"):
         (tmp_path / name).write_text(TEXT)
     evidence = read(folder)
-    assert not evidence.code.line(f"{tmp_path}/other.py:2")
-    assert evidence.code.line(f"{mine}:2") == ("reduce()" if is_dump else "")
+    assert not evidence.source_files.line(f"{tmp_path}/other.py:2")
+    assert evidence.source_files.line(f"{mine}:2") == ("reduce()" if is_dump else "")
     assert told(evidence, 0, str(mine)) == ((TEXT, False) if is_dump else None)
     notes = evidence.source_files.notes
     assert ["on this machine" in note for note in notes] == [True] * is_dump

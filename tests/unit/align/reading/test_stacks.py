@@ -68,6 +68,6 @@ def test_sources_of_all_ranks_are_one_map(tmp_path: Path) -> None:
     run = Run(2)
     for rank in run:
         rank.record(Source(site=f"/job/a.py:{rank.rank}", lines=["3 if rank == 0:", "4     f()"]))
-    code = read(run.write(tmp_path)).code
+    code = read(run.write(tmp_path)).source_files
     for site in ("/job/a.py:0", "/job/a.py:1"):
         assert code.line(site) == "f()"

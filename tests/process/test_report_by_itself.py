@@ -110,25 +110,25 @@ def shared(folder: Path, script: str, world: int = 2, **options: object) -> Apar
 
 
 def test_a_hang_is_explained_once_and_nobody_asks_any_more(tmp_path: Path) -> None:
-    with torchrun(tmp_path, HANGS, stall_after=2) as (_, said):
-        wait_for(lambda: marks(tmp_path, TOLD), said)
-        told = said()
-        assert told.count(HEAD) == 1
-        [rank] = set(re.findall(r"^\[(rank\d)\]: ", told, re.MULTILINE))
-        lines = [line for line in told.splitlines() if line.startswith(f"[{rank}]:")]
+    with shared(tmp_path, HANGS, 3, stall_after=2) as ranks:
+        ranks.wait_for(lambda: marks(tmp_path, TOLD))
+        [rank] = (rank for rank in range(3) if HEAD in ranks.said(rank))
+        said = ranks.said(rank)
+        assert said.count(HEAD) == 1
+        lines = [line for line in said.splitlines() if line.startswith(f"[rank{rank}]:")]
         assert re.search(
             r"error\[CT102\] rank 1 skipped all_reduce \(train.py:\d+\), ranks 0,2 did not",
             plain("\n".join(lines)),
         )
         assert any("false on rank 1" in line for line in lines)
         [run] = (tmp_path / "logs").glob("2*")
-        assert lines[-1] == f"[{rank}]: more: python -m collectrace align {run}"
+        assert lines[-1] == f"[rank{rank}]: more: python -m collectrace align {run}"
         # On a busy machine ranks may stall twice before the verdict.
-        asked = told.count("To see why, run: ")
-        assert asked <= sum(stalls(run, rank) for rank in range(3))
+        asked = [ranks.said(rank).count("To see why, run: ") for rank in range(3)]
+        assert sum(asked) <= sum(stalls(run, rank) for rank in range(3))
         # Each rank stalls again, and has nothing to say.
-        wait_for(lambda: all(stalls(run, rank) >= 3 for rank in range(3)), said)
-        assert said().partition(HEAD)[2].count("To see why, run: ") == 0
+        ranks.wait_for(lambda: all(stalls(run, rank) >= 3 for rank in range(3)))
+        assert [ranks.said(rank).count("To see why, run: ") for rank in range(3)] == asked
         assert marks(tmp_path, LOOK) == ["verdict.0001.look"]
 
 
@@ -143,10 +143,11 @@ def test_an_exception_that_ends_one_rank_is_explained(tmp_path: Path) -> None:
 
 
 def test_one_whose_files_are_moved_from_a_spool_is_explained(tmp_path: Path) -> None:
-    with torchrun(tmp_path, PATIENT + RAISES, spool="on") as (job, said):
-        assert job.wait(PATIENCE) == 1
-        assert said().count(HEAD) == 1
-        assert "rank 1 raised ValueError (train.py:" in plain(said())
+    with shared(tmp_path, PATIENT + RAISES, 3, spool="on") as ranks:
+        assert ranks.ranks[1].wait(PATIENCE) == 1
+        said = "".join(map(ranks.said, range(3)))
+        assert said.count(HEAD) == 1
+        assert "rank 1 raised ValueError (train.py:" in plain(said)
 
 
 @pytest.mark.slow

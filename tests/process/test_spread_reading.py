@@ -54,6 +54,12 @@ def cluster() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, get_context("spawn")) as found:
+        yield found
+
+
 def told(logs: Path | str, executor: Executor | None = None, **options: Any) -> tuple[str, str]:
     """The findings for programs, and the report."""
     found = align(logs, executor=executor, **options)
@@ -65,13 +71,12 @@ def told(logs: Path | str, executor: Executor | None = None, **options: Any) -> 
 @pytest.mark.parametrize("as_url", [False, True])
 @pytest.mark.parametrize("full", [True, False])
 def test_a_pool_finds_what_one_process_finds(
-    full: bool, as_url: bool, logs: Path, monkeypatch: pytest.MonkeyPatch
+    full: bool, as_url: bool, logs: Path, pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = logs.as_uri() if as_url else logs
     monkeypatch.setattr(spread, "_MOST_FILES", 5)
     monkeypatch.setattr("collectrace.align.reading.run_reader.SMALL", 0)
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        assert told(where, pool, full=full) == told(where, full=full)
+    assert told(where, pool, full=full) == told(where, full=full)
 
 
 def test_dask_finds_it_though_a_worker_is_killed_while_it_reads(

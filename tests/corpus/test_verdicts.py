@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,7 +242,7 @@ def test_enough_headers_name_a_deciding_line() -> None:
 
 
 @pytest.mark.parametrize("shape", decisions.SHAPES)
-def test_what_decided_is_named(shape: str, tmp_path: Path) -> None:
+def test_what_decided_is_named(shape: str) -> None:
     """In every generated program, of each kind and on two and three ranks."""
     name = decided.archive(shape)
     stale = problem(name, decided.program_hash(shape))
@@ -251,11 +250,9 @@ def test_what_decided_is_named(shape: str, tmp_path: Path) -> None:
     files = corpus.packed_files(ENTRIES[name].path)
     wrong = {}
     for program in decided.programs(shape):
-        folder = tmp_path / program.name
-        logs = corpus.unpack(decided.of_program(files, program), folder)
-        if problems := decided.problems(program, corpus.align(logs)):
-            wrong[program.name] = problems
-        shutil.rmtree(folder)
+        with corpus.unpacked(decided.of_program(files, program)) as logs:
+            if problems := decided.problems(program, corpus.align(logs)):
+                wrong[program.name] = problems
     assert wrong == {}
 
 

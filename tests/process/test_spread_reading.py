@@ -21,8 +21,6 @@ from collectrace.report import machine, terminal
 from tests.support.commands import run
 from tests.support.synthetic import Run
 
-distributed = pytest.importorskip("distributed")
-
 RANKS = 24
 
 
@@ -48,7 +46,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A scheduler and two workers, each a process."""
-    with distributed.LocalCluster(
+    with pytest.importorskip("distributed").LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as found:
         yield found
@@ -85,7 +83,7 @@ def test_dask_finds_it_though_a_worker_is_killed_while_it_reads(
     monkeypatch.setattr(spread, "_MOST_FILES", 2)
     alone = told(logs)
     with (
-        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.importorskip("distributed").Client(cluster, set_as_default=False) as client,
         ThreadPoolExecutor(1) as thread,
     ):
         worker, pid = next(iter(client.run(os.getpid).items()))

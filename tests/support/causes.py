@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from unittest import mock
 
 from collectrace.align.causes import choose, registry
@@ -77,8 +75,8 @@ def of_alignment(run: str, alignment: Alignment, applied: Sequence[Applied]) -> 
 
 def of_run(entry: Entry) -> Causes:
     """Return the causes of a recorded run; every cause is tried on every finding."""
-    with tempfile.TemporaryDirectory(prefix="causes-") as name, tried() as applied:
-        alignment = corpus.align(corpus.unpack(entry.files(), Path(name)), entry.living)
+    with corpus.unpacked(entry.files()) as logs, tried() as applied:
+        alignment = corpus.align(logs, entry.living)
     return of_alignment(entry.name, alignment, applied)
 
 

@@ -241,15 +241,18 @@ def test_enough_headers_name_a_deciding_line() -> None:
     assert sum(bool(deciding.lines_named(run.case)) for run in naming) >= FEWEST_NAMING
 
 
+@pytest.mark.parametrize("shift", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", decisions.SHAPES)
-def test_what_decided_is_named(shape: str) -> None:
-    """In every generated program, of each kind and on two and three ranks."""
+def test_what_decided_is_named(shape: str, shift: int) -> None:
+    """In every generated program, of each kind; on two and on three ranks in turn."""
     name = decided.archive(shape)
     stale = problem(name, decided.program_hash(shape))
     assert stale is None, f"{name} {stale}; {record(name)}"
     files = corpus.packed_files(ENTRIES[name].path)
     wrong = {}
-    for program in decided.programs(shape):
+    turn = [*decisions.SHAPES].index(shape) + shift
+    for n, kind in enumerate(decisions.KINDS):
+        program = decided.Program(kind, shape, decided.RANKS[(n + turn) % len(decided.RANKS)])
         with corpus.unpacked(decided.of_program(files, program)) as logs:
             if problems := decided.problems(program, corpus.align(logs)):
                 wrong[program.name] = problems

@@ -208,7 +208,8 @@ def test_only_the_tracer_imports_torch() -> None:
     for module in MODULES:
         if module.partition(".")[0] in WITHOUT_TORCH or module in WITHOUT_TORCH:
             # The ranks that `testing` starts are processes of torch, and their functions import it.
-            names = imports(MODULES[module], eager=module == "testing")
+            file = MODULES[module]
+            names = imports(file, eager=True) if module == "testing" else imports(file)
             assert "torch" not in {name.partition(".")[0] for name in names}, module
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.zoo.runner import share
 
 # How long an example takes is the machine's business, which others use as well. One commit has one
 # result; `tools/test --slow` looks for examples that nobody has seen.
@@ -32,6 +35,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _frozen.add(item.path)
         gc.collect(1)
         gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have workers fork ranks from one server: each of its own would import torch once more."""
+    is_controller = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if is_controller and not config.option.collectonly:
+        config.add_cleanup(partial(share().__exit__, None, None, None))
 
 
 def unit_of(nodeid: str) -> str:

@@ -100,9 +100,9 @@ def matrix(found: Mapping[str, Causes]) -> str:
         )
     never = [row.code for row in rows if not wins[row.code]]
     lines += ["", f"never win: {', '.join(never) or 'none'}"]
-    pairs = list(causes.undecided(found))
+    pairs = {pair: run for run, those in found.items() for pair in causes.undecided(those)}
     lines.append(f"both apply, and none yields: {len(pairs)}")
-    lines += [f"  {one} {other}  {run}" for one, other, run in pairs]
+    lines += [f"  {one} {other}  {run}" for (one, other), run in pairs.items()]
     return "\n".join(lines)
 
 
@@ -111,8 +111,8 @@ def _runs(found: Mapping[str, Causes], code: str) -> str:
     lines = [f"{code} {name} applies in:"]
     for causes_of in found.values():
         lines += [
-            f"  {one.run} finding {one.number} ({one.kind}): {', '.join(one.codes)}"
-            for one in causes_of.applied
+            f"  {causes_of.run} finding {n} ({one.kind}): {', '.join(one.codes)}"
+            for n, one in enumerate(causes_of.applied)
             if code in one.codes
         ]
         lines += [f"  {causes_of.run}: observed"] if code in causes_of.observed else []

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.support import decisions
+from collectrace.align.causes import phrases
+from collectrace.findings import Finding
+from tests.support import causes, decisions
+from tests.support.causes import Causes
 from tests.zoo import corpus, decided, deciding, missed
 from tests.zoo.corpus import Run
 from tests.zoo.verdict import Verdict, recorded
@@ -21,21 +24,17 @@ _CONSTRAINTS: Final = (corpus.ROOT / "tools" / "constraints.txt").read_text()
 TORCH: Final = _CONSTRAINTS.rpartition("torch==")[2].strip()
 """The version that everything else runs on."""
 
-
 MOST_LINES: Final = 24
 """Lines of the program that a finding shows."""
-
-
-NAMING: Final = [
-    run for run in RUNS if not run.twin and run.case.is_error and deciding.lines_named(run.case)
-]
-"""Runs whose scripts name the line that decided."""
 
 FEWEST_NAMING: Final = 130
 """Fewer: the headers are no longer understood."""
 
 MOST_NAMED: Final = 7
 """Decisions of a finding."""
+
+_LONGEST_SENTENCES: Final = 3
+_MOST_FIXES: Final = 3
 
 
 def each(runs: Iterable[Run]) -> pytest.MarkDecorator:
@@ -64,18 +63,27 @@ def problem(name: str, program: str) -> str | None:
     return None
 
 
-JUDGED: Final[dict[str, Verdict]] = {}
-"""By name: both tests of a script look at one verdict."""
+@dataclass(frozen=True)
+class Judged:
+    """A recorded run, its verdict, and the causes that were tried."""
+
+    run: Run
+    verdict: Verdict
+    causes: Causes
+
+    @property
+    def finding(self) -> Finding | None:
+        return self.verdict.finding
 
 
-def current(run: Run) -> Verdict:
-    """The verdict on a run whose recording is of this very script."""
+def judged(run: Run) -> Judged:
+    """Judge a run whose recording is of this very script."""
     stale = problem(run.name, run.program)
     if stale is not None:
         pytest.fail(f"{run.name} {stale}; {record(run.name)}", pytrace=False)
-    if run.name not in JUDGED:
-        JUDGED[run.name] = recorded(run, ENTRIES[run.name])
-    return JUDGED[run.name]
+    with causes.tried() as applied:
+        verdict = recorded(run, ENTRIES[run.name])
+    return Judged(run, verdict, causes.of_alignment(run.name, verdict.alignment, applied))
 
 
 def fail(run: Run, wrong: Sequence[str], verdict: Verdict) -> None:
@@ -93,63 +101,114 @@ def fail(run: Run, wrong: Sequence[str], verdict: Verdict) -> None:
 
 @each(RUNS)
 def test_verdict(run: Run) -> None:
-    """Kind, ranks, line and status are those of the header; in a twin nothing is found."""
-    verdict = current(run)
-    if run.name in missed.VERDICTS:
-        assert verdict.problems, f"{run.name} is right: take it from tests/zoo/missed.py"
-    elif verdict.problems:
-        fail(run, verdict.problems, verdict)
+    """The answer is that of the header; its words are true, its lines shown, its causes in order.
+
+    In a twin nothing is found.
+    """
+    one = judged(run)
+    wrong = unless_missed(run, one.verdict.problems, missed.VERDICTS)
+    wrong += [problem for check in OF_CAUSES for problem in check(one)]
+    if not run.twin:
+        said = one.verdict.cause_problems + one.verdict.fix_problems
+        wrong += unless_missed(run, said, missed.WORDS)
+        wrong += lost_places(one)
+    if not run.twin and run.case.is_error:
+        wrong += unless_missed(run, lines_not_shown(one), missed.PLACES)
+        wrong += unless_missed(run, decisions_not_named(one), missed.DECIDING)
+    if wrong:
+        fail(run, wrong, one.verdict)
 
 
-@each(run for run in RUNS if not run.twin)
-def test_words(run: Run) -> None:
-    """The cause is what is true of the script, and so is the advice."""
-    verdict = current(run)
-    wrong = verdict.cause_problems + verdict.fix_problems
-    if run.name in missed.WORDS:
-        assert wrong, f"{run.name} is right: take it from tests/zoo/missed.py"
-    elif wrong:
-        fail(run, wrong, verdict)
+def unless_missed(run: Run, wrong: list[str], known: Mapping[str, str]) -> list[str]:
+    """What is wrong that nobody knows of; or that something is right that is said to be missed."""
+    if run.name not in known:
+        return wrong
+    return [] if wrong else [f"{known[run.name]}: it is right, take it from tests/zoo/missed.py"]
 
 
-@each(run for run in RUNS if not run.twin)
-def test_no_place_is_lost(run: Run) -> None:
+def lost_places(one: Judged) -> Iterator[str]:
     """The lines of the program that a finding shows include those of its calls, in order."""
-    found = current(run).finding
+    found = one.finding
     if found is None or found.severity == "info":
         return
     shown = [(part.path, line.line) for part in found.excerpt or () for line in part.lines]
     sites = {side.call.site for side in found.sides if side.call is not None and side.call.site}
-    assert sites <= {f"{path}:{line}" for path, line in shown}
+    if lost := sites - {f"{path}:{line}" for path, line in shown}:
+        yield f"the excerpt shows no {sorted(lost)}"
     for part in found.excerpt or ():
         numbers = [line.line for line in part.lines]
-        assert numbers == sorted(set(numbers))
-    assert len(shown) <= MOST_LINES
-
-
-@each(run for run in RUNS if not run.twin and run.case.is_error)
-def test_the_lines_of_a_headline_are_shown(run: Run) -> None:
-    found = current(run).finding
-    if found is None:
-        return
-    shown = {
-        f"{Path(part.path).name}:{one.line}" for part in found.excerpt or () for one in part.lines
-    }
-    lacking = {*_SITE.findall(found.headline)} - shown
-    assert bool(lacking) == (run.name in missed.PLACES), lacking
+        if numbers != sorted(set(numbers)):
+            yield f"the excerpt is out of order: {numbers}"
+    if len(shown) > MOST_LINES:
+        yield f"the excerpt has {len(shown)} lines"
 
 
 _SITE: Final = re.compile(r"\w+\.py:\d+")
 
 
-@each(NAMING)
-def test_the_line_that_decided_is_named(run: Run) -> None:
-    """Where a header names one it is among the decisions of the finding, which are few."""
-    found = current(run).finding
-    named = [one.site.rpartition("/")[2] for one in (found.decisions if found else None) or ()]
-    wanted = {f"{run.case.path.name}:{line}" for line in deciding.lines_named(run.case)}
-    assert wanted.isdisjoint(named) == (run.name in missed.DECIDING), named
-    assert len(named) <= MOST_NAMED
+def lines_not_shown(one: Judged) -> list[str]:
+    """Lines of the headline that the excerpt lacks."""
+    found = one.finding
+    if found is None:
+        return []
+    shown = {
+        f"{Path(part.path).name}:{one.line}" for part in found.excerpt or () for one in part.lines
+    }
+    lacking = {*_SITE.findall(found.headline)} - shown
+    return [f"the excerpt shows no {line} of the headline" for line in sorted(lacking)]
+
+
+def decisions_not_named(one: Judged) -> list[str]:
+    """Where a header names a line that decided it is among the decisions, which are few."""
+    case, found = one.run.case, one.finding
+    wanted = {f"{case.path.name}:{line}" for line in deciding.lines_named(case)}
+    sites = [decision.site for decision in (found.decisions if found else None) or ()]
+    named = [site.rpartition("/")[2] for site in sites]
+    if wanted and (wanted.isdisjoint(named) or len(named) > MOST_NAMED):
+        return [f"expected a decision at {sorted(wanted)}, found {named}"]
+    return []
+
+
+# -- causes ----------------------------------------------------------------------------------
+
+
+def codes_are_as_expected(one: Judged) -> Iterator[str]:
+    """A cause wins in its example, and does not apply in its counter-example; one of two yields."""
+    name, found = one.run.name, one.causes
+    lacking = {row.code for row in causes.in_use() if row.example == name} - found.winning
+    excess = {row.code for row in causes.in_use() if row.counter_example == name} & found.applying
+    yield from (f"it is the example of {code}" for code in lacking)
+    yield from (f"it is the counter-example of {code}" for code in excess)
+    yield from (f"{a} and {b} apply, and none yields" for a, b in causes.undecided(found))
+    yield from (f"a {it.kind} has no code" for it in found.applied if it.winner is None)
+
+
+def words_are_few(one: Judged) -> Iterator[str]:
+    """A headline is one short line; reasons are few sentences, and fixes are few."""
+    for said in (it.said for it in one.causes.applied if it.said is not None):
+        is_long = len(said.headline) > phrases.HEADLINE
+        if is_long or re.search(r"(?<!\.\.)\.$", said.headline):
+            yield f"the headline is no short line: {said.headline}"
+        if _sentences(said.why) > _LONGEST_SENTENCES:
+            yield f"the cause has many sentences: {' | '.join(said.why)}"
+        if len(said.fixes) > _MOST_FIXES:
+            yield f"many fixes: {' | '.join(said.fixes)}"
+
+
+OF_CAUSES: Final = (codes_are_as_expected, words_are_few)
+
+_ERROR: Final = r"\w+(Error|Exception): .*?(?= \()"
+"""A text of an exception's, before the line that raised it."""
+
+
+def _sentences(why: tuple[str, ...]) -> int:
+    """How many there are; quoted code and messages do not count."""
+    plain = re.sub(_ERROR, "", re.sub(r"`[^`]*`", "", " ".join(why)))
+    plain = re.sub(r"\([^()]*\)", "", plain)
+    return len(re.findall(r"[.!?](?= [A-Z]|$)", plain))
+
+
+# -- one by one ------------------------------------------------------------------------------
 
 
 @each_of(
@@ -158,7 +217,7 @@ def test_the_line_that_decided_is_named(run: Run) -> None:
     "matching/reduce_op_differs_often",
 )
 def test_no_tensor_decides_a_root_or_a_reduce_op(run: Run) -> None:
-    found = current(run).finding
+    found = judged(run).finding
     assert found is not None
     assert found.decisions
     assert [one.text for one in found.decisions if "torch.ones" in one.text] == []
@@ -170,7 +229,7 @@ def test_no_tensor_decides_a_root_or_a_reduce_op(run: Run) -> None:
     "sharded/block_run_by_itself",
 )
 def test_a_line_that_made_a_call_computes_no_value(run: Run) -> None:
-    found = current(run).finding
+    found = judged(run).finding
     assert found is not None
     assert found.code == "CT106"
     assert "The result of" not in found.cause
@@ -178,23 +237,25 @@ def test_a_line_that_made_a_call_computes_no_value(run: Run) -> None:
 
 
 def test_enough_headers_name_a_deciding_line() -> None:
-    assert len(NAMING) >= FEWEST_NAMING
+    naming = [run for run in RUNS if not run.twin and run.case.is_error]
+    assert sum(bool(deciding.lines_named(run.case)) for run in naming) >= FEWEST_NAMING
 
 
+@pytest.mark.parametrize("shift", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", decisions.SHAPES)
-def test_what_decided_is_named(shape: str, tmp_path: Path) -> None:
-    """In every generated program, of each kind and on two and three ranks."""
+def test_what_decided_is_named(shape: str, shift: int) -> None:
+    """In every generated program, of each kind; on two and on three ranks in turn."""
     name = decided.archive(shape)
     stale = problem(name, decided.program_hash(shape))
     assert stale is None, f"{name} {stale}; {record(name)}"
     files = corpus.packed_files(ENTRIES[name].path)
     wrong = {}
-    for program in decided.programs(shape):
-        folder = tmp_path / program.name
-        logs = corpus.unpack(decided.of_program(files, program), folder)
-        if problems := decided.problems(program, corpus.align(logs)):
-            wrong[program.name] = problems
-        shutil.rmtree(folder)
+    turn = [*decisions.SHAPES].index(shape) + shift
+    for n, kind in enumerate(decisions.KINDS):
+        program = decided.Program(kind, shape, decided.RANKS[(n + turn) % len(decided.RANKS)])
+        with corpus.unpacked(decided.of_program(files, program)) as logs:
+            if problems := decided.problems(program, corpus.align(logs)):
+                wrong[program.name] = problems
     assert wrong == {}
 
 

@@ -15,7 +15,8 @@ from typing import Final, cast
 import pytest
 
 from tests.support import torch_names
-from tests.zoo.case import HERE, Case, collection, read
+from tests.zoo import corpus
+from tests.zoo.case import HERE, Case, read
 from tests.zoo.runner import Outcome, Server
 
 IMPATIENT: Final = {"COLLECTRACE_HEARTBEAT": "0.2", "COLLECTRACE_STALL_AFTER": "0.5"}
@@ -44,7 +45,7 @@ Run = tuple[Case, bool]
 
 def _runs() -> Iterator[Run]:
     twins: dict[str, list[Case]] = {}
-    for case in collection():
+    for case in (run.case for run in corpus.runs() if not run.twin):
         if case.synthetic or torch_names.lacking(case.source):
             continue
         folder = case.path.parent.name

@@ -11,7 +11,8 @@ import pytest
 from collectrace.align import align
 from tests.support import torch_names
 from tests.support.apart import gather
-from tests.zoo.case import Case, collection
+from tests.zoo import corpus
+from tests.zoo.case import Case
 from tests.zoo.runner import Server, is_busy
 
 ONLINE: Final = {"COLLECTRACE_ONLINE": "1"}
@@ -58,7 +59,7 @@ SILENT: Final = {
 
 def mistakes() -> Iterator[Case]:
     """Those whose ranks all are there to tell, and can."""
-    for case in collection():
+    for case in (run.case for run in corpus.runs() if not run.twin):
         is_apart = case.untraced or case.lost_logs or case.kill_after or case.interrupt_after
         if not case.is_error or case.synthetic or is_apart or torch_names.lacking(case.source):
             continue

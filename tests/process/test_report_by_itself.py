@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,36 +56,15 @@ for step in range(10):
 """
 
 
-def environment(folder: Path, **options: object) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
-    kept |= {"COLLECTRACE_LOG_DIR": str(folder / "logs"), "OMP_NUM_THREADS": "1"}
-    return kept | {f"COLLECTRACE_{k.upper()}": str(v) for k, v in options.items()}
+    return kept | {"COLLECTRACE_LOG_DIR": str(folder / "logs"), "OMP_NUM_THREADS": "1"}
 
 
-@contextmanager
-def torchrun(
-    folder: Path, script: str, ranks: int = 3, **options: object
-) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
-    """A job, and what all of it has said so far."""
-    (folder / "train.py").write_text(BEGIN + script)
-    said = folder / "said.txt"
-    with said.open("wb") as out:
-        job = subprocess.Popen(
-            [sys.executable, "-m", "torch.distributed.run", "--standalone",
-             f"--nproc-per-node={ranks}", str(folder / "train.py")],
-            stdout=out, stderr=subprocess.STDOUT, env=environment(folder, **options), cwd=folder,
-        )  # fmt: skip
-    try:
-        yield job, lambda: said.read_text(errors="replace")
-    finally:
-        job.terminate()
-        job.wait(60)
-
-
-def wait_for(condition: Callable[[], object], said: Callable[[], str]) -> None:
+def wait_for(condition: Callable[[], object]) -> None:
     until = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < until, said()
+        assert time.monotonic() < until
         time.sleep(0.1)
 
 
@@ -110,43 +88,48 @@ def shared(folder: Path, script: str, world: int = 2, **options: object) -> Apar
 
 
 def test_a_hang_is_explained_once_and_nobody_asks_any_more(tmp_path: Path) -> None:
-    with torchrun(tmp_path, HANGS, stall_after=2) as (_, said):
-        wait_for(lambda: marks(tmp_path, TOLD), said)
-        told = said()
-        assert told.count(HEAD) == 1
-        [rank] = set(re.findall(r"^\[(rank\d)\]: ", told, re.MULTILINE))
-        lines = [line for line in told.splitlines() if line.startswith(f"[{rank}]:")]
+    with shared(tmp_path, HANGS, 3, stall_after=2) as ranks:
+        ranks.wait_for(lambda: marks(tmp_path, TOLD))
+        [rank] = (rank for rank in range(3) if HEAD in ranks.said(rank))
+        said = ranks.said(rank)
+        assert said.count(HEAD) == 1
+        lines = [line for line in said.splitlines() if line.startswith(f"[rank{rank}]:")]
         assert re.search(
             r"error\[CT102\] rank 1 skipped all_reduce \(train.py:\d+\), ranks 0,2 did not",
             plain("\n".join(lines)),
         )
         assert any("false on rank 1" in line for line in lines)
         [run] = (tmp_path / "logs").glob("2*")
-        assert lines[-1] == f"[{rank}]: more: python -m collectrace align {run}"
+        assert lines[-1] == f"[rank{rank}]: more: python -m collectrace align {run}"
         # On a busy machine ranks may stall twice before the verdict.
-        asked = told.count("To see why, run: ")
-        assert asked <= sum(stalls(run, rank) for rank in range(3))
+        asked = [ranks.said(rank).count("To see why, run: ") for rank in range(3)]
+        assert sum(asked) <= sum(stalls(run, rank) for rank in range(3))
         # Each rank stalls again, and has nothing to say.
-        wait_for(lambda: all(stalls(run, rank) >= 3 for rank in range(3)), said)
-        assert said().partition(HEAD)[2].count("To see why, run: ") == 0
+        ranks.wait_for(lambda: all(stalls(run, rank) >= 3 for rank in range(3)))
+        assert [ranks.said(rank).count("To see why, run: ") for rank in range(3)] == asked
         assert marks(tmp_path, LOOK) == ["verdict.0001.look"]
 
 
 def test_an_exception_that_ends_one_rank_is_explained(tmp_path: Path) -> None:
-    with torchrun(tmp_path, PATIENT + RAISES) as (job, said):
-        assert job.wait(PATIENCE) == 1
-        told = said()
-        assert told.count(HEAD) == 1
-        assert "rank 1 raised ValueError (train.py:" in plain(told)
-        assert "[rank1]: ValueError: no sample 37" in told
-        assert "rank 1 ended with ValueError" not in told, "nobody is to ask"
+    (tmp_path / "train.py").write_text(BEGIN + PATIENT + RAISES)
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         "train.py"], cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.count(HEAD) == 1
+    assert "rank 1 raised ValueError (train.py:" in plain(done.stdout)
+    assert "[rank1]: ValueError: no sample 37" in done.stdout
+    assert "rank 1 ended with ValueError" not in done.stdout, "nobody is to ask"
 
 
 def test_one_whose_files_are_moved_from_a_spool_is_explained(tmp_path: Path) -> None:
-    with torchrun(tmp_path, PATIENT + RAISES, spool="on") as (job, said):
-        assert job.wait(PATIENCE) == 1
-        assert said().count(HEAD) == 1
-        assert "rank 1 raised ValueError (train.py:" in plain(said())
+    with shared(tmp_path, PATIENT + RAISES, 3, spool="on") as ranks:
+        assert ranks.ranks[1].wait(PATIENCE) == 1
+        said = "".join(map(ranks.said, range(3)))
+        assert said.count(HEAD) == 1
+        assert "rank 1 raised ValueError (train.py:" in plain(said)
 
 
 @pytest.mark.slow
@@ -359,9 +342,9 @@ def test_a_look_does_not_outlive_its_job_for_long(tmp_path: Path) -> None:
         mark = tmp_path / f"verdict.0001.{LOOK}"
         mark.touch()
         os.utime(mark, (0, 0))
-        wait_for(lambda: mark.stat().st_mtime > 0, str)  # it is on
+        wait_for(lambda: mark.stat().st_mtime > 0)  # it is on
         assert Path(f"/proc/{child}").exists()
-    wait_for(lambda: not _runs(child), str)
+    wait_for(lambda: not _runs(child))
 
 
 def _runs(pid: int) -> bool:

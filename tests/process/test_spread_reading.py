@@ -21,8 +21,6 @@ from collectrace.report import machine, terminal
 from tests.support.commands import run
 from tests.support.synthetic import Run
 
-distributed = pytest.importorskip("distributed")
-
 RANKS = 24
 
 
@@ -48,9 +46,15 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A scheduler and two workers, each a process."""
-    with distributed.LocalCluster(
+    with pytest.importorskip("distributed").LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, get_context("spawn")) as found:
         yield found
 
 
@@ -65,13 +69,12 @@ def told(logs: Path | str, executor: Executor | None = None, **options: Any) -> 
 @pytest.mark.parametrize("as_url", [False, True])
 @pytest.mark.parametrize("full", [True, False])
 def test_a_pool_finds_what_one_process_finds(
-    full: bool, as_url: bool, logs: Path, monkeypatch: pytest.MonkeyPatch
+    full: bool, as_url: bool, logs: Path, pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = logs.as_uri() if as_url else logs
     monkeypatch.setattr(spread, "_MOST_FILES", 5)
     monkeypatch.setattr("collectrace.align.reading.run_reader.SMALL", 0)
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        assert told(where, pool, full=full) == told(where, full=full)
+    assert told(where, pool, full=full) == told(where, full=full)
 
 
 def test_dask_finds_it_though_a_worker_is_killed_while_it_reads(
@@ -80,7 +83,7 @@ def test_dask_finds_it_though_a_worker_is_killed_while_it_reads(
     monkeypatch.setattr(spread, "_MOST_FILES", 2)
     alone = told(logs)
     with (
-        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.importorskip("distributed").Client(cluster, set_as_default=False) as client,
         ThreadPoolExecutor(1) as thread,
     ):
         worker, pid = next(iter(client.run(os.getpid).items()))

@@ -16,7 +16,6 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint import state_dict_saver
 from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
@@ -243,6 +242,8 @@ def test_a_thread_has_the_line_that_gave_it_its_work(ranks: Ranks) -> None:
 
 def background_checkpoint(folder: str) -> None:
     model = nn.Linear(2, 2)
+    from torch.distributed.checkpoint import state_dict_saver  # seconds, and here alone
+
     saved: Any = state_dict_saver.async_save({"model": model.state_dict()}, checkpoint_id=folder)
     until = time.monotonic() + 30
     while not saved.done() and time.monotonic() < until:

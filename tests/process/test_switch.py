@@ -156,14 +156,12 @@ def test_off_nothing_is_loaded(value: str, launch: Launcher) -> None:
     assert said.splitlines() == [str(sorted(loaded))]
 
 
-@pytest.mark.parametrize("value", ["0", "1"])
-def test_off_wins_over_a_script_that_calls_enable(value: str, launch: Launcher) -> None:
+def test_off_wins_over_a_script_that_calls_enable(launch: Launcher) -> None:
     said = launch(
         "-c", "import collectrace, sys; collectrace.enable(); print('torch' in sys.modules)",
-        COLLECTRACE=value,
+        COLLECTRACE="0",
     )  # fmt: skip
-    assert said.splitlines()[-1] == str(value == "1")
-    assert "collectrace:" not in said or value == "1"
+    assert said == "False\n"
 
 
 @pytest.mark.parametrize(
@@ -262,5 +260,6 @@ def test_what_a_launcher_inserts_reaches_the_script(
 ) -> None:
     """``deepspeed --module collectrace run train.py``, say."""
     launch.write(train="import sys; print(sys.argv)")
-    said = launch("-m", "collectrace", inserted, "run", "train.py", "--lr", "1")
+    words = "-m", "collectrace", inserted, "run", "train.py", "--lr", "1"
+    said = launch(*words, COLLECTRACE="0")  # without torch
     assert said.strip() == str(["train.py", inserted, "--lr", "1"])

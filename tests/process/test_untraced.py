@@ -29,14 +29,14 @@ print("ran")
 """
 
 
-def said(path: Path, script: str = WORK, **variables: str) -> list[str]:
+def said(path: Path, script: str = WORK) -> list[str]:
     """What a program printed that traces itself, with ``path`` in front of what is installed."""
     clean = {n: v for n, v in os.environ.items() if not n.startswith("COLLECTRACE")}
     found = os.pathsep.join(map(str, (path, ROOT)))
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=path,
-        env=clean | {"PYTHONPATH": found} | variables,
+        env=clean | {"PYTHONPATH": found},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -77,8 +77,14 @@ def test_a_dependency_that_is_not_there(tmp_path: Path) -> None:
     assert all(line.startswith("collectrace: not traced: ModuleNotFoundError: ") for line in told)
 
 
-def test_an_option_that_cannot_be_used(tmp_path: Path) -> None:
-    *told, last = said(tmp_path, COLLECTRACE_HEARTBEAT="soon")
+def works() -> None:
+    exec(WORK)
+
+
+def test_an_option_that_cannot_be_used(ranks: Ranks) -> None:
+    env = {"COLLECTRACE_HEARTBEAT": "soon"}
+    ran = ranks.run(works, 1, trace=False, init=False, env=env)
+    *told, last = ran.output().splitlines()
     assert last == "ran"
     assert len(told) == 2
     assert all("not traced" in line and "HEARTBEAT='soon'" in line for line in told)

@@ -266,15 +266,6 @@ def fails() -> None:
     Learner().step(TOKEN)
 
 
-SCRIPT: Final = """
-import os, torch.distributed as dist
-dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/store", rank=0, world_size=1)
-dist.barrier()
-dist.destroy_process_group()
-raise ValueError
-"""
-
-
 @pytest.mark.parametrize("mode", ["on", "all"])
 def test_an_exception(ranks: Ranks, mode: str) -> None:
     ran = ranks.run(fails, 1, exits=(1,), env={"COLLECTRACE_VALUES": mode})
@@ -290,15 +281,6 @@ def test_an_exception(ranks: Ranks, mode: str) -> None:
     assert log.exit is not None
     assert (log.exit.error, log.exit.message) == ("ValueError", "too many steps")
     assert log.records.index(last) < log.records.index(log.exit)
-
-
-@pytest.mark.parametrize(
-    ("option", "is_there"),
-    [pytest.param((), True, marks=pytest.mark.slow), (("--values", "off"), False)],
-)
-def test_a_script_can_be_run_without(ranks: Ranks, option: tuple[str, ...], is_there: bool) -> None:
-    ran = ranks.script(SCRIPT, launch=("-m", "collectrace", "run", *option), exits=1)
-    assert bool(ran.log().of(Values)) is is_there
 
 
 def fails_in_a_call(ends_with: str) -> None:

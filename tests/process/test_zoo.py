@@ -14,7 +14,7 @@ import pytest
 
 from tests.support import torch_names
 from tests.zoo import corpus, missed, rivals
-from tests.zoo.case import HERE, Case, marked_lines, read
+from tests.zoo.case import HERE, marked_lines, read
 from tests.zoo.corpus import Run
 from tests.zoo.protocol import Mode
 from tests.zoo.runner import Server
@@ -106,15 +106,12 @@ def test_the_sample_has_an_example_of_everything() -> None:
     assert SAMPLE.uncovered == ()
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(r.case, id=r.name) for r in COLLECTION if r.case.expect and not r.twin],
-)
-def test_a_mistake_has_a_marked_line_and_can_be_put_right(case: Case) -> None:
-    assert marked_lines(case.source) or case.severity != "error"
-    assert case.has_twin or case.synthetic or case.path.parent.name == "healthy"
-    assert case.cause.requirements
-    assert case.fix.requirements or case.severity == "info"
+def test_a_mistake_has_a_marked_line_and_can_be_put_right() -> None:
+    for case in (run.case for run in COLLECTION if run.case.expect and not run.twin):
+        assert marked_lines(case.source) or case.severity != "error", case.name
+        assert case.has_twin or case.synthetic or case.path.parent.name == "healthy", case.name
+        assert case.cause.requirements, case.name
+        assert case.fix.requirements or case.severity == "info", case.name
 
 
 @pytest.mark.parametrize("mode", ["detail", "recorder"])

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from unittest import mock
 
-from collectrace.align import alignment
 from collectrace.align.causes import choose, registry
 from collectrace.align.causes.cause import Cause
+from collectrace.align.causes.choose import Found
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.deciding import named
-from collectrace.align.judging.case import build
-from collectrace.align.judging.judge import judge
-from collectrace.align.observations.collect import information
-from collectrace.align.reading import run_reader
-from collectrace.findings import Kind
+from collectrace.findings import Alignment, Kind
 from tests.zoo import corpus
 from tests.zoo.corpus import Entry
 
 
 @dataclass(frozen=True)
 class Applied:
-    """The causes that apply to one finding of a run, the winner first."""
+    """The causes that apply to one finding, the winner first."""
 
-    run: str
-    number: int
-    """Of the finding."""
     kind: Kind
     codes: tuple[str, ...]
     said: Words | None
@@ -45,7 +37,7 @@ class Causes:
     """All findings of a run."""
 
     run: str
-    applied: tuple[Applied, ...]
+    applied: Sequence[Applied]
     observed: tuple[str, ...]
     """Codes of what is observed beside the errors."""
 
@@ -58,30 +50,34 @@ class Causes:
         return {one.winner for one in self.applied if one.winner} | {*self.observed}
 
 
+@contextmanager
+def tried() -> Iterator[list[Applied]]:
+    """Have every cause tried on whatever is judged meanwhile, behind the first that applies too."""
+    found: list[Applied] = []
+
+    def cause_of(situation: Situation) -> Found | None:
+        those = list(choose.applying(situation))
+        said = those[0].cause.words(situation, those[0].data) if those else None
+        codes = tuple(one.cause.code for one in those)
+        found.append(Applied(situation.kind, codes, said))
+        return those[0] if those else None
+
+    with mock.patch.object(choose, "cause_of", cause_of):
+        yield found
+
+
+def of_alignment(run: str, alignment: Alignment, applied: Sequence[Applied]) -> Causes:
+    """Return the causes of a run that was judged while they were ``tried``."""
+    codes = (finding.code for finding in alignment.findings if finding.code)
+    observed = tuple(code for code in codes if registry.BY_CODE[code].is_observed)
+    return Causes(run, applied, observed)
+
+
 def of_run(entry: Entry) -> Causes:
     """Return the causes of a recorded run; every cause is tried on every finding."""
-    with tempfile.TemporaryDirectory(prefix="causes-") as name:
-        logs = corpus.unpack(entry.files(), Path(name))
-        evidence = run_reader.read(logs)
-        if entry.living:
-            evidence = replace(evidence, still_exists=lambda log: log.rank in entry.living)
-        case = build(alignment.compared(evidence))
-        candidates = judge(case)
-        found = []
-        for n, (candidate, decided) in enumerate(
-            zip(candidates, named.find_decisions(case, candidates), strict=True)
-        ):
-            situation = Situation(case, candidate, decided.decisions, decided.pair)
-            found.append(_applied(entry.name, n, situation))
-        observed = tuple(f.code or "" for f in information(case, candidates))
-    return Causes(entry.name, tuple(found), observed)
-
-
-def _applied(run: str, number: int, situation: Situation) -> Applied:
-    those = list(choose.applying(situation))
-    said = those[0].cause.words(situation, those[0].data) if those else None
-    codes = tuple(one.cause.code for one in those)
-    return Applied(run, number, situation.kind, codes, said)
+    with corpus.unpacked(entry.files()) as logs, tried() as applied:
+        alignment = corpus.align(logs, entry.living)
+    return of_alignment(entry.name, alignment, applied)
 
 
 @cache
@@ -91,17 +87,15 @@ def above(code: str) -> frozenset[str]:
     return frozenset(direct.union(*(above(one) for one in direct)))
 
 
-def undecided(runs: Mapping[str, Causes]) -> Iterator[tuple[str, str, str]]:
-    """Return pairs of causes that both apply, and do not say which yields; with a run of each."""
-    seen = set()
-    for causes in runs.values():
-        for one in causes.applied:
-            for n, first in enumerate(one.codes):
-                for second in one.codes[n + 1 :]:
-                    pair = min(first, second), max(first, second)
-                    if first not in above(second) and pair not in seen:
-                        seen.add(pair)
-                        yield *pair, one.run
+def undecided(causes: Causes) -> set[tuple[str, str]]:
+    """Return pairs of causes that both apply, and do not say which yields."""
+    return {
+        (min(first, second), max(first, second))
+        for one in causes.applied
+        for n, first in enumerate(one.codes)
+        for second in one.codes[n + 1 :]
+        if first not in above(second)
+    }
 
 
 def in_use() -> list[Cause]:

@@ -149,18 +149,21 @@ def place(module: str) -> tuple[int, str]:
     raise AssertionError(f"collectrace/{module} has no place in the house: give it one in FLOORS")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_arrows_only_point_down(module: str) -> None:
+def targets(module: str) -> set[str]:
+    """What of ours a module imports. Not the package itself: it imports nothing but config."""
+    return {target for name in imports(MODULES[module]) if (target := inner(name))}
+
+
+def points_down(module: str, target: str) -> bool:
     floor, wing = place(module)
-    for imported in imports(MODULES[module]):
-        target = inner(imported)
-        # The package itself is the version and `enable`, and imports nothing but config.
-        if not target:
-            continue
-        their_floor, their_wing = place(target)
-        # `enable` is the package's own front: it reaches into the tracer, and only when called.
-        front = module == "" and their_wing == "tracer"
-        assert their_floor > floor or their_wing == wing or front, f"{module} imports {target}"
+    their_floor, their_wing = place(target)
+    # `enable` is the package's own front: it reaches into the tracer, and only when called.
+    return their_floor > floor or their_wing == wing or (module == "" and their_wing == "tracer")
+
+
+def test_arrows_only_point_down() -> None:
+    pairs = ((module, target) for module in MODULES for target in {module, *targets(module)})
+    assert [pair for pair in pairs if not points_down(*pair)] == []
 
 
 def room(module: str) -> int:
@@ -172,14 +175,15 @@ def room(module: str) -> int:
     raise AssertionError(f"collectrace/{module} is in no room: give it one in ROOMS")
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.partition(".")[0] in ROOMS])
-def test_rooms_follow_the_way_of_the_data(module: str) -> None:
-    wing = module.partition(".")[0]
-    here = room(module)
-    for imported in imports(MODULES[module]):
-        target = inner(imported)
-        if target and target.partition(".")[0] == wing:
-            assert room(target) <= here, f"{module} imports {target}"
+def test_rooms_follow_the_way_of_the_data() -> None:
+    pairs = (
+        (module, target)
+        for module in MODULES
+        if module.partition(".")[0] in ROOMS
+        for target in {module, *targets(module)}
+        if target.partition(".")[0] == module.partition(".")[0]
+    )
+    assert [(one, other) for one, other in pairs if room(other) > room(one)] == []
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
@@ -200,14 +204,13 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert not graph, "\n".join(f"{m} imports {sorted(targets)}" for m, targets in graph.items())
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if m.partition(".")[0] in WITHOUT_TORCH or m in WITHOUT_TORCH]
-)
-def test_only_the_tracer_imports_torch(module: str) -> None:
-    # The ranks that `testing` starts are processes of torch, and import it in their functions.
-    eager = module == "testing"
-    names = {name.partition(".")[0] for name in imports(MODULES[module], eager=eager)}
-    assert "torch" not in names
+def test_only_the_tracer_imports_torch() -> None:
+    for module in MODULES:
+        if module.partition(".")[0] in WITHOUT_TORCH or module in WITHOUT_TORCH:
+            # The ranks that `testing` starts are processes of torch, and their functions import it.
+            file = MODULES[module]
+            names = imports(file, eager=True) if module == "testing" else imports(file)
+            assert "torch" not in {name.partition(".")[0] for name in names}, module
 
 
 def imported_by(*command: str) -> set[str]:

@@ -42,23 +42,19 @@ def test_the_package_is_typed_and_says_so() -> None:
     assert (PACKAGE / "py.typed").read_text() == ""
 
 
-def paths_named_in(file: Path) -> list[str]:
-    """What stands in backticks and looks like a file or folder of the project."""
-    named = re.findall(r"`((?:collectrace|tests|tools)/[\w./*]+)`", file.read_text())
-    return sorted(set(named))
-
-
-@pytest.mark.parametrize("name", paths_named_in(ROOT / ".github" / "CONTRIBUTING.md"))
-def test_what_contributors_are_sent_to_exists(name: str) -> None:
-    assert list(ROOT.glob(name))
-
-
 PAGES = [ROOT / "README.md", *sorted((PACKAGE / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("name", sorted({name for page in PAGES for name in paths_named_in(page)}))
-def test_what_readers_are_sent_to_exists(name: str) -> None:
-    assert list(ROOT.glob(name))
+def test_what_readers_and_contributors_are_sent_to_exists() -> None:
+    """What stands in backticks and looks like a file or folder of the project."""
+    texts = (page.read_text() for page in (*PAGES, ROOT / ".github" / "CONTRIBUTING.md"))
+    named = {
+        name
+        for text in texts
+        for name in re.findall(r"`((?:collectrace|tests|tools)/[\w./*]+)`", text)
+    }
+    assert named
+    assert [name for name in sorted(named) if not list(ROOT.glob(name))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

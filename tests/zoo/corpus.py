@@ -18,9 +18,11 @@ import io
 import json
 import lzma
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -39,6 +41,9 @@ LARGEST: Final = 8_000_000
 """Bytes that all recordings together may take."""
 
 COMMAND: Final = "tools/record_corpus"
+
+_MEMORY: Final = Path("/dev/shm")
+"""Thousands of folders that are read once need no disk."""
 
 LOGS: Final = "logs/"
 _FILES: Final = "files/"
@@ -121,7 +126,7 @@ class Run:
     case: Case
     twin: bool
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Of its entry."""
         return self.case.name + (_TWIN if self.twin else "")
@@ -150,6 +155,7 @@ class Run:
         return seen.hexdigest()[:16]
 
 
+@cache
 def runs() -> list[Run]:
     """Every run of the collection: each case, and each twin."""
     return [
@@ -246,6 +252,14 @@ def unpack(files: Mapping[str, bytes], folder: Path) -> Path:
         is_text = is_source(PurePosixPath(name))
         path.write_bytes(content if is_text else content.replace(neutral.REPOSITORY, root))
     return logs
+
+
+@contextmanager
+def unpacked(files: Mapping[str, bytes]) -> Iterator[Path]:
+    """The logs that an archive holds, for as long as the context lasts."""
+    memory = _MEMORY if _MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="corpus-", dir=memory) as name:
+        yield unpack(files, Path(name))
 
 
 def _with_texts(files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,12 @@ ENVIRONMENT: Final = {
     "COLLECTRACE_REPORT": "0",
     "GLOO_SOCKET_IFNAME": "lo",
 }
+
+_SHARED: Final = "ZOO_SERVER"
+"""The variable that holds the socket of a server for several processes."""
+_SLOWEST_START: Final = 300.0
+"""Seconds after which a server that is not ready never will be."""
+_NO_START: Final = "the fork server did not start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,14 @@ class Server:
     """The fork server, for as long as the context lasts. Safe to use from several threads."""
 
     def __enter__(self) -> Self:
+        self.begin()
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise RuntimeError(_NO_START)
+        return self
+
+    def begin(self) -> None:
+        """Start it, and do not wait until it is ready."""
         self._folder = Path(tempfile.mkdtemp(prefix="zoo-"))
         self._socket = str(self._folder / "socket")
         self._process = subprocess.Popen(
@@ -107,10 +122,6 @@ class Server:
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._process.stdout is not None
-        if self._process.stdout.readline() != "ready\n":
-            raise RuntimeError("the fork server did not start")
-        return self
 
     def __exit__(
         self,
@@ -190,11 +201,28 @@ class Server:
                 yield Outcome(exits, folder, logs)
 
 
+def share() -> Server:
+    """Start the fork server of all processes that this one starts from now on."""
+    server = Server()
+    server.begin()
+    os.environ[_SHARED] = server._socket
+    return server
+
+
 @cache
 def shared() -> Server:
-    """The fork server of this process, which ends with it."""
-    server = Server().__enter__()
-    atexit.register(server.__exit__, None, None, None)
+    """The fork server that this process has been given, or one of its own, which ends with it."""
+    server = Server()
+    if _SHARED not in os.environ:
+        server.__enter__()
+        atexit.register(server.__exit__, None, None, None)
+        return server
+    server._socket = os.environ[_SHARED]
+    until = time.monotonic() + _SLOWEST_START
+    while not Path(server._socket).exists():
+        if time.monotonic() > until:
+            raise RuntimeError(_NO_START)
+        time.sleep(0.1)
     return server
 
 

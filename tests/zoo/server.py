@@ -70,8 +70,9 @@ def serve(path: str) -> Callable[[], NoReturn] | None:
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave no zombies behind
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
+        listener.bind(f"{path}.new")
         listener.listen()
+        Path(f"{path}.new").rename(path)  # who sees it can connect
         print("ready", flush=True)
         while True:
             readable, _, _ = select.select([listener, sys.stdin], [], [])

@@ -9,7 +9,6 @@ with Server() as server:
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,8 +200,6 @@ def recorded(run: Run, entry: Entry) -> Verdict:
         LogError: it left nothing that can be aligned.
 
     """
-    with tempfile.TemporaryDirectory(prefix="corpus-") as name:
-        folder = Path(name)
-        logs = corpus.unpack(entry.files(), folder)
+    with corpus.unpacked(entry.files()) as logs:
         alignment = corpus.align(logs, entry.living)
-    return Verdict(run.case, run.twin, Outcome(entry.exits, folder, logs), alignment)
+    return Verdict(run.case, run.twin, Outcome(entry.exits, logs.parent, logs), alignment)

@@ -17,7 +17,6 @@ from collectrace.findings import (
     Excerpt,
     Finding,
     Job,
-    Kind,
     RankState,
     Table,
     TableRow,
@@ -63,20 +62,30 @@ def test_screen(sample: Callable[[], Alignment]) -> None:
     compare(screen(sample()), sample.__name__)
 
 
+Answers = dict[str, Alignment]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """From rank files, one run for each kind of finding."""
+    return {
+        name: aligned(make(), tmp_path_factory.mktemp(name))
+        for name, make in kind_examples.KINDS.items()
+    }
+
+
 @pytest.mark.parametrize("kind", kind_examples.KINDS)
 def test_every_kind_on_the_screen(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole way from rank files to the page, one run for each kind of finding."""
     monkeypatch.chdir(GOLDEN.parents[1])  # sites below the working directory are told relative
-    compare(screen(aligned(kind_examples.KINDS[kind](), tmp_path)), f"kind_{kind}")
+    compare(screen(answers[kind]), f"kind_{kind}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_its_screen(kind: Kind, tmp_path: Path) -> None:
-    names = [name for name in kind_examples.KINDS if name.endswith(kind)]
-    answers = [aligned(kind_examples.KINDS[name](), tmp_path / name) for name in names]
-    assert any(kind in {finding.kind for finding in answer.findings} for answer in answers)
+def test_every_kind_has_its_screen(answers: Answers) -> None:
+    for kind in KINDS:
+        found = [one.findings for name, one in answers.items() if name.endswith(kind)]
+        assert kind in {finding.kind for findings in found for finding in findings}
 
 
 def compare(seen: str, name: str) -> None:
@@ -99,8 +108,8 @@ def test_no_line_ends_in_a_space(width: int) -> None:
 
 
 @pytest.mark.parametrize("kind", kind_examples.KINDS)
-def test_a_narrow_page_is_kept_by_every_kind(kind: str, tmp_path: Path) -> None:
-    seen = screen(aligned(kind_examples.KINDS[kind](), tmp_path), 60).splitlines()
+def test_a_narrow_page_is_kept_by_every_kind(kind: str, answers: Answers) -> None:
+    seen = screen(answers[kind], 60).splitlines()
     assert [line for line in seen if len(line) > 60] == []
 
 

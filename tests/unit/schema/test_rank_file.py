@@ -6,6 +6,7 @@ import json
 import typing
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,11 @@ from collectrace.records import (
 )
 from tests.support.synthetic import Run
 
-VALIDATOR = jsonschema.Draft202012Validator(schema.json_schema())
+
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema.json_schema())
+
 
 EXAMPLES: dict[Any, Any] = {
     int: 7,
@@ -84,7 +89,7 @@ def example(cls: type[Record], *, whole: bool) -> Record:
 
 
 def errors(line: dict[str, Any]) -> list[str]:
-    return [problem.message for problem in VALIDATOR.iter_errors(line)]
+    return [problem.message for problem in validator().iter_errors(line)]
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -7,7 +7,7 @@ import pytest
 from collectrace.align.code import origins
 from collectrace.align.code.conditions import condition_of
 from collectrace.align.code.files import Files
-from collectrace.align.code.origins import Origin, Row, Rule
+from collectrace.align.code.origins import Origin, Rule
 from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
@@ -43,14 +43,12 @@ def origins_of(
     return origins.sorted_by_weight(found)
 
 
-NAMES = [(row, name) for row in origins.rows() for name in row.names.split()]
-
-
-@pytest.mark.parametrize(("row", "name"), NAMES, ids=[name for _, name in NAMES])
-def test_every_name_finds_its_row(row: Row, name: str) -> None:
-    asked = f"thing{name}" if name.startswith(".") else name.replace("*", "anything")
-    assert origins.row_of(asked) is row
-    assert row.where
+def test_every_name_finds_its_row() -> None:
+    for row in origins.rows():
+        assert row.where
+        for name in row.names.split():
+            asked = f"thing{name}" if name.startswith(".") else name.replace("*", "anything")
+            assert origins.row_of(asked) is row, name
 
 
 def test_a_constructor_of_tensors_is_no_question_to_a_queue() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import collectrace
 from collectrace.align.judging import catalogue
 from collectrace.align.judging.evidence import FACTS
@@ -17,8 +15,9 @@ def test_the_chapter_is_that_of_the_table() -> None:
     assert written.read_text() == catalogue.chapter(), "run: tools/causes --docs"
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_the_chapter_lists_every_fact(name: str) -> None:
-    rows = [line for line in docs.read("evidence").splitlines() if line.startswith(f"| `{name}` |")]
-    assert rows, "no finder finds it"
-    assert all(FACTS[name].summary in row for row in rows)
+def test_the_chapter_lists_every_fact() -> None:
+    lines = docs.read("evidence").splitlines()
+    for name, fact in FACTS.items():
+        rows = [line for line in lines if line.startswith(f"| `{name}` |")]
+        assert rows, f"no finder finds {name}"
+        assert all(fact.summary in row for row in rows), name

@@ -42,9 +42,10 @@ def hung() -> Run:
 
 
 def exchanging() -> Run:
-    """Messages, and a group that all make."""
+    """Calls, messages, and a group that all make; nothing is wrong."""
     run = Run(RANKS)
     run.group("7", range(RANKS))
+    run.all("all_reduce")
     for rank in run:
         rank.send((rank.rank + 1) % RANKS)
         rank.recv((rank.rank - 1) % RANKS)
@@ -61,7 +62,7 @@ def state(alignment: Alignment, rank: int = CUT) -> RankState:
     return next(one for one in alignment.ranks if one.rank == rank)
 
 
-@pytest.mark.parametrize("make", [healthy, hung, exchanging])
+@pytest.mark.parametrize("make", [hung, exchanging])
 def test_a_cut_at_any_byte_says_that_the_file_is_incomplete(make: Any, tmp_path: Path) -> None:
     make().write(tmp_path)
     file = file_of(tmp_path)

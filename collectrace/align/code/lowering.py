@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -33,6 +33,7 @@ from collectrace.align.code.graph import (
     Outcome,
     Way,
     called_name,
+    following,
     reached,
 )
 
@@ -73,8 +74,8 @@ class _Lowering(Expressions):
             self.nodes, entry, exit_, raised, frozenset(self.inlined), self._begins, yields
         )
         if yields:
-            graph.before_first_yield = reached([entry], through_yields=False)
-            graph.after_yield = reached([t for n in yields for t in _after(n)], through_yields=True)
+            graph.before_first_yield = reached([entry], (node.number for node in yields))
+            graph.after_yield = reached(t for n in yields for t in following(n))
         return graph
 
     # Statements
@@ -268,12 +269,6 @@ class _Lowering(Expressions):
             return outer.raises(name)
 
         return raises
-
-
-def _after(node: Node) -> Iterator[Node]:
-    yield from (target for _, target in node.edges)
-    if node.raises is not None:
-        yield node.raises
 
 
 def _catches(handler: ast.ExceptHandler, name: str) -> bool | None:

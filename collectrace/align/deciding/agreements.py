@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collectrace.align.code.places import Site
+from collectrace.align.code.places import Agreements, Site
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 
 
-class RecordedAgreements:
+class RecordedAgreements(Agreements):
     """Collectives that gave two ranks the same result before they diverged.
 
     ``calls`` holds the calls of each rank up to the last one that both made.

@@ -16,7 +16,7 @@ from collectrace.align.code.decide import Differing
 from collectrace.align.code.decisions import Answer, Strength, origin_site
 from collectrace.align.code.graph import ENDED, ITERATES, Outcome, Way, called_name
 from collectrace.align.code.origins import Origin, sorted_by_weight
-from collectrace.align.code.places import Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
 from collectrace.align.deciding import libraries, sides
@@ -83,7 +83,9 @@ def condition_at(case: Case, rank: int, site: str, called: str) -> Decision | No
         return None
     calls = [node for node in level.graph.at(level.line) if called_name(node.tree) == called]
     for one in reversed(controls(level.function, level.graph, calls)) if calls else ():
-        sources = Tracer(case.program, Nothing()).sources(one.test, Place(level.function, one.node))
+        sources = Tracer(case.program, Agreements()).sources(
+            one.test, Place(level.function, one.node)
+        )
         found = sorted_by_weight(source.origin for source in sources)
         if one.test is not None and found[:1] not in ((), (Origin.AGREED,), (Origin.UNKNOWN,)):
             return Decision(

@@ -8,7 +8,7 @@ from collectrace.align.code import origins
 from collectrace.align.code.conditions import condition_of
 from collectrace.align.code.files import Files
 from collectrace.align.code.origins import Origin, Row, Rule
-from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Asked, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
 from tests.unit.align.code import standin
@@ -17,13 +17,10 @@ from tests.unit.align.code.standin import Texts
 PATH = "/origins/program.py"
 
 
-class All:
+class All(Agreements):
     """Every collective gave both sides one result."""
 
     def agreed(self, site: Site) -> bool:
-        return True
-
-    def has_run(self, site: Site) -> bool:
         return True
 
 
@@ -34,7 +31,7 @@ def origins_of(
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
     program = Program(Files(Texts(**{PATH: text})))
     function, graph = standin.graph_at(program, PATH, line)
-    tracer = Tracer(program, agreements or Nothing())
+    tracer = Tracer(program, agreements or Agreements())
     found: set[Origin] = set()
     for node in graph.at(line):
         if (condition := condition_of(node)) is not None:

@@ -11,7 +11,7 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import announced, led, own_calls
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import awaited_call
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.facts_of_exchanges import skipped_answer
 from collectrace.align.judging.led import At
@@ -146,7 +146,7 @@ def shared_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             yield Evidence("shared_by_rank", (at.rank,))
 
 
-@once_of
+@once
 def _departure(case: Case, at: Awaited) -> Answer | None:
     """Return what can have made a rank skip the awaited call; None if it never made such a call."""
     left = left_own_round(case, at.rank)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import announced, led
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.facts_of_messages import issue_of
 from collectrace.align.judging.led import At
@@ -37,7 +37,7 @@ class Sent(NamedTuple):
         return self.text.partition("|")[0]
 
 
-@once_of
+@once
 def ends_of(case: Case, rank: int) -> Sequence[Sent]:
     """Return a rank's ends of messages in order; empty if some calls are not known."""
     log, found = case.log(rank), []

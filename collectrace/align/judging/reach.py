@@ -8,47 +8,38 @@ internal failure the tracer may lack a call, a group or a role.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict, RankLog
-from collectrace.records import Call
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The point at which a rank's record stops covering everything that the rank did."""
-
-    log: RankLog
-    first_void: Call | None
-    """The first call that could not be described; None: the tracer was disabled before any."""
-
-    def goes_beyond(self, t: int | None) -> bool:
-        """Whether the rank acted after its record stopped: at ``t``, ns on its own clock.
-
-        ``t`` is None if it is not known to have acted at all.
-        """
-        fault = self.log.first_fault
-        is_doubtful = fault is not None and t is not None and t >= (fault.since or 0)
-        return is_doubtful or t is None or (self.first_void is not None and t > self.first_void.t)
-
-
-def reaches(case: Case) -> dict[int, Reach]:
-    """Return the ranks with an incomplete record, and where it stops."""
+def incomplete_logs(case: Case) -> dict[int, RankLog]:
+    """Return the ranks whose record stops covering everything that the rank did."""
     return {
-        rank: Reach(log, log.first_void)
+        rank: log
         for rank, log in case.evidence.logs.items()
         if log.disabled or log.first_void is not None or log.first_fault is not None
     }
+
+
+def _goes_beyond(log: RankLog, t: int | None) -> bool:
+    """Whether a rank acted after its record stopped: at ``t``, ns on its own clock.
+
+    ``t`` is None if it is not known to have acted at all.
+    """
+    if t is None:
+        return True
+    fault, void = log.first_fault, log.first_void
+    return (fault is not None and t >= (fault.since or 0)) or (void is not None and t > void.t)
 
 
 def candidates_beyond(
     case: Case, found: Sequence[Candidate], causes: Mapping[Candidate, Candidate]
 ) -> set[Candidate]:
     """Return the candidates beyond the record of a rank, and their consequences."""
-    limits = reaches(case)
+    limits = incomplete_logs(case)
     if not limits:
         return set()
     out = {candidate for candidate in found if _is_beyond(candidate, limits)}
@@ -62,9 +53,9 @@ def candidates_beyond(
     return out
 
 
-def _is_beyond(candidate: Candidate, limits: Mapping[int, Reach]) -> bool:
+def _is_beyond(candidate: Candidate, limits: Mapping[int, RankLog]) -> bool:
     came = _came(candidate)
-    return any(limits[rank].goes_beyond(came.get(rank)) for rank in _concerned(candidate, limits))
+    return any(_goes_beyond(limits[rank], came.get(rank)) for rank in _concerned(candidate, limits))
 
 
 def _concerned(candidate: Candidate, limits: Collection[int]) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.reach import Reach, reaches
+from collectrace.align.judging.reach import incomplete_logs
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Finding
 from collectrace.records import Call
@@ -12,17 +12,17 @@ from collectrace.records import Call
 
 def unrecorded(case: Case) -> Finding | None:
     """Return a finding on how far the records of such ranks extend; None if there are none."""
-    found = reaches(case)
+    found = incomplete_logs(case)
     if not found:
         return None
     by_reason: dict[str, list[int]] = {}
-    for rank, limit in found.items():
-        by_reason.setdefault(_reason(limit), []).append(rank)
+    for rank, log in found.items():
+        by_reason.setdefault(_reason(log), []).append(rank)
     failed = any(
-        _gave_up(limit.log) or limit.first_void is not None or limit.log.first_fault is not None
-        for limit in found.values()
+        _gave_up(log) or log.first_void is not None or log.first_fault is not None
+        for log in found.values()
     )
-    switched_off = any(limit.log.disabled and not _gave_up(limit.log) for limit in found.values())
+    switched_off = any(log.disabled and not _gave_up(log) for log in found.values())
     fixes = []
     if failed:
         fixes.append(
@@ -44,12 +44,11 @@ def unrecorded(case: Case) -> Finding | None:
     )
 
 
-def _reason(limit: Reach) -> str:
-    log = limit.log
+def _reason(log: RankLog) -> str:
     parts = []
-    if limit.first_void is not None:
+    if log.first_void is not None:
         calls = words.counted(log.void_count, "call")
-        parts.append(f"{calls} could not be described, the first is {_place(limit.first_void)}")
+        parts.append(f"{calls} could not be described, the first is {_place(log.first_void)}")
     elif log.first_fault is not None:
         fault = log.first_fault
         parts.append(f"the tracer failed while {fault.doing} ({fault.error})")

@@ -86,10 +86,10 @@ def decide(
         same = between.same
         for context, node in between.calls if same else ():
             found.add(_Arguments(tracer).decisions(context, node, differing))
-        for region in between.regions(gaps):
-            naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
-            for branch in branches.separating_branches(region, same=same):
-                found.add(naming.decisions(branch))
+        region = between.region(gaps)
+        naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
+        for branch in branches.separating_branches(region, same=same):
+            found.add(naming.decisions(branch))
     except LookupError:
         gaps.add(Gap.UNREACHABLE)
     except (OverflowError, RecursionError):

@@ -8,7 +8,7 @@ Its edges lead to the possible next steps, each with the outcome that selects it
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -113,8 +113,6 @@ class Graph:
     raised: Node
     inlined: frozenset[int]
     """``id`` of each comprehension or generator expression whose steps are in this graph."""
-    begins: Mapping[int, Node] = field(default_factory=dict)
-    """The first node of each ``try`` with a ``finally`` and of each ``with``, by ``id``."""
     yields: Sequence[Node] = ()
     """Nodes at which a generator stops and resumes."""
     before_first_yield: frozenset[int] = frozenset()

@@ -53,7 +53,6 @@ class _Lowering(Expressions):
     def __init__(self, lookup: Lookup) -> None:
         super().__init__()
         self._lookup = lookup
-        self._begins: dict[int, Node] = {}
 
     def graph(self, tree: ast.AST) -> Graph:
         exit_, raised = (self.node(kind, None, None) for kind in (Kind.EXIT, Kind.RAISED))
@@ -70,9 +69,7 @@ class _Lowering(Expressions):
                 raise TypeError(tree)
         entry.edges.append((NEXT, first))
         yields = [n for n in self.nodes if n.kind is Kind.YIELD]
-        graph = Graph(
-            self.nodes, entry, exit_, raised, frozenset(self.inlined), self._begins, yields
-        )
+        graph = Graph(self.nodes, entry, exit_, raised, frozenset(self.inlined), yields)
         if yields:
             graph.before_first_yield = reached([entry], (node.number for node in yields))
             graph.after_yield = reached(t for n in yields for t in following(n))
@@ -193,7 +190,6 @@ class _Lowering(Expressions):
             leaving(scope.continues), scope.loops,
         )  # fmt: skip
         node = self._block(s.body, leaving(lambda: then)(), inner)
-        self._begins[id(s)] = node
         for item in reversed(s.items):
             node = self.step(item.context_expr, scope, node, kind=Kind.ENTER)
             node.line = s.lineno
@@ -225,10 +221,7 @@ class _Lowering(Expressions):
         if s.handlers:
             star = isinstance(s, ast.TryStar)
             inner = replace(outer, raises=self._handlers(s.handlers, then, outer, star=star))
-        node = self._block(s.body, self._block(s.orelse, then, outer), inner)
-        if s.finalbody:
-            self._begins[id(s)] = node
-        return node
+        return self._block(s.body, self._block(s.orelse, then, outer), inner)
 
     def _handlers(
         self, handlers: Sequence[ast.ExceptHandler], then: Node, outer: Scope, *, star: bool

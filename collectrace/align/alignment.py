@@ -16,7 +16,7 @@ from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
 from collectrace.align.judging.judge import MOST_OF_A_KIND, first_of_each_kind, judge
-from collectrace.align.judging.reach import reaches
+from collectrace.align.judging.reach import incomplete_logs
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations import lost_lines, omitted_values
@@ -211,7 +211,12 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     conflicts = (c for c in case.comparison.conflicts if not c.harmless)
     disputed = bool(case.evidence.disputed or case.evidence.without_members) or any(conflicts)
     is_judged = all(KINDS[kind].family == "information" for kind in case.left_out)
-    if disputed or not is_judged or reaches(case) or any(c.severity == "info" for c in candidates):
+    if (
+        disputed
+        or not is_judged
+        or incomplete_logs(case)
+        or any(c.severity == "info" for c in candidates)
+    ):
         return False
     is_apart = any(window.first > window.last for window in case.comparison.windows)
     if case.comparison.unproven or is_apart:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from collectrace import exceptions, words
+from collectrace import words
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
+from collectrace.align.judging.facts_of_states import identity, is_own
 from collectrace.records import HANDLED, Call, Raised
-
-_CONTROL: Final = frozenset(
-    {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
-     "SystemExit"}
-)  # fmt: skip
-"""Exceptions that programs use for control flow, or that a person causes."""
 
 _MOST: Final = 3
 """Ranks that a sentence lists."""
@@ -29,8 +24,6 @@ def caught(situation: Situation) -> dict[int, Raised]:
     if situation.candidate.cycle:
         return {rank: one for rank, (one, _) in in_cycle(situation).items()}
     for row in situation.candidate.evidence:
-        if row.fact == "only_call_that_differs":
-            return {}
         if row.fact == "caught_exception" and isinstance(row.shown_by, list):
             return dict(zip(row.ranks, row.shown_by, strict=False))
     found = dict(_latest(situation))
@@ -41,8 +34,8 @@ def caught(situation: Situation) -> dict[int, Raised]:
         return {}
     others = [rank for side in sides if side is not raising[0] for rank in side]
     logs = [log for rank in others if (log := situation.case.log(rank)) is not None]
-    known = {_what(one) for log in logs for one in log.caught}
-    return {rank: one for rank, one in found.items() if _what(one) not in known}
+    known = {identity(one) for log in logs for one in log.caught}
+    return {rank: one for rank, one in found.items() if identity(one) not in known}
 
 
 def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
@@ -59,17 +52,17 @@ def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
         call = case.call(w.rank, w.stream, w.seq) if w.stream is not None and w.seq else None
         for one in log.caught if log is not None and call is not None else ():
             # It made the call while it handled the exception.
-            if one.what == HANDLED and call is not None and one.t == call.t and _is_own(one):
+            if one.what == HANDLED and call is not None and one.t == call.t and is_own(one):
                 found[w.rank] = one, call
     if len(found) != 1:
         return {}
     ((rank, (raised, _)),) = found.items()
     logs = [log for other in ranks - {rank} if (log := case.log(other)) is not None]
-    return {} if any(_what(one) == _what(raised) for log in logs for one in log.caught) else found
-
-
-def _is_own(one: Raised) -> bool:
-    return one.error not in _CONTROL and not exceptions.blames_peers(one.error, one.message)
+    return (
+        {}
+        if any(identity(one) == identity(raised) for log in logs for one in log.caught)
+        else found
+    )
 
 
 def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:
@@ -77,9 +70,9 @@ def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:
         log = situation.case.log(rank)
         those = log.caught if log is not None else ()
         here = [one for one in those if begin < one.t and (end is None or one.t <= end)]
-        before = {_what(one) for one in those if one.t <= begin}
+        before = {identity(one) for one in those if one.t <= begin}
         for one in reversed(here):
-            if _is_own(one) and _what(one) not in before:
+            if is_own(one) and identity(one) not in before:
                 yield rank, one
                 break
 
@@ -100,11 +93,6 @@ def _intervals(situation: Situation) -> Iterator[tuple[int, int, int | None]]:
             last = case.last_before(rank, candidate.stream, candidate.seq)
             here = case.call(rank, candidate.stream, candidate.seq)
             yield rank, last.t if last is not None else 0, here.t if here is not None else None
-
-
-def _what(one: Raised) -> tuple[str, str | None, str]:
-    """Return what identifies an exception, ignoring its text."""
-    return one.error, one.site, one.what
 
 
 def sentence(found: Mapping[int, Raised]) -> str:

@@ -202,8 +202,8 @@ class Between:
         by_rank.without = region
         return by_rank if by_rank.is_whole else region
 
-    def regions(self, gaps: set[Gap]) -> Iterator[Region]:
-        """Yield the region before the last call, if needed, then the one between the calls."""
+    def region(self, gaps: set[Gap]) -> Region:
+        """Return the region between the calls."""
         region = self._by_rank()
         if self._shared and not region.is_whole:
             self._shared = frozenset()
@@ -224,62 +224,7 @@ class Between:
                 region = self._explore(self._edges, [*self._begin, *begin])
         if not region.is_whole:
             gaps.add(Gap.UNREACHABLE)
-        before = self._before(region)
-        if before is not None:
-            yield before
-        yield region
-
-    def _before(self, region: Region) -> Region | None:
-        """Return the region before the last call, if that call is in a block with several exits.
-
-        The ``try`` block decides what follows its ``finally``: a ``return``, or an exception. In
-        the graph each exit has its own copy of the block.
-        """
-        leads: dict[int, int] = {}
-        for step, real in list(self._entries.items()):
-            if step in region.edges:
-                plain = self._plain(real)
-                leads[plain] = leads.get(plain, 0) | region.leads.get(step, 0)
-        ends = {
-            step: [
-                Edge(target, NEXT, False)
-                for mark, target in zip((ONE, TWO), TARGETS, strict=True)
-                if lead & mark
-            ]
-            for step, lead in leads.items()
-            if lead
-        }
-        if len(ends) < len(TARGETS):
-            return None
-        begin = {
-            self.paths.number(context, node)
-            for step in leads
-            for context, node in self._blocks(step)
-        }
-
-        def edges(step: int) -> Iterable[Edge]:
-            real = self._entries.get(step, step)
-            return ends.get(real) or self.paths.edges(real)
-
-        return self._explore(edges, sorted(begin))
-
-    def _blocks(self, step: int) -> Iterator[tuple[Context, Node]]:
-        """Yield the start of each ``try`` and ``with`` block whose exit code contains a step."""
-        context: Context | None
-        context, node = self.paths.owner(step)
-        while context is not None:
-            begins = context.graph.begins
-            if node.kind in (Kind.LEAVE, Kind.UNWIND):
-                yield context, begins[id(node.tree)]
-            for other in context.graph.nodes:
-                tree = other.tree
-                if other.kind is Kind.FINALLY and isinstance(tree, ast.Try | ast.TryStar):
-                    last = tree.finalbody[-1].end_lineno or 0
-                    if tree.finalbody[0].lineno <= node.line <= last:
-                        yield context, begins[id(tree)]
-            if context.call is None:
-                return
-            node, context = context.call, context.parent
+        return region
 
     def _explore(self, edges: Callable[[int], Iterable[Edge]], begin: Iterable[int]) -> Region:
         first = TARGETS[-1] + 1 + len(self._entries)

@@ -7,12 +7,12 @@ around it, and another outcome does not. It contains the line, or jumps over it 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectrace.align.code.conditions import is_negated
 from collectrace.align.code.files import Function
-from collectrace.align.code.graph import Graph, Kind, Node, Way
+from collectrace.align.code.graph import Graph, Kind, Node, Way, reached
 from collectrace.align.reading import rank_only
 
 
@@ -87,7 +87,7 @@ def controls(function: Function, graph: Graph, nodes: Sequence[Node]) -> list[Co
             for outcome, target in node.edges:
                 if target not in tests:
                     is_true = (outcome.way is Way.TAKEN) is not is_negated(node, head)
-                    leading[is_true] |= bool(at & _reached(target, barred))
+                    leading[is_true] |= bool(at & reached([target], barred, _unraised))
         if leading[True] is not leading[False]:
             found.append(Condition(function, head, leading[True], tests[-1]))
     return sorted(found, key=lambda one: one.line)
@@ -115,18 +115,9 @@ def _head(node: Node) -> _Head | None:
     return head if isinstance(head, ast.If | ast.Assert) else None
 
 
-def _reached(start: Node, barred: Iterable[int]) -> set[int]:
-    """Return the steps reachable from a step without exceptions and without ``barred`` steps."""
-    seen = {*barred}
-    found: set[int] = set()
-    todo = [start]
-    while todo:
-        node = todo.pop()
-        if node.number not in seen:
-            seen.add(node.number)
-            found.add(node.number)
-            todo += (target for _, target in node.edges)
-    return found
+def _unraised(node: Node) -> Iterator[Node]:
+    """Return the nodes that come next without an exception."""
+    return (target for _, target in node.edges)
 
 
 def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
@@ -145,5 +136,5 @@ def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
 def can_reach(graph: Graph, line: int, to: int) -> bool:
     """Whether one line of a function can lead to another, possibly in a later iteration."""
     ends = {node.number for node in graph.at(to)}
-    starts = (target for node in graph.at(line) for _, target in node.edges)
-    return any(ends & _reached(target, ()) for target in starts)
+    starts = (target for node in graph.at(line) for target in _unraised(node))
+    return bool(ends & reached(starts, (), _unraised))

@@ -11,6 +11,8 @@ import ast
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import Final, Literal
 
 from collectrace.align.code import branches, origins
@@ -40,7 +42,7 @@ from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import BOTH, ONE, TWO, Context, Edge
-from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Asked, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
@@ -78,16 +80,16 @@ def decide(
         return Answer(gaps=frozenset({Gap.DIFFERENT}))
     # Values that ranks agree on may still differ between two iterations of one rank.
     found = _Found(drops_agreed=one.rank != two.rank)
-    tracer = Tracer(program, agreements or Nothing())
+    tracer = Tracer(program, agreements or Agreements())
     try:
         between = Between(program, (one, two), gaps, is_shared, is_skipped=is_skipped)
         same = between.same
         for context, node in between.calls if same else ():
             found.add(_Arguments(tracer).decisions(context, node, differing))
-        for region in between.regions(gaps):
-            naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
-            for branch in branches.separating_branches(region, same=same):
-                found.add(naming.decisions(branch))
+        region = between.region(gaps)
+        naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
+        for branch in branches.separating_branches(region, same=same):
+            found.add(naming.decisions(branch))
     except LookupError:
         gaps.add(Gap.UNREACHABLE)
     except (OverflowError, RecursionError):
@@ -261,7 +263,7 @@ class _Naming:
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:
         edges = self._region.edges[branch.step]
-        normal = _leads(edge for edge in edges if not edge.is_exception)
+        normal = reduce(or_, (edge.sides for edge in edges if not edge.is_exception), 0)
         handlers = dict(self._handlers(branch, normal if branch.by_exception else 0))
         # Two different exceptions are considered only if no simpler explanation is left.
         if not branch.by_exception and handlers.keys() & self._handled:
@@ -396,13 +398,6 @@ _NO_DATA: Final = frozenset(
 """Arguments of a call that do not decide its tensors."""
 
 _TESTING = ast.If, ast.While, ast.Assert
-
-
-def _leads(edges: Iterable[Edge]) -> int:
-    found = 0
-    for edge in edges:
-        found |= edge.sides
-    return found
 
 
 def _handled(handler: Node, lead: int, normal: int) -> Outcomes:

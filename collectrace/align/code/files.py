@@ -291,7 +291,7 @@ _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def _functions(module: Function) -> Iterator[Function]:
     """Return the functions and classes in a module; raise OverflowError if it is too large."""
     count = 0
-    todo: list[tuple[ast.stmt, Function, int]] = [(s, module, 0) for s in _inside_of(module)]
+    todo: list[tuple[ast.stmt, Function, int]] = [(s, module, 0) for s in module.file.tree.body]
     while todo:
         node, parent, depth = todo.pop()
         count += 1
@@ -301,10 +301,6 @@ def _functions(module: Function) -> Iterator[Function]:
             parent = _function(node, parent)
             yield parent
         todo += ((one, parent, depth + 1) for one in _inside(node))
-
-
-def _inside_of(module: Function) -> Sequence[ast.stmt]:
-    return module.file.tree.body
 
 
 def _function(

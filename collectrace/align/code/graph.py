@@ -8,7 +8,7 @@ Its edges lead to the possible next steps, each with the outcome that selects it
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -113,8 +113,6 @@ class Graph:
     raised: Node
     inlined: frozenset[int]
     """``id`` of each comprehension or generator expression whose steps are in this graph."""
-    begins: Mapping[int, Node] = field(default_factory=dict)
-    """The first node of each ``try`` with a ``finally`` and of each ``with``, by ``id``."""
     yields: Sequence[Node] = ()
     """Nodes at which a generator stops and resumes."""
     before_first_yield: frozenset[int] = frozenset()
@@ -134,26 +132,13 @@ class Graph:
         """
         block = [node for node in self.nodes if node.raises is dispatch]
         handlers = [node for _, node in dispatch.edges if node.kind is Kind.HANDLER]
-        is_returned = self.exit.number in _reached(handlers, block)
-        is_repeated = not _reached(block, [dispatch]).isdisjoint(dispatch.loops[-1:])
+        is_returned = self.exit.number in reached(handlers, (node.number for node in block))
+        is_repeated = not reached(block, [dispatch.number]).isdisjoint(dispatch.loops[-1:])
         return handlers if block and (is_returned or is_repeated) else []
 
     def at(self, line: int) -> Iterator[Node]:
         """Return the nodes of a source line."""
         return (n for n in self.nodes if n.tree is not None and n.line <= line <= n.end)
-
-
-def _reached(begin: Sequence[Node], without: Sequence[Node]) -> set[int]:
-    """Return the numbers of the nodes behind ``begin``, without those behind ``without`` alone."""
-    barred, todo = {node.number for node in without}, list(begin)
-    found = set(barred)
-    while todo:
-        node = todo.pop()
-        for one in (*(target for _, target in node.edges), node.raises):
-            if one is not None and one.number not in found:
-                found.add(one.number)
-                todo.append(one)
-    return found - barred
 
 
 def called_name(tree: ast.AST | None) -> str:
@@ -165,18 +150,31 @@ def called_name(tree: ast.AST | None) -> str:
     return tree.id if isinstance(tree, ast.Name) else ""
 
 
-def reached(starts: Sequence[Node], *, through_yields: bool) -> frozenset[int]:
-    """Return the numbers of the nodes that control can reach from some nodes, including these."""
-    seen: set[int] = set()
+def following(node: Node) -> Iterator[Node]:
+    """Return the nodes that control can reach next, also by an exception."""
+    yield from (target for _, target in node.edges)
+    if node.raises is not None:
+        yield node.raises
+
+
+def reached(
+    starts: Iterable[Node],
+    barred: Iterable[int] = (),
+    after: Callable[[Node], Iterable[Node]] = following,
+) -> frozenset[int]:
+    """Return the numbers of the nodes that control can reach from some nodes, including these.
+
+    Args:
+        starts: these nodes.
+        barred: numbers of nodes that it may not pass.
+        after: returns the nodes that may come next.
+
+    """
+    seen = set(without := frozenset(barred))
     todo = list(starts)
     while todo:
         node = todo.pop()
-        if node.number in seen:
-            continue
-        seen.add(node.number)
-        if node.kind is Kind.YIELD and not through_yields:
-            continue
-        todo += (target for _, target in node.edges)
-        if node.raises is not None:
-            todo.append(node.raises)
-    return frozenset(seen)
+        if node.number not in seen:
+            seen.add(node.number)
+            todo += after(node)
+    return frozenset(seen - without)

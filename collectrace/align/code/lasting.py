@@ -13,8 +13,8 @@ from typing import Any, Final
 from collectrace.align.code import calls, names, outcomes
 from collectrace.align.code.conditions import OPPOSITE, condition_of, is_negated
 from collectrace.align.code.files import Function
-from collectrace.align.code.graph import Graph, Kind, Node, Outcome, called_name
-from collectrace.align.code.names import How
+from collectrace.align.code.graph import Graph, Kind, Node, Outcome, called_name, reached
+from collectrace.align.code.names import Definitions, How
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 
@@ -87,21 +87,21 @@ class Lasting:
         first = name.partition(".")[0]
         is_local = first in names.parameters(self._function.tree) or bool(definitions.all(first))
         is_settled = is_local and "." not in name
-        for node in self._between(graph, ends, did):
+        for node in self._between(graph, definitions, ends, did):
             if node.number not in ends and definitions.binds(node, name):
                 return False
             if not is_settled and node.number not in ends and self._may_change(node, name):
                 return False
         return True
 
-    def _between(self, graph: Graph, ends: set[int], did: Outcome | None) -> Iterator[Node]:
+    def _between(
+        self, graph: Graph, definitions: Definitions, ends: set[int], did: Outcome | None
+    ) -> Iterator[Node]:
         """Return the steps on paths from the statement to ``ends``, without the statement."""
         own = {node.number for node in self._nodes}
-        following = _following(graph)
-        begin = {target for node in self._nodes for target in _after(node, did)} - own
-        forth = _reached(begin, ends | own, following)
-        back = _reached(ends, own, _reversed_edges(following))
-        return (graph.nodes[number] for number in sorted(forth & back - own))
+        forth = reached((target for node in self._nodes for target in _after(node, did)), own)
+        back = reached((graph.nodes[number] for number in ends), own, definitions.before)
+        return (graph.nodes[number] for number in sorted(forth & back))
 
     def _may_change(self, node: Node, name: str) -> bool:
         """Whether a step may change an attribute, or a name of the module or an outer function."""
@@ -160,39 +160,8 @@ def _used(tree: ast.AST | None) -> Iterator[str]:
         todo += ast.iter_child_nodes(one)
 
 
-def _after(node: Node, did: Outcome | None) -> Iterator[int]:
+def _after(node: Node, did: Outcome | None) -> Iterator[Node]:
     if did is not None and is_negated(node):
         did = OPPOSITE.get(did, did)
-    fitting = [target.number for outcome, target in node.edges if outcome == did]
-    yield from fitting or (target.number for _, target in node.edges)
-
-
-def _following(graph: Graph) -> list[list[int]]:
-    found: list[list[int]] = []
-    for node in graph.nodes:
-        targets = [target.number for _, target in node.edges]
-        found.append(targets + ([node.raises.number] if node.raises is not None else []))
-    return found
-
-
-def _reversed_edges(following: Sequence[Sequence[int]]) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in following]
-    for number, targets in enumerate(following):
-        for target in targets:
-            found[target].append(number)
-    return found
-
-
-def _reached(begin: set[int], ends: set[int], following: list[list[int]]) -> set[int]:
-    """Return the steps reachable from ``begin`` without passing ``ends``."""
-    seen = set(begin)
-    todo = list(begin)
-    while todo:
-        number = todo.pop()
-        if number in ends and number not in begin:
-            continue
-        for target in following[number]:
-            if target not in seen:
-                seen.add(target)
-                todo.append(target)
-    return seen
+    fitting = [target for outcome, target in node.edges if outcome == did]
+    yield from fitting or (target for _, target in node.edges)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -33,6 +33,7 @@ from collectrace.align.code.graph import (
     Outcome,
     Way,
     called_name,
+    following,
     reached,
 )
 
@@ -52,7 +53,6 @@ class _Lowering(Expressions):
     def __init__(self, lookup: Lookup) -> None:
         super().__init__()
         self._lookup = lookup
-        self._begins: dict[int, Node] = {}
 
     def graph(self, tree: ast.AST) -> Graph:
         exit_, raised = (self.node(kind, None, None) for kind in (Kind.EXIT, Kind.RAISED))
@@ -69,12 +69,10 @@ class _Lowering(Expressions):
                 raise TypeError(tree)
         entry.edges.append((NEXT, first))
         yields = [n for n in self.nodes if n.kind is Kind.YIELD]
-        graph = Graph(
-            self.nodes, entry, exit_, raised, frozenset(self.inlined), self._begins, yields
-        )
+        graph = Graph(self.nodes, entry, exit_, raised, frozenset(self.inlined), yields)
         if yields:
-            graph.before_first_yield = reached([entry], through_yields=False)
-            graph.after_yield = reached([t for n in yields for t in _after(n)], through_yields=True)
+            graph.before_first_yield = reached([entry], (node.number for node in yields))
+            graph.after_yield = reached(t for n in yields for t in following(n))
         return graph
 
     # Statements
@@ -192,7 +190,6 @@ class _Lowering(Expressions):
             leaving(scope.continues), scope.loops,
         )  # fmt: skip
         node = self._block(s.body, leaving(lambda: then)(), inner)
-        self._begins[id(s)] = node
         for item in reversed(s.items):
             node = self.step(item.context_expr, scope, node, kind=Kind.ENTER)
             node.line = s.lineno
@@ -224,10 +221,7 @@ class _Lowering(Expressions):
         if s.handlers:
             star = isinstance(s, ast.TryStar)
             inner = replace(outer, raises=self._handlers(s.handlers, then, outer, star=star))
-        node = self._block(s.body, self._block(s.orelse, then, outer), inner)
-        if s.finalbody:
-            self._begins[id(s)] = node
-        return node
+        return self._block(s.body, self._block(s.orelse, then, outer), inner)
 
     def _handlers(
         self, handlers: Sequence[ast.ExceptHandler], then: Node, outer: Scope, *, star: bool
@@ -268,12 +262,6 @@ class _Lowering(Expressions):
             return outer.raises(name)
 
         return raises
-
-
-def _after(node: Node) -> Iterator[Node]:
-    yield from (target for _, target in node.edges)
-    if node.raises is not None:
-        yield node.raises
 
 
 def _catches(handler: ast.ExceptHandler, name: str) -> bool | None:

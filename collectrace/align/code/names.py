@@ -18,7 +18,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from collectrace.align.code.files import Function, statements
-from collectrace.align.code.graph import Graph, Kind, Node, called_name
+from collectrace.align.code.graph import Graph, Kind, Node, called_name, following
 
 
 class How(Enum):
@@ -60,10 +60,8 @@ class Definitions:
         """Return the definitions of a function."""
         before: list[list[Node]] = [[] for _ in graph.nodes]
         for node in graph.nodes:
-            for _, target in node.edges:
+            for target in following(node):
                 before[target.number].append(node)
-            if node.raises is not None:
-                before[node.raises.number].append(node)
         found: dict[int, dict[str, list[Binding]]] = {}
         # The walrus is rare, and searching for it takes longer than everything else.
         lines = function.file.lines[max(function.first - 1, 0) : function.last]
@@ -77,10 +75,14 @@ class Definitions:
             at_entry[name] = [Binding(How.PARAMETER, None, graph.entry)]
         return cls(function, graph, found, before)
 
+    def before(self, node: Node) -> Sequence[Node]:
+        """Return the steps that control can come from to a step."""
+        return self._before[node.number]
+
     def reaching(self, node: Node, name: str) -> list[Binding]:
         """Return the bindings of a name that reach a step; empty if the function has none."""
         found: list[Binding] = []
-        todo = list(self._before[node.number])
+        todo = list(self.before(node))
         if node.kind is Kind.LOOP:  # the head binds its target after it has read the iterator
             todo = [one for one in todo if one is not node]
         seen: set[int] = set()
@@ -92,7 +94,7 @@ class Definitions:
             here = self._bindings.get(one.number, {}).get(name, [])
             found += here
             if not any(binding.how is not How.CHANGE for binding in here):
-                todo += self._before[one.number]
+                todo += self.before(one)
         return found
 
     def binds(self, node: Node, name: str) -> bool:

@@ -20,11 +20,11 @@ _Value = Any
 _LARGEST: Final = 1 << 64
 """Larger numbers are not counts of a program."""
 
-_COMPARES: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+COMPARES: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
 }  # fmt: skip
 
-_COMPUTES: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+COMPUTES: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.FloorDiv: floordiv, ast.Mod: mod,
 }  # fmt: skip
 
@@ -69,8 +69,8 @@ class _Evaluation:
                 return self._joined(parts, decides=isinstance(op, ast.Or))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return self._compared(left, ops, others)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _COMPUTES:
-                found = _COMPUTES[type(op)](_number(self.of(left)), _number(self.of(right)))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in COMPUTES:
+                found = COMPUTES[type(op)](_number(self.of(left)), _number(self.of(right)))
                 return _number(found)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 return self._called(name, [self.of(one) for one in args])
@@ -151,7 +151,7 @@ def _compared(op: ast.cmpop, one: _Value, two: _Value) -> bool:
     match op, one, two:
         case ast.Is() | ast.IsNot(), _, None:
             return (one is None) is isinstance(op, ast.Is)
-        case _ if type(op) in _COMPARES:
-            return _COMPARES[type(op)](_number(one), _number(two))
+        case _ if type(op) in COMPARES:
+            return COMPARES[type(op)](_number(one), _number(two))
         case _:
             raise _UnknownError

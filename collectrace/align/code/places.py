@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Node
@@ -19,29 +19,15 @@ class Site(NamedTuple):
     line: int
 
 
-class Agreements(Protocol):
-    """What the records show about results of collectives."""
+class Agreements:
+    """What the records show about results of collectives; by default, nothing."""
 
-    def agreed(self, site: Site) -> bool:
+    def agreed(self, site: Site) -> bool:  # noqa: ARG002
         """Whether every call from a line completed before the first difference, on both sides.
 
         Only groups that contain both sides count.
         """
-
-    def has_run(self, site: Site) -> bool:
-        """Whether a rank may have made a collective from a line; False: none has."""
-
-
-class Nothing:
-    """Agreements of a run without records: no result is known to be the same."""
-
-    def agreed(self, site: Site) -> bool:  # noqa: ARG002
-        """Return False."""
         return False
-
-    def has_run(self, site: Site) -> bool:  # noqa: ARG002
-        """Return True."""
-        return True
 
 
 class Place(NamedTuple):

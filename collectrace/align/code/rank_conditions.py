@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from operator import add, contains, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
+from operator import contains, floordiv, mod
 from typing import Any, Final
 
-from collectrace.align.code import calls, names
+from collectrace.align.code import calls, names, outcomes
 from collectrace.align.code.conditions import is_same_on_all_ranks
 from collectrace.align.code.expressions import is_method_of_self
 from collectrace.align.code.files import Function
@@ -29,12 +29,8 @@ _NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distribu
 """The global rank, not that within a host or a group."""
 
 _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
-    ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
+    **outcomes.COMPARES,
     ast.In: lambda a, b: contains(b, a), ast.NotIn: lambda a, b: not contains(b, a),
-}  # fmt: skip
-
-_ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.FloorDiv: floordiv, ast.Mod: mod,
 }  # fmt: skip
 
 _OPPOSITE: Final = (ast.NotEq, ast.NotIn, ast.IsNot)
@@ -129,7 +125,7 @@ class RankCondition:
         match tree:
             case ast.BinOp(left=left, op=op, right=right) if depth < _DEEPEST:
                 sides = (self._numbers(one, place, depth + 1) for one in (left, right))
-                return _computed(_ARITHMETIC.get(type(op)), *sides)
+                return _computed(outcomes.COMPUTES.get(type(op)), *sides)
             case ast.Call(func=ast.Name(id="int"), args=[inner]):
                 return self._numbers(inner, place, depth)
             case ast.Call(args=[], keywords=[]) if WORLD.fullmatch(called_name(tree)):
@@ -189,7 +185,7 @@ class RankCondition:
                 return self._is_rank(inner, place, depth)
             case ast.Call(func=ast.Name() | ast.Attribute()):
                 return is_variable(tree) or RANK.fullmatch(called_name(tree)) is not None
-            case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
+            case ast.BinOp(op=op, left=left, right=right) if type(op) in outcomes.COMPUTES:
                 return self._is_rank(left, place, depth) and self._is_fixed(right)
             case ast.Subscript():
                 return is_variable(tree)

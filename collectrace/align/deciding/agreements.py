@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collectrace.align.code.places import Site
+from collectrace.align.code.places import Agreements, Site
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 
 
-class RecordedAgreements:
+class RecordedAgreements(Agreements):
     """Collectives that gave two ranks the same result before they diverged.
 
     ``calls`` holds the calls of each rank up to the last one that both made.
@@ -39,14 +39,6 @@ class RecordedAgreements:
             for rank, calls in zip(self._ranks, both, strict=True)
             for one in calls
         )
-
-    def has_run(self, site: Site) -> bool:
-        """Return whether a rank may have made a collective from a line.
-
-        It may if calls were lost or not read, or if no call of the whole file was recorded.
-        """
-        lines = self._case.lines_with_calls
-        return lines is None or site.line in lines.get(site.path, (site.line,))
 
     def _is_complete(self, rank: int, call: Entry) -> bool:
         if not isinstance(call.key, StreamKey):

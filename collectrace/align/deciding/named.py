@@ -16,7 +16,7 @@ from collectrace.align.code.decide import Differing
 from collectrace.align.code.decisions import Answer, Strength, origin_site
 from collectrace.align.code.graph import ENDED, ITERATES, Outcome, Way, called_name
 from collectrace.align.code.origins import Origin, sorted_by_weight
-from collectrace.align.code.places import Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
 from collectrace.align.deciding import libraries, sides
@@ -83,7 +83,9 @@ def condition_at(case: Case, rank: int, site: str, called: str) -> Decision | No
         return None
     calls = [node for node in level.graph.at(level.line) if called_name(node.tree) == called]
     for one in reversed(controls(level.function, level.graph, calls)) if calls else ():
-        sources = Tracer(case.program, Nothing()).sources(one.test, Place(level.function, one.node))
+        sources = Tracer(case.program, Agreements()).sources(
+            one.test, Place(level.function, one.node)
+        )
         found = sorted_by_weight(source.origin for source in sources)
         if one.test is not None and found[:1] not in ((), (Origin.AGREED,), (Origin.UNKNOWN,)):
             return Decision(
@@ -162,8 +164,7 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
         is_own, is_vague = one[0].is_of_one_rank, not _is_telling(one)
         by_own = led_by_rank and is_own
-        is_last = _ended_as_agreed(one) or (by_rank and not is_own)
-        return is_row and is_vague, is_other, by_own or is_vague, is_last
+        return is_row and is_vague, is_other, by_own or is_vague, by_rank and not is_own
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -187,14 +188,6 @@ def _agree(own: _Found, across: _Found) -> bool:
     return all(
         known[one.site][0] in (one.outcomes[side], None) and known[one.site][1] == one.origins
         for one in across[1].decisions
-    )
-
-
-def _ended_as_agreed(one: _Found) -> bool:
-    """Whether a rank is compared with itself from before it left a loop of an agreed length."""
-    return one[0].is_first_time and any(
-        decision.origins == (Origin.AGREED,) and _way(decision.outcomes[0]) is Way.ENDED
-        for decision in one[1].decisions
     )
 
 

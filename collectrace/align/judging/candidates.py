@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
@@ -16,11 +16,9 @@ from collectrace.align.ranks.standing import HOST, Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, alike, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.align.reading.groups import is_local
-from collectrace.findings import BY_ATTRIBUTE, Kind, Side
+from collectrace.findings import BY_ATTRIBUTE, Side
 from collectrace.ops import ANY_SOURCE, HOLDING
 from collectrace.records import Call
-
-Found = TypeVar("Found")
 
 IN_INIT: Final = -1
 """Ordinal of the default group if some ranks left no file."""
@@ -31,7 +29,7 @@ def candidates(case: Case) -> list[Candidate]:
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
     streams = {edge.waiting.stream for edge in absorbed}
-    ranks = {rank for edge in absorbed for rank in _ranks(edge)}
+    ranks = {rank for edge in absorbed for rank in (edge.waiting.rank, edge.target[0])}
     in_making = {edge.waiting.group for edge in absorbed if edge.waiting.is_creation}
     found = [
         _of_conflict(case, conflict)
@@ -61,17 +59,13 @@ def candidates(case: Case) -> list[Candidate]:
     return found
 
 
-def kind_of(row: Divergence) -> Kind:
-    """Rule 2: the first attribute that differs decides the kind; absence comes last."""
-    return BY_ATTRIBUTE[row.attribute]
-
-
 # -- rows of streams -------------------------------------------------------------------------
 
 
 def _of_row(case: Case, row: Divergence, *, is_warning: bool = False) -> Candidate:
+    """Rule 2: the first attribute that differs decides the kind; absence comes last."""
     return Candidate(
-        what=kind_of(row), source=row, group=row.group,
+        what=BY_ATTRIBUTE[row.attribute], source=row, group=row.group,
         t=case.first(row.calls), stream=row.stream, seq=row.seq, sides=case.sides(row),
         is_warning=is_warning,
     )  # fmt: skip
@@ -96,10 +90,6 @@ def _is_absence_of(ranks: set[int], row: Divergence) -> bool:
     """Whether a difference is only an absence of these ranks, which a cycle already shows."""
     absent = {rank for rank, call in row.calls.items() if call is None}
     return row.attribute == "absent" and absent <= ranks
-
-
-def _ranks(edge: Edge) -> tuple[int, int]:
-    return edge.waiting.rank, edge.target[0]
 
 
 # -- groups and messages ---------------------------------------------------------------------

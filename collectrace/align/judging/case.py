@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from itertools import chain
-from typing import TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from collectrace.align.code.files import Files
 from collectrace.align.code.program import Program
-from collectrace.align.judging.candidate import Candidate
-from collectrace.align.matching import deviations, programs
+from collectrace.align.matching import deviations
 from collectrace.align.matching.comparison import Comparison, Divergence
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import Dimensions, dimensions
@@ -39,7 +37,7 @@ from collectrace.records import Call, Done, Group, backend_for
 from collectrace.signature import difference, wire_text
 
 Answer = TypeVar("Answer")
-Subject = TypeVar("Subject", bound=Hashable)
+Subject = ParamSpec("Subject")
 
 
 @dataclass(frozen=True)
@@ -158,20 +156,6 @@ class Case:
     def program(self) -> Program:
         """The functions of the program as the ranks ran them. Each is parsed once."""
         return Program(Files(self.evidence.source_files), self.evidence.world_size)
-
-    @cached_property
-    def lines_with_calls(self) -> Mapping[str, Collection[int]] | None:
-        """By file, the lines in frames of calls; None if some calls of the run are not known."""
-        logs = list(self.evidence.logs.values())
-        if self.evidence.missing or not all(programs.is_whole(log) for log in logs):
-            return None
-        shared = [log.vocabulary.appearances for log in logs][:1]
-        seen = {frame for one in chain.from_iterable(shared) for frame in (one.site, *one.where)}
-        seen |= {one.site for log in logs for one in log.outside if one.site is not None}
-        found: dict[str, set[int]] = {}
-        for path, line in (chains.split(chains.site(frame)) for frame in seen if frame):
-            found.setdefault(path, set()).add(line)
-        return found
 
     @property
     def code(self) -> SourceFiles:
@@ -310,28 +294,16 @@ class Case:
         return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]
 
 
-def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candidate], Answer]:
-    """Decorate a function of a candidate to compute its answer once per case."""
+def once(
+    function: Callable[Concatenate[Case, Subject], Answer],
+) -> Callable[Concatenate[Case, Subject], Answer]:
+    """Decorate a function of a case and hashable arguments to compute each answer once per case."""
 
     @wraps(function)
-    def asked(case: Case, candidate: Candidate) -> Answer:
-        key = function, id(candidate)
+    def asked(case: Case, /, *args: Subject.args, **kwargs: Subject.kwargs) -> Answer:
+        key = function, args
         if key not in case.answers:
-            # Keep the candidate, so that no other object gets its id.
-            case.answers[key] = candidate, function(case, candidate)
-        return cast(tuple[Candidate, Answer], case.answers[key])[1]
-
-    return asked
-
-
-def once_of(function: Callable[[Case, Subject], Answer]) -> Callable[[Case, Subject], Answer]:
-    """Decorate a function of a rank or other hashable to compute its answer once per case."""
-
-    @wraps(function)
-    def asked(case: Case, subject: Subject) -> Answer:
-        key = function, subject
-        if key not in case.answers:
-            case.answers[key] = function(case, subject)
+            case.answers[key] = function(case, *args, **kwargs)
         return cast(Answer, case.answers[key])
 
     return asked

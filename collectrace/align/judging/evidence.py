@@ -71,9 +71,7 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of facts that only show a difference from other ranks."""
 
-_OF_HANDLERS: Final = (*_SHARED, "only_call_that_differs")
-
-_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -82,9 +80,6 @@ FACTS: Final[dict[str, Fact]] = {
     ),
     "outside_of_group": Fact(
         "These ranks made the call on a group that they are not in, so torch ignored it.", 95
-    ),
-    "failed_in_the_call": Fact(
-        "The call failed on these ranks alone, for a reason of their own.", 95
     ),
     "came_late": Fact("These ranks reached the call after the others had given up.", 94),
     "stopped": Fact("These ranks stopped without a last line.", 90),
@@ -127,7 +122,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they diverged.", 55, _OF_HANDLERS
+        "These ranks alone caught an exception just before they diverged.", 55, _SHARED
     ),
     "led_past_by_rank": Fact(
         "A condition on the rank leads these ranks alone past a call that they made before.",
@@ -135,7 +130,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "in_handler": Fact(
-        "These ranks alone reached their call by handling an exception.", 30, _OF_HANDLERS
+        "These ranks alone reached their call by handling an exception.", 30, _SHARED
     ),
     "left_own_rounds": Fact(
         "These ranks departed from their own iterations, and all others kept to theirs.",
@@ -153,14 +148,10 @@ FACTS: Final[dict[str, Fact]] = {
     "other_line_for_others": _against(
         "The other ranks can make that call at another line, and may have skipped it."
     ),
-    "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(
         "A collective gave its result to the root alone, and that result decided."
     ),
     "root_by_own_number": _against("Each rank may have computed the root from its own number."),
-    "only_call_that_differs": _against(
-        "At the same lines the ranks' calls agree at other times, and so do all later calls."
-    ),
     "threads_share_group": _against("Several threads of a rank call on this group."),
     "same_calls_in_other_orders": _against(
         "The ranks make the same calls from here on, in more orders than there are sides."

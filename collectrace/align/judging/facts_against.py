@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from collectrace.align.code.decisions import Answer
 from collectrace.align.code.origins import Origin
@@ -11,14 +10,13 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import announced, led, own_calls
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import awaited_call
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.facts_of_exchanges import skipped_answer
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
 from collectrace.align.judging.own_round import left_own_round
-from collectrace.align.reading.evidence import ChannelKey, RankLog
-from collectrace.records import Call
+from collectrace.align.reading.evidence import ChannelKey
 
 
 def first_message(_: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -80,35 +78,22 @@ def _sources(made: Iterable[Entry], rank: int) -> set[int]:
 def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Find ranks that may have announced to the waiter that the awaited call will not come.
 
-    That takes integers that are no usual object, or, for messages, a few elements of any dtype sent
-    once per iteration.
+    That takes integers, or, for messages, a few elements of any dtype sent once per iteration.
     """
     for at in awaited(case, candidate):
         log, until = case.log(at.rank), awaited_call(case, at.elsewhere)
+        if log is None or until is None:
+            continue
         once = {one.place for one in _once_in_each_round(case, at)}
-        for told in _before(log, until):
+        for told in announced.calls_between(log, end=announced.offset_of(log, until)):
             key, call = told.key, told.call
-            if not isinstance(key, ChannelKey) or log is None:
+            if not isinstance(key, ChannelKey):
                 continue
             if (key.source, key.destination) != (at.rank, at.waiter):
                 continue
-            is_object = call.api in _OBJECTS
-            is_object &= len(set(log.rows(key)[0].meaning)) <= _OF_AN_OBJECT
             says = (call.op, told.where) in once and isinstance(at.key, ChannelKey)
-            if (announced.carries_numbers(call) and not is_object) or (
-                says and announced.is_small(call)
-            ):
+            if announced.carries_numbers(call) or (says and announced.is_small(call)):
                 yield Evidence("told_the_waiter", (at.rank,))
-
-
-def _before(log: RankLog | None, until: Call | None) -> Iterator[announced.EqualCalls]:
-    if log is not None and until is not None:
-        yield from announced.calls_between(log, end=announced.offset_of(log, until))
-
-
-_OBJECTS: Final = ("send_object_list", "recv_object_list")
-_OF_AN_OBJECT: Final = 2
-"""Messages of one object: its size, then its bytes."""
 
 
 def by_a_plan(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -146,7 +131,7 @@ def shared_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             yield Evidence("shared_by_rank", (at.rank,))
 
 
-@once_of
+@once
 def _departure(case: Case, at: Awaited) -> Answer | None:
     """Return what can have made a rank skip the awaited call; None if it never made such a call."""
     left = left_own_round(case, at.rank)

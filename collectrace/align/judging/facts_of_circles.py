@@ -85,13 +85,12 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if not left:
         return
     ranks = tuple(one.rank for one in left)
-    others = [rank for rank in _members(case, candidate) if rank not in ranks]
     if left[0].skipped:
         is_apart = _is_clear_departure(case, candidate, left[0]) or any(
             has_no_choice(case, at) for at in awaited(case, candidate) if at.rank == left[0].rank
         )
     else:
-        is_apart = _is_new_within(case, left, others)
+        is_apart = _is_explained(case, left[0])
     if is_apart:
         yield Evidence("left_repeated_round", ranks, sites_of(one.made for one in left), left[0])
 
@@ -126,26 +125,16 @@ def _is_in_round(case: Case, rank: int) -> bool:
     return len(keys) > 1 and not isinstance(keys[-2], StreamKey)
 
 
-def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int]) -> bool:
-    """Whether a call that is new to the iteration is known to be inside the common loop.
+def _is_explained(case: Case, left: LeftRound) -> bool:
+    """Whether the source shows what led a rank to a call that is new to its iteration.
 
-    A rank that alone left a loop left it too early only if all others are in that function. If the
-    rank alone decided to make a message, it may be intended for that rank.
+    If the rank alone decided to make a message, it may be intended for that rank.
     """
-    answer = led.statements_of_departure(case, left[0])
+    answer = led.statements_of_departure(case, left)
     # If only values that all ranks agree on decided, the call is still new.
     deciding = answer.decisions or answer.dropped
-    if not deciding:
-        return False
-    if left[0].made.peer is not None and all(one.origins == (Origin.RANK,) for one in deciding):
-        return False
-    made = case.stack(left[0].rank, left[0].made)
-    ended = [one for one in deciding if led.may_have_ended(one, made)]
-    scopes = {(one.site.path, one.function) for one in ended}
-    theirs = [
-        {chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others
-    ]
-    return not ended or (len(left) == 1 and all(scopes <= one for one in theirs))
+    by_rank = all(one.origins == (Origin.RANK,) for one in deciding)
+    return bool(deciding) and (left.made.peer is None or not by_rank)
 
 
 def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:

@@ -81,21 +81,6 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
                 yield Evidence("in_handler", tuple(sorted(place.ranks)), (site,), decisions[0])
 
 
-def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect two sides if a common loader gave one of them fewer batches."""
-    at = places.diverged_sides(case, candidate)
-    latest = []
-    for place in at.places if at is not None and len(at.places) == 2 else ():
-        log, until = case.log(place.ranks[0]), place.call.t if place.call is not None else 0
-        batches = log.batches if log is not None else ()
-        latest.append({one.loader: one for one in batches if one.t <= until})
-    for one, two in permutations(latest):
-        for loader in one.keys() & two.keys():
-            if one[loader].end and two[loader].batch > one[loader].batch:
-                yield Evidence("loader_ran_out", tuple(sorted(candidate.ranks)))
-                return
-
-
 def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     """Protect ranks with a call that is made at intervals, which each rank counts for itself.
 

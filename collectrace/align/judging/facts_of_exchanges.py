@@ -12,7 +12,7 @@ from collectrace.align.code.origins import Origin
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import led, own_calls
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import (
@@ -282,7 +282,7 @@ def _has_departed(case: Case, rank: int) -> bool:
     return program is None or program.ends_anew or left_own_round(case, rank) is not None
 
 
-@once_of
+@once
 def skipped_answer(case: Case, at: Awaited) -> Entry | None:
     """Return the only call after which a rank skipped what always followed there, or None."""
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank

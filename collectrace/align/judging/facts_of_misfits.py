@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import announced, led
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.closing_send import ENDS, find_in_cycle
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.facts_of_messages import issue_of
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
         return self.text.partition("|")[0]
 
 
-@once_of
+@once
 def ends_of(case: Case, rank: int) -> Sequence[Sent]:
     """Return a rank's ends of messages in order; empty if some calls are not known."""
     log, found = case.log(rank), []

@@ -27,16 +27,14 @@ _WINDOW: Final = 200
 
 
 def stalled(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks that failed in a call that all made, made it late, or stopped without a report.
+    """Find ranks that made a call late, or stopped without a report.
 
     Whoever waited for a rank that was in the call, for its lock, say, is not to blame for that.
     """
     source = candidate.source
     if not isinstance(source, IncompleteRow):
         return
-    if source.failed:
-        yield Evidence("failed_in_the_call", tuple(sorted(source.failed)))
-    elif source.late:
+    if source.late:
         there = source.calls.keys() - source.late.keys()
         held_up = (
             rank
@@ -50,7 +48,7 @@ def stalled(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find ranks that never made a call, or that the absent ones finally wait for."""
+    """Find ranks that never made a call or failed in it, or that those finally wait for."""
     source = candidate.source
     if isinstance(source, GroupConflict):
         if source.seq == IN_INIT:
@@ -107,12 +105,6 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             return
 
 
-def came_the_same_way(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Protect ranks that reached their call by a way on which their calls agree otherwise."""
-    if places.differ_once(case, candidate):
-        yield Evidence("only_call_that_differs", tuple(sorted(candidate.ranks)))
-
-
 def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raised | None:
     """Return the exception that a rank caught between the call before and this one."""
     log, stream = case.log(rank), candidate.stream
@@ -123,19 +115,20 @@ def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raise
         return None
     begin = last.t if last is not None else 0
     those = [one for one in log.caught if begin < one.t <= call.t]
-    return those[-1] if those and _leads_away(log.caught, those[-1]) else None
+    differing = case.call(rank, stream, candidate.seq or row) or call
+    return those[-1] if those and _leads_away(log.caught, those[-1], differing.t) else None
 
 
 def _lacking(case: Case, source: Divergence, rank: int, ranks: Sequence[int]) -> Raised | None:
     """Return the latest exception since which a rank lacks calls that a peer made."""
     log = case.log(rank)
     for one in reversed(log.caught if log is not None else ()):
-        if log is None or not _leads_away(log.caught, one) or one.what == HANDLED:
+        if log is None or not _leads_away(log.caught, one, one.t) or one.what == HANDLED:
             continue
         first = _row_after(case, source, rank, one.t)
         for peer in ranks:
             other = case.log(peer)
-            if other is None or peer == rank or _what(one) in map(_what, other.caught):
+            if other is None or peer == rank or identity(one) in map(identity, other.caught):
                 continue
             count = 0
             while (call := case.call(peer, source.stream, first + count)) is not None:
@@ -163,16 +156,23 @@ def _row_after(case: Case, source: Divergence, rank: int, t: int) -> int:
     return max(1, source.seq - _WINDOW)
 
 
-def _leads_away(caught: Sequence[Raised], one: Raised) -> bool:
+def _leads_away(caught: Sequence[Raised], one: Raised, until: int) -> bool:
     """Whether an exception can have sent a rank elsewhere: it is local, and new to the rank.
 
-    An exception that the rank handled before without diverging does not count.
+    One that the rank handled another time, before it diverged at ``until``, does not count.
     """
-    if one.error in _CONTROL or exceptions.blames_peers(one.error, one.message):
-        return False
-    return not any(_what(other) == _what(one) for other in caught if other.t < one.t)
+    return is_own(one) and not any(
+        identity(other) == identity(one)
+        for other in caught
+        if other.t <= until and other is not one
+    )
 
 
-def _what(one: Raised) -> tuple[str, str | None, str]:
+def is_own(one: Raised) -> bool:
+    """Whether an exception is an error, and not one that other ranks caused."""
+    return one.error not in _CONTROL and not exceptions.blames_peers(one.error, one.message)
+
+
+def identity(one: Raised) -> tuple[str, str | None, str]:
     """Return what identifies an exception, ignoring its text."""
     return one.error, one.site, one.what

@@ -18,7 +18,10 @@ from collectrace.align.judging.weighing import Finder
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict
 
-STALLS: Final = (Finder(states.stalled, ("failed_in_the_call", "came_late", "stopped")),)
+STALLS: Final = (
+    Finder(states.stalled, ("came_late", "stopped")),
+    Finder(states.held_up, ("holds_up_others",)),
+)
 
 GROUPS: Final = (
     Finder(states.held_up, ("left_no_log", "holds_up_others")),
@@ -41,10 +44,8 @@ ROWS: Final = (
     Finder(code.new_in_loop, ("new_in_loop_of_others",)),
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
-    Finder(states.came_the_same_way, ("only_call_that_differs",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
     Finder(code.at_intervals, ("called_at_intervals",)),
-    Finder(code.ran_out, ("loader_ran_out",)),
     Finder(majority.own_number, ("root_by_own_number",)),
     Finder(majority.sharing, ("threads_share_group",)),
     Finder(majority.permuted, ("same_calls_in_other_orders",)),

@@ -25,8 +25,9 @@ from collectrace.records import Group
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 Causes = dict[Candidate, Candidate]
-Found = TypeVar("Found")
 """By consequence, its cause."""
+
+Found = TypeVar("Found")
 
 
 def judge(case: Case) -> list[Candidate]:

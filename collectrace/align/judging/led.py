@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -11,7 +11,6 @@ from collectrace.align.code import decide
 from collectrace.align.code.between import Finished, Side
 from collectrace.align.code.decisions import Answer, Decision
 from collectrace.align.code.files import Frame, Function, Gap
-from collectrace.align.code.graph import Way
 from collectrace.align.code.names import How
 from collectrace.align.code.origins import Origin, is_rank
 from collectrace.align.code.program import Stack
@@ -90,21 +89,6 @@ def depends_on_message(decision: Decision) -> bool:
 
 
 _ORDERS: Final = ast.Lt | ast.LtE | ast.Gt | ast.GtE
-
-
-def may_have_ended(decision: Decision, stack: Sequence[str]) -> bool:
-    """Whether a decision is a loop that may have ended: the rank's call is behind its head."""
-    is_loop = any(isinstance(one, ast.For | ast.While) for one in ast.walk(_parsed(decision)))
-    did = decision.outcomes[0]
-    if not is_loop or (did is not None and did.way in (Way.ITERATES, Way.TAKEN)):
-        return False
-    at = [Frame.parse(frame) for frame in stack]
-    lines = [one.line for one in at if (one.path, one.function) == _scope(decision)]
-    return not lines or max(lines) > decision.site.line
-
-
-def _scope(decision: Decision) -> tuple[str, str]:
-    return decision.site.path, decision.function
 
 
 def has_other_branch(case: Case, rank: int, decision: Decision) -> bool:

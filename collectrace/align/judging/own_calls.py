@@ -9,7 +9,7 @@ from typing import NamedTuple
 from collectrace.align.deciding import timeline
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import programs
 from collectrace.align.ranks.standing import Waiting
 from collectrace.align.reading.evidence import ChannelKey, Key
@@ -57,7 +57,7 @@ def awaited(case: Case, candidate: Candidate) -> Iterator[Awaited]:
             yield from (Awaited(wait.rank, wait, rank, one) for one in mine[:1])
 
 
-@once_of
+@once
 def calls_of(case: Case, rank: int) -> Sequence[Entry]:
     """Return a rank's calls in order; empty if some are not known.
 
@@ -92,14 +92,9 @@ def entry_of(case: Case, wait: Waiting) -> Entry | None:
     return next((one for one in reversed(made) if (one.key, one.seq) == (key, wait.seq)), None)
 
 
+@once
 def rounds(case: Case, rank: int, end: CallPlace) -> Rounds:
     """Return what a rank called in each iteration. A call from place ``end`` ends an iteration."""
-    return _rounds(case, (rank, end))
-
-
-@once_of
-def _rounds(case: Case, of: tuple[int, CallPlace]) -> Rounds:
-    rank, end = of
     found = [Counter[CallPlace]()]
     for one in calls_of(case, rank):
         if one.place == end:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading.evidence import ChannelKey, Key, StreamKey
@@ -37,7 +37,7 @@ class LeftRound(NamedTuple):
     """Length of the run of such calls that ends with this one; 1 if another call precedes it."""
 
 
-@once_of
+@once
 def left_own_round(case: Case, rank: int) -> LeftRound | None:
     """Return the latest call that left a rank's usual iteration in a new way.
 
@@ -133,7 +133,7 @@ def _times_followed(steps: Sequence[int], place: int, at: int) -> int:
     )
 
 
-@once_of
+@once
 def frames_of(case: Case, rank: int) -> frozenset[str]:
     """Return the user's frames above all calls of a rank."""
     log = case.log(rank)
@@ -144,7 +144,7 @@ def frames_of(case: Case, rank: int) -> frozenset[str]:
     return frozenset(frame for frames in seen for frame in frames)
 
 
-@once_of
+@once
 def program_of(case: Case, rank: int) -> Program | None:
     """Return all calls of a rank, or None if some are not known."""
     log = case.log(rank)
@@ -154,7 +154,7 @@ def program_of(case: Case, rank: int) -> Program | None:
     return programs.read(log, groups, case.dimensions, steps, finished=False)
 
 
-@once_of
+@once
 def messages_of(case: Case, rank: int) -> Program | None:
     """Return only the messages of a rank; None if its last call is none or is not known."""
     program = program_of(case, rank)

@@ -11,7 +11,7 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.closing_send import ENDS
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import host_waits
@@ -154,25 +154,30 @@ def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
     return longest
 
 
+def _arrivals(case: Case, stream: StreamKey, seq: int) -> dict[int, int]:
+    """Return by rank when it issued a call, ns; without ranks of which it is not known."""
+    return {
+        rank: issued
+        for rank in case.comparison.streams.get(stream, ())
+        if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
+    }
+
+
 def is_overdue(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
     """Whether a call that all ranks have made should have completed long ago."""
     there = [(s, w) for s in waiters for w in _waits(case, s.rank).get(stream, ())]
     if any(s.by_peers for s, _ in there):
         return True
-    arrived = [
-        issued
-        for rank in case.comparison.streams.get(stream, ())
-        if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
-    ]
+    arrived = _arrivals(case, stream, seq)
     told = [s.end for s, w in there if w.observed or w.what == "device"]
     if not told or not arrived or _may_be_completing(case, stream, seq, there):
         return False
     return are_undated([s.log for s, _ in there]) or is_long(
-        case, stream, seq, max(told) - max(arrived)
+        case, stream, seq, max(told) - max(arrived.values())
     )
 
 
-@once_of
+@once
 def _waits(case: Case, rank: int) -> Mapping[StreamKey | None, Sequence[Waiting]]:
     """Return by stream what the threads of a rank wait for. There may be thousands."""
     found: dict[StreamKey | None, list[Waiting]] = {}
@@ -206,11 +211,7 @@ def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -
     By rank, ns after the first rank. A connection that breaks does not count as giving up: the
     others must have timed out, or waited longer than ever before.
     """
-    came = {
-        rank: issued
-        for rank in case.comparison.streams.get(stream, ())
-        if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
-    }
+    came = _arrivals(case, stream, seq)
     gave_up = [
         (_raised_at(case, standing, stream, seq), standing)
         for standing in waiters
@@ -242,21 +243,17 @@ def late_after_timeout(case: Case, stream: StreamKey) -> tuple[int, Mapping[int,
     if len(lasts) < len(members) or len(rows) != 1 or any(key != stream for key, _ in rows):
         return None
     ((_, seq),) = rows
-    came = {rank: case.issued(rank, case.call(rank, stream, seq)) for rank in members}
+    came = _arrivals(case, stream, seq)
     gave_up = [
         case.clocks.when(rank, done.t)
         for rank in members
         for done in case.failed(rank, stream)
         if done.seq == seq and exceptions.gave_up(done.error or "")
     ]
-    times = [t for t in came.values() if t is not None]
-    if not gave_up or len(times) < len(came):
+    if not gave_up or len(came) < len(members):
         return None
-    after = {
-        rank: t - min(times)
-        for rank, t in came.items()
-        if t is not None and t > min(gave_up) + case.clocks.uncertainty
-    }
+    begin, end = min(came.values()), min(gave_up) + case.clocks.uncertainty
+    after = {rank: t - begin for rank, t in came.items() if t > end}
     return (seq, after) if 0 < len(after) < len(came) else None
 
 

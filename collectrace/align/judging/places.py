@@ -10,12 +10,12 @@ from collectrace.align.code.files import Frame, Gap
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Level
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once, once_of
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import frames_of
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS
 from collectrace.records import Call
 
@@ -51,18 +51,20 @@ def first_difference(case: Case, candidate: Candidate) -> Parting | None:
     One rank represents each side: the smallest and the largest side that called, or an absent and a
     present rank.
     """
-    logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
-    if logs is None or stream is None or seq is None:
-        return None
-    return parting.find(*logs, stream, seq)
+    compared = _compared(case, candidate)
+    return parting.find(*compared) if compared is not None else None
 
 
-def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
+def _compared(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog, StreamKey, int] | None:
+    """Return the logs of these two ranks, and the call of the candidate."""
+    stream, seq = candidate.stream, candidate.seq
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
     if KINDS[candidate.what].family != "call" or len(sides) < 2:
         return None
     one, two = (case.log(side.ranks[0]) for side in (sides[0], sides[-1]))
-    return (one, two) if one is not None and two is not None else None
+    if one is None or two is None or stream is None or seq is None:
+        return None
+    return one, two, stream, seq
 
 
 @once
@@ -91,20 +93,9 @@ def sides_at_new_place(case: Case, candidate: Candidate) -> DivergedSides | None
 
     The other side was at a line that both had run. They may have met again since.
     """
-    logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
-    if logs is None or stream is None or seq is None:
-        return None
-    since = parting.passing(*logs, stream, seq)
+    compared = _compared(case, candidate)
+    since = parting.passing(*compared) if compared is not None else None
     return _sides_at(case, candidate, since) if since is not None else None
-
-
-@once
-def differ_once(case: Case, candidate: Candidate) -> bool:
-    """Return whether the lines of the sides lead to other calls here only, and all agree since."""
-    logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
-    if logs is None or stream is None or seq is None:
-        return False
-    return parting.differ_once(*logs, stream, seq)
 
 
 def _sides_at(case: Case, candidate: Candidate, since: Parting) -> DivergedSides | None:
@@ -152,14 +143,10 @@ def above(case: Case, place: Place) -> list[Condition]:
     ]
 
 
+@once
 def conditions(case: Case, rank: int, frame: str) -> Sequence[Condition]:
     """Return the conditions on the line of a frame, in its function."""
-    return _conditions(case, (rank, frame))
-
-
-@once_of
-def _conditions(case: Case, at: tuple[int, str]) -> Sequence[Condition]:
-    found = level(case, *at)
+    found = level(case, rank, frame)
     if found is None:
         return ()
     function, graph, line = found

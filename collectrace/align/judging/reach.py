@@ -15,8 +15,8 @@ from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict, RankLog
 
 
-def reaches(case: Case) -> dict[int, RankLog]:
-    """Return the logs that stop covering everything that their rank did."""
+def incomplete_logs(case: Case) -> dict[int, RankLog]:
+    """Return the ranks whose record stops covering everything that the rank did."""
     return {
         rank: log
         for rank, log in case.evidence.logs.items()
@@ -25,20 +25,21 @@ def reaches(case: Case) -> dict[int, RankLog]:
 
 
 def _goes_beyond(log: RankLog, t: int | None) -> bool:
-    """Return whether the rank acted after its record stopped: at ``t``, ns on its own clock.
+    """Whether a rank acted after its record stopped: at ``t``, ns on its own clock.
 
     ``t`` is None if it is not known to have acted at all.
     """
+    if t is None:
+        return True
     fault, void = log.first_fault, log.first_void
-    is_doubtful = fault is not None and t is not None and t >= (fault.since or 0)
-    return is_doubtful or t is None or (void is not None and t > void.t)
+    return (fault is not None and t >= (fault.since or 0)) or (void is not None and t > void.t)
 
 
 def candidates_beyond(
     case: Case, found: Sequence[Candidate], causes: Mapping[Candidate, Candidate]
 ) -> set[Candidate]:
     """Return the candidates beyond the record of a rank, and their consequences."""
-    limits = reaches(case)
+    limits = incomplete_logs(case)
     if not limits:
         return set()
     out = {candidate for candidate in found if _is_beyond(candidate, limits)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.waitgraph import Edge
@@ -34,8 +33,8 @@ def side_of_sisters(case: Case, candidate: Candidate, called: Sequence[Side]) ->
     whatever others did.
     """
     stream, seq = candidate.stream, candidate.seq
-    said = _by_place(case, candidate)
     own = candidate.group
+    said = {_text(info, call) for info, call in _sister_calls(case, candidate)}
     right = [side for side in called if side.call and own and _text(own, side.call) in said]
     if len(right) != 1 or len(said) != 1 or stream is None or seq is None:
         return None
@@ -63,37 +62,6 @@ def _sister_calls(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Cal
         for rank in info.ranks
         if (call := case.call(rank, sister, seq)) is not None and not call.void
     ]
-
-
-@once
-def _by_place(case: Case, candidate: Candidate) -> set[str]:
-    """Return the texts of the sisters' calls; with a root, only of sisters with equal histories."""
-    return {
-        _text(info, call)
-        for info, call in _sister_calls(case, candidate)
-        if call.root is None or _did_the_same(case, candidate, info)
-    }
-
-
-def _did_the_same(case: Case, candidate: Candidate, sister: GroupInfo) -> bool:
-    """Whether a sister group's calls before a candidate's are those of its group."""
-    own, stream, seq = candidate.group, candidate.stream, candidate.seq
-    if own is None or stream is None or seq is None:
-        return False
-    there = stream._replace(group=sister.name)
-    rows = (
-        case.before(info.ranks[0], one, seq, _MOST_ROWS)
-        for info, one in ((own, stream), (sister, there))
-    )
-    mine, theirs = (
-        [_text(info, call) if call is not None else "" for call in calls]
-        for info, calls in zip((own, sister), rows, strict=True)
-    )
-    return bool(mine) and mine == theirs
-
-
-_MOST_ROWS: Final = 64
-"""Calls before a candidate's that are compared."""
 
 
 def _text(info: GroupInfo, call: Call) -> str:

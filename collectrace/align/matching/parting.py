@@ -176,25 +176,6 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
     return None
 
 
-def differ_once(one: RankLog, two: RankLog, stream: StreamKey, seq: int) -> bool:
-    """Return whether two lines differ in only one row, and all later rows agree.
-
-    The calls differ in row ``seq``. If the lines met before, the path to them does not explain it.
-    Ranks at one line may pass different values there, and nothing is known of the path.
-    """
-    window = _MOST_ROWS if one.scanned and two.scanned else _WINDOW
-    start = max(1, one.first_row(stream), two.first_row(stream), seq - window)
-    a, b = (_Column(log, stream, start, seq + window) for log in (one, two))
-    at = seq - start
-    if len(a) != len(b) or at + 1 >= len(a) or a.meaning[at + 1 :] != b.meaning[at + 1 :]:
-        return False
-    lines = a.where(at), b.where(at)
-    rows = range(len(a)) if lines[0] != lines[1] else ()
-    return any(
-        n != at and a.meaning[n] == b.meaning[n] and (a.where(n), b.where(n)) == lines for n in rows
-    )
-
-
 def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
     """Return whether two ranks continued from different lines to one of them, and left it together.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.reach import reaches
+from collectrace.align.judging.reach import incomplete_logs
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Finding
 from collectrace.records import Call
@@ -12,7 +12,7 @@ from collectrace.records import Call
 
 def unrecorded(case: Case) -> Finding | None:
     """Return a finding on how far the records of such ranks extend; None if there are none."""
-    found = reaches(case)
+    found = incomplete_logs(case)
     if not found:
         return None
     by_reason: dict[str, list[int]] = {}

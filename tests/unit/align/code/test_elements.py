@@ -110,18 +110,6 @@ def step():
 
 step()
 """,
-    "return in a finally": """
-def step():
-    try:
-        if odd():  # WAY
-            return
-    finally:
-        all_reduce()
-    all_reduce()
-
-step()
-all_reduce()
-""",
     "raise": """
 def step():
     if odd():  # WAY

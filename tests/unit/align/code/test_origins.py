@@ -8,7 +8,7 @@ from collectrace.align.code import origins
 from collectrace.align.code.conditions import condition_of
 from collectrace.align.code.files import Files
 from collectrace.align.code.origins import Origin, Rule
-from collectrace.align.code.places import Agreements, Asked, Nothing, Place, Site
+from collectrace.align.code.places import Agreements, Asked, Place, Site
 from collectrace.align.code.program import Program
 from collectrace.align.code.slices import Tracer
 from tests.unit.align.code import standin
@@ -17,13 +17,10 @@ from tests.unit.align.code.standin import Texts
 PATH = "/origins/program.py"
 
 
-class All:
+class All(Agreements):
     """Every collective gave both sides one result."""
 
     def agreed(self, site: Site) -> bool:
-        return True
-
-    def has_run(self, site: Site) -> bool:
         return True
 
 
@@ -34,7 +31,7 @@ def origins_of(
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
     program = Program(Files(Texts(**{PATH: text})))
     function, graph = standin.graph_at(program, PATH, line)
-    tracer = Tracer(program, agreements or Nothing())
+    tracer = Tracer(program, agreements or Agreements())
     found: set[Origin] = set()
     for node in graph.at(line):
         if (condition := condition_of(node)) is not None:
@@ -254,31 +251,6 @@ if flag.item() > 0:  # HERE
 def test_the_result_of_an_all_reduce_is_agreed_if_the_records_say_so() -> None:
     assert origins_of(REDUCED, All()) == (Origin.AGREED,)
     assert Origin.AGREED not in origins_of(REDUCED)
-
-
-class WithoutLines(All):
-    """No rank made a collective from these lines."""
-
-    def __init__(self, *lines: int) -> None:
-        self.lines = lines
-
-    def has_run(self, site: Site) -> bool:
-        return site.line not in self.lines
-
-
-def test_a_value_does_not_come_from_lines_behind_a_call_that_no_rank_made() -> None:
-    text = """def pieces(batch, rank):
-    count = len(batch)
-    if dist.is_initialized():
-        t = torch.tensor([count])
-        dist.all_reduce(t)
-        count = rank
-    if count:  # HERE
-        pass
-"""
-    assert Origin.RANK in origins_of(text) or Origin.CHOSEN in origins_of(text)
-    assert {*origins_of(text, WithoutLines(5))}.isdisjoint({Origin.RANK, Origin.CHOSEN})
-    assert origins_of(text, WithoutLines(4)) == origins_of(text)
 
 
 def test_a_result_that_is_changed_since_is_not_agreed() -> None:

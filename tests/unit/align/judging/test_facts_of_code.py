@@ -16,7 +16,7 @@ OTHER = "dist.all_gather(y, x)  # OTHER"
 
 
 def facts(
-    folder: Path, source: str, *, rounds: int = 1, leaver: int = 0, ended: bool = False
+    folder: Path, source: str, *, rounds: int = 1, leaver: int = 0
 ) -> tuple[tuple[int, ...], set[str]]:
     """Return who is blamed, and by what, of two ranks that were at the marked lines.
 
@@ -37,19 +37,13 @@ def facts(
         for n, line in enumerate(marked.values()):
             rank.record(Stack(stack=n + 1, frames=[f"{script}:{line} <module>"]))
         stacks = dict(zip(marked, range(1, 9), strict=False))
-        for n in range(rounds):
-            if ended:
-                rank.batch(n + 1)
+        for _ in range(rounds):
             rank.call("all_reduce", site=f"{script}:{marked['USUAL']}", stack=stacks["USUAL"])
         if rank.rank == leaver:
-            if ended:
-                rank.batch(rounds, end=True)
             call = rank.call("broadcast", site=f"{script}:{marked['OWN']}", stack=stacks["OWN"])
         else:
             mark = "OTHER" if "OTHER" in marked else "USUAL"
             op = "all_gather" if mark == "OTHER" else "all_reduce"
-            if ended:
-                rank.batch(rounds + 1)
             call = rank.call(op, site=f"{script}:{marked[mark]}", stack=stacks[mark])
         rank.beat(60, rank.inside(call))
     first = errors(aligned(run, folder / "logs"))[0]
@@ -119,12 +113,6 @@ def test_a_line_that_may_have_been_for_the_others(
     blamed, found = facts(tmp_path, loop("if rank == 0:", f"    {OWN}", line))
     assert blamed == suspects
     assert ("other_line_for_others" in found) is not bool(suspects)
-
-
-def test_a_loader_that_ran_out_explains_it(tmp_path: Path) -> None:
-    source = loop("if rank == 0:", f"    {OWN}")
-    assert facts(tmp_path / "same", source)[0] == (0,)
-    assert facts(tmp_path / "ended", source, ended=True) == ((), {"loader_ran_out"})
 
 
 @pytest.mark.parametrize(

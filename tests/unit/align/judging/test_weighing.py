@@ -110,7 +110,7 @@ def test_only_what_can_matter_is_asked(tmp_path: Path) -> None:
         finder("left_own_rounds", 1),
         finder("root_alone_had_value", 0),
         finder("outvoted", 1),
-        finder("loader_ran_out", 0, 1),
+        finder("called_at_intervals", 0, 1),
     )
     found = weighing.judge(case, candidate, {type(candidate.source): those})
     assert found.suspects == (1,)

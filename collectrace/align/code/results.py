@@ -58,6 +58,8 @@ class Results:
         if known is not None:
             yield from self.inside(known, tree, place, depth)
             return
+        for iterator in calls.iterators_of(name, self._program.lookup):
+            yield from self._iterated(iterator, place, depth)
         row = self.row(text or f"?.{name}", place.function)
         if row is not None:
             if row.rule is Rule.RESULT:

@@ -174,30 +174,22 @@ def test_a_name_without_end_does_not_fill_the_screen() -> None:
     assert len(screen(replace(alignments.all_agree(), findings=(finding,)))) < 10_000
 
 
-def test_a_shorter_table_says_what_it_leaves_out() -> None:
+@pytest.mark.parametrize(
+    ("suspects", "left_out", "last"), [((3,), "ranks 2,4-11", 3), ((9,), "ranks 2-8,10-11", 9)]
+)
+def test_a_shorter_table_says_what_it_leaves_out_and_keeps_the_suspect(
+    suspects: tuple[int, ...], left_out: str, last: int
+) -> None:
     finding = alignments.missing_call().findings[0]
     calls = [alignments.call(5, shape=[n]) for n in range(12)]
     table = Table(
         columns=tuple((n,) for n in range(12)),
         rows=(TableRow(seq=5, cells=tuple(calls), mark="root"),),
     )
-    seen = whole(replace(alignments.missing_call(), findings=(replace(finding, table=table),)))
-    assert "not shown: ranks 2,4-11" in seen
-    assert "float32[3]" in seen
-    assert "float32[2]" not in seen
-
-
-def test_the_column_of_the_suspect_is_not_the_one_left_out() -> None:
-    finding = alignments.missing_call().findings[0]
-    calls = [alignments.call(5, shape=[n]) for n in range(12)]
-    table = Table(
-        columns=tuple((n,) for n in range(12)),
-        rows=(TableRow(seq=5, cells=tuple(calls), mark="root"),),
-    )
-    told = replace(finding, table=table, suspects=(9,))
+    told = replace(finding, table=table, suspects=suspects)
     seen = whole(replace(alignments.missing_call(), findings=(told,)))
-    assert "not shown: ranks 2-8,10-11" in seen
-    assert "float32[9]" in seen
+    assert f"not shown: {left_out}" in seen
+    assert [n for n in range(12) if f"float32[{n}]" in seen] == [0, 1, last]
 
 
 def test_columns_with_long_names_fold(tmp_path: Path) -> None:

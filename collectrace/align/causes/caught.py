@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import phrases
+from collectrace.align.causes import phrases, structure
 from collectrace.align.causes.situation import Situation
+from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.facts_of_states import identity, is_own
+from collectrace.align.judging.own_calls import calls_of
+from collectrace.findings import Decision
 from collectrace.records import HANDLED, Call, Raised
 
 _MOST: Final = 3
@@ -63,6 +66,25 @@ def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
         if any(identity(one) == identity(raised) for log in logs for one in log.caught)
         else found
     )
+
+
+def in_handler(situation: Situation, handler: Decision) -> dict[int, tuple[Raised, Entry]]:
+    """Return the ranks of one side that ever called in a handler, each with its first such call.
+
+    Since then that rank has made more calls than the others, or fewer: they met calls made outside
+    of the handler. Empty if ranks of several sides did, and for a cycle (see ``in_cycle``).
+    """
+    case, found = situation.case, dict[int, tuple[Raised, Entry]]()
+    sides = () if situation.candidate.cycle else situation.candidate.sides
+    for rank in (rank for side in sides for rank in side.ranks):
+        log, calls = case.log(rank), {one.t: one for one in calls_of(case, rank)}
+        for one in log.caught if log is not None else ():
+            call = calls.get(one.t)
+            if one.what != HANDLED or call is None or not is_own(one):
+                continue
+            if structure.is_in_handler(situation, handler, call.stack):
+                found.setdefault(rank, (one, call))
+    return found if sum(bool({*side.ranks} & found.keys()) for side in sides) == 1 else {}
 
 
 def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:

@@ -84,6 +84,8 @@ def words(situation: Situation, found: Found) -> Words:
         lead = phrases.quoted(situation.case, loop)
         again = f"{lead} led back to the `try` block: {phrases.made(side.ranks, call)} once more."
         last.insert(0, f"Take {phrases.call(call)} out of what is tried again.")
+    inside = caught.in_handler(situation, handler) if handler is not None else {}
+    raised = raised or {rank: one for rank, (one, _) in inside.items()}
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
         left = deciders.may_have_left(situation)
@@ -93,6 +95,15 @@ def words(situation: Situation, found: Found) -> Words:
     who, first = said.ranks(raised), raised[min(raised)]
     then = f"{said.upper(who)} handled it"
     at = f" at {place}" if place else ""
+    if inside.keys() == raised.keys() and not again:
+        first_call = min(made.seq for _, made in inside.values())
+        then = f"While it handled that{at}, it made calls that the other ranks did not"
+        at = f", the first of them call {first_call}"
+        last.insert(
+            0,
+            "Make no collective in the `except` block, nor in what it runs again: move them behind "
+            "the `try` statement, where every rank makes them once.",
+        )
     cleanup = [call for side, call in situation.called if {*side.ranks} & {*raised}]
     if handler is not None and cleanup and handler.is_with:
         then = f"When that led {who} out of {place}, the cleanup called {phrases.call(cleanup[0])}"

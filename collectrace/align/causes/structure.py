@@ -184,6 +184,16 @@ def is_waited_in(situation: Situation, handler: Decision) -> bool:
     )  # fmt: skip
 
 
+def is_in_handler(situation: Situation, handler: Decision, stack: Sequence[str]) -> bool:
+    """Whether a call was made in the block of a handler, or from there."""
+    found, line = _statement(situation, handler), chains.split(handler.site)[1]
+    return found is not None and any(
+        _holds(one.body, at)
+        for one in getattr(found[1], "handlers", ())
+        if one.lineno == line and (at := _line_of(found[0], stack))
+    )
+
+
 def tried_again(situation: Situation, handler: Decision) -> tuple[Side, Call, str] | None:
     """Return the only side that a loop led back to the ``try`` block of a handler.
 

@@ -172,7 +172,7 @@ class Follower:
                 since, moved = now, True
             self._growth[key] = log.last_t, since, moved
             exists[rank] = evidence.still_exists(log)
-            if exists[rank] is None and moved and now - since < _patience(log):
+            if exists[rank] is None and moved and now - since < patience(log) / 1e9:
                 exists[rank] = True
         return lambda log: exists.get(log.rank)
 
@@ -189,7 +189,7 @@ class Follower:
         evidence = self._seen.evidence
         now = time.monotonic()
         quiet = {
-            rank: now - self._growth[evidence.run, rank][1] >= _patience(log)
+            rank: now - self._growth[evidence.run, rank][1] >= patience(log) / 1e9
             for rank, log in evidence.logs.items()
         }
         if evidence.missing and not all(quiet.values()):
@@ -204,8 +204,3 @@ class Follower:
 def _is_final(log: RankLog) -> bool:
     """Return whether the last line reports an end; a tracer that was off may be on again."""
     return log.exit is not None and log.exit.t >= log.last_t
-
-
-def _patience(log: RankLog) -> float:
-    """Return the seconds that a running process may write nothing."""
-    return patience(log) / 1e9

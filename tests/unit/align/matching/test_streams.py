@@ -262,28 +262,6 @@ def test_a_stream_that_ends_before_its_peers() -> None:
     assert comparison.agreed == {CPU: 1}
 
 
-def test_a_rank_that_never_used_the_stream_is_absent_from_its_first_row() -> None:
-    run = Run(2)
-    run.rank(1).call("barrier")
-    assert rows(agreeing(run)) == [(1, "root", "absent")]
-
-
-def test_absence_after_a_role_mismatch_is_fatal() -> None:
-    run = Run(2, backend="nccl")
-    run.rank(0).call("all_reduce")
-    run.rank(1).call("barrier")
-    run.all("all_reduce")
-    run.rank(1).call("all_reduce")
-    assert rows(agreeing(run)) == [(1, "root", "role"), (3, "fatal", "absent")]
-
-
-def test_ranks_beyond_the_shorter_stream_are_compared_at_its_end() -> None:
-    run = Run(3)
-    run.rank(0).call("barrier")
-    run.rank(1).call("all_reduce")
-    assert rows(agreeing(run)) == [(1, "root", "op")]
-
-
 def test_missing_and_provisional_ranks_are_unknown_and_never_absent() -> None:
     run = Run(4)
     run.all("all_reduce")

@@ -58,6 +58,8 @@ class Results:
         if known is not None:
             yield from self.inside(known, tree, place, depth)
             return
+        for iterator in calls.iterators_of(name, self._program.lookup):
+            yield from self._iterated(iterator, place, depth)
         row = self.row(text or f"?.{name}", place.function)
         if row is not None:
             if row.rule is Rule.RESULT:
@@ -143,6 +145,15 @@ class Results:
         for operand in passed:
             found = self._trace.follow(operand, place, depth)
             yield from found if is_asked else self.processed(found)
+
+    def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
+        """Return what decides how many items an object of a known class yields."""
+        definitions = self._program.definitions(iterator)
+        for node in definitions.graph.nodes if definitions is not None else ():
+            condition, inner = condition_of(node), Place(iterator, node, None)
+            if condition is not None:
+                for one in self._trace.follow(condition, inner, depth + 3):
+                    yield Source(place, one.origin, inner)
 
     def returned(self, tree: ast.Call, place: Place) -> Origin:
         """Return the origin of a collective's return value, or of what it writes to an argument."""

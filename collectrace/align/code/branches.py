@@ -194,9 +194,26 @@ class _Separation:
         if any(edge.sides != BOTH for edge in edges):
             return False
         meeting = self.meets.get(step)
-        if meeting is not None and not around:
+        if meeting is not None and not _iterates(region, edges, meeting, around):
             return False
         return _have_separate_paths(region, step, edges, around, same=False)
+
+
+def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:
+    """Whether a path to the meeting step may begin another iteration on the way."""
+    todo = [edge.target for edge in edges]
+    seen = set(todo)
+    while todo:
+        step = todo.pop()
+        if step == meeting or step in TARGETS:
+            continue
+        for edge in region.edges[step]:
+            if edge.target != meeting and _begins_again(region, step, edge.target) in around:
+                return True
+            if edge.target not in seen:
+                seen.add(edge.target)
+                todo.append(edge.target)
+    return False
 
 
 def _begins_again(region: Region, step: int, target: int) -> int | None:

@@ -126,7 +126,7 @@ class Branch:
     """One of the separating outcomes is an exception that the step raises."""
 
 
-def separating_branches(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
+def separating_branches(region: Region, *, same: bool) -> Iterator[Branch]:
     """Return the branches that separate the targets, in breadth-first order.
 
     If the rank fixes the outcome of a branch, the branch must separate the targets without that
@@ -135,22 +135,18 @@ def separating_branches(region: Region, *, same: bool, exact: bool = True) -> It
     Args:
         region: the steps between the calls.
         same: the targets are the same step, in different iterations.
-        exact: if paths meet only in a later iteration, search for two paths without a common step.
-            Without it such a branch always counts as separating.
 
     """
     if not region.is_whole:
         return
-    among = (
-        set(separating_branches(region.without, same=same, exact=exact)) if region.without else None
-    )
-    for branch in _separating(region, same=same, exact=exact):
+    among = set(separating_branches(region.without, same=same)) if region.without else None
+    for branch in _separating(region, same=same):
         if among is None or branch in among:
             yield branch
 
 
-def _separating(region: Region, *, same: bool, exact: bool) -> Iterator[Branch]:
-    separation = _Separation(region, {} if same else _meeting_points(region), same, exact)
+def _separating(region: Region, *, same: bool) -> Iterator[Branch]:
+    separation = _Separation(region, {} if same else _meeting_points(region), same)
     for step, edges in region.edges.items():
         if len({edge.target for edge in edges}) < 2:
             continue
@@ -171,8 +167,7 @@ class _Separation:
     meets: Mapping[int, int | None]
     """By step, the first step that all its paths to a target share."""
     same: bool
-    exact: bool
-    """See :func:`separating`."""
+    """The targets are the same step, in different iterations."""
 
     def by_exception(self, step: int, edges: Sequence[Edge]) -> bool:
         """Whether an exception and another outcome of a step separate the targets."""
@@ -201,7 +196,7 @@ class _Separation:
         meeting = self.meets.get(step)
         if meeting is not None and not _iterates(region, edges, meeting, around):
             return False
-        return not self.exact or _have_separate_paths(region, step, edges, around, same=False)
+        return _have_separate_paths(region, step, edges, around, same=False)
 
 
 def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:

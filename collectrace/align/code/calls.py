@@ -151,7 +151,7 @@ def must_call(
     if node.kind in _IMPLICIT and is_named(node, callee, generator=generator):
         return True
     if is_named(node, callee, generator=generator):
-        return _is_only(node, caller, callee, lookup)
+        return _is_only(node, callee, lookup)
     if decorators & PROPERTIES:
         return len(_methods(callee, lookup)) == 1
     if isinstance(node.tree, ast.Call):
@@ -184,39 +184,20 @@ def _methods(callee: Function, lookup: Lookup) -> Sequence[Function]:
     return lookup(callee.name)
 
 
-def _is_only(node: Node, caller: Function, callee: Function, lookup: Lookup) -> bool:
+def _is_only(node: Node, callee: Function, lookup: Lookup) -> bool:
     """Whether a name can only stand for one function."""
     if callee.name in _OF_CLASS:
         return True
     func = node.tree.func if isinstance(node.tree, ast.Call) else None
     same = lookup(callee.name)
-    if isinstance(func, ast.Name):
-        # The function's own name, unless a parameter or variable hides it.
-        return _is_function(func.id, caller, callee) and not (
-            decorated_by(callee) - _KEEPING - _MANAGERS
-        )
+    if isinstance(func, ast.Name):  # a parameter of that name holds it too, as the stack shows
+        return not decorated_by(callee) - _KEEPING - _MANAGERS
     if callee.owner is not None and isinstance(func, ast.Attribute):
         if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
             return not any(one is not callee and _derives(one, callee, lookup) for one in same)
         if isinstance(func.value, ast.Call) and called_name(func.value) == "super":
             return True
     return len(same) <= 1
-
-
-def _is_function(name: str, caller: Function, callee: Function) -> bool:
-    """Whether a name in the caller refers to the function, and nothing rebinds it."""
-    outer: Function | None = caller
-    while outer is not None:
-        if outer is callee.parent or isinstance(outer.tree, ast.Module):
-            break
-        if name in _bound(outer.tree):
-            return False
-        outer = outer.parent
-    if callee.file is caller.file:
-        return [
-            one for one in callee.file.by_name.get(name, ()) if one.parent is callee.parent
-        ] == [callee]
-    return callee.parent is callee.file.module
 
 
 def _bound(tree: ast.AST) -> frozenset[str]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from collectrace.align.code import branches, origins
-from collectrace.align.code.branches import TARGETS
+from collectrace.align.code import origins
 from collectrace.align.code.graph import (
-    NEXT,
     NOT_TAKEN,
     TAKEN,
     Graph,
     Kind,
     Node,
     called_name,
+    following,
 )
-from collectrace.align.code.paths import Edge
 from collectrace.align.code.places import Place
 
 _MOST_NODES: Final = 1_000
@@ -32,48 +30,35 @@ class Choice(NamedTuple):
 
 
 def choosing_steps(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
-    """Return the steps that decide which binding of a name reaches its use; None: too large."""
+    """Return the steps that decide which binding of a name reaches its use, the nearest first.
+
+    Their outcomes first lead to different bindings, or some to a binding and others to the use.
+    None: the function is too large.
+    """
     if len(graph.nodes) > _MOST_NODES:
         return None
-    groups: dict[int, list[Node]] = {}
-    for one in bindings:  # copies of one statement count as one binding
-        groups.setdefault(id(one.tree), []).append(one)
-    everywhere = {one.number for one in bindings}
-    # Ask whether a value is bound again before its use, and which binding comes first. Start also
-    # at the use itself, because the number of bindings between two uses matters.
-    begin = [graph.entry.number, use.number, *everywhere]
-    questions = [(begin, {use.number}, everywhere)]
-    for group in list(groups.values())[1:]:
-        mine = {one.number for one in group}
-        questions.append(([graph.entry.number], mine, everywhere - mine))
-    found: dict[Choice, None] = {}
-    for begin, one_end, other_end in questions:
-        ends = {**dict.fromkeys(other_end, TARGETS[1]), **dict.fromkeys(one_end, TARGETS[0])}
-        region = _region(graph, begin, ends)
-        for branch in branches.separating_branches(region, same=False, exact=False):
-            found[Choice(graph.nodes[_number(branch.step)], branch.by_exception)] = None
-    return list(found)
+    # Copies of one statement count as one binding.
+    ends = {**{one.number: id(one.tree) for one in bindings}, use.number: 0}
+    ahead = {node.number: frozenset[int]() for node in graph.nodes}
 
+    def first(node: Node) -> frozenset[int]:
+        return frozenset({ends[node.number]}) if node.number in ends else ahead[node.number]
 
-def _region(graph: Graph, begin: Sequence[int], ends: Mapping[int, int]) -> branches.Region:
-    """Return the region from the ``begin`` steps, numbered negatively, to the ends."""
-
-    def edges(step: int) -> list[Edge]:
-        if step in ends:
-            return [Edge(ends[step], NEXT, False)]
-        node = graph.nodes[_number(step)]
-        following = [Edge(target.number, outcome, False) for outcome, target in node.edges]
-        if node.raises is not None:
-            following.append(Edge(node.raises.number, NEXT, True))
-        return following
-
-    return branches.explore(
-        edges, lambda step: graph.nodes[_number(step)].loops, [~number for number in begin]
-    )
-
-
-def _number(step: int) -> int:
-    return step if step >= 0 else ~step
+    is_settled = False
+    while not is_settled:
+        before = dict(ahead)
+        for node in graph.nodes:
+            ahead[node.number] = frozenset[int]().union(*map(first, following(node)))
+        is_settled = ahead == before
+    found: list[Choice] = []
+    for node in sorted(graph.nodes, key=lambda one: abs(one.line - use.line)):
+        normal = {first(target) for _, target in node.edges} - {frozenset()}
+        raised = {first(node.raises)} - {frozenset()} if node.raises is not None else set()
+        if len(normal) > 1:
+            found.append(Choice(node, by_exception=False))
+        if raised and len(normal | raised) > 1:
+            found.append(Choice(node, by_exception=True))
+    return found
 
 
 def condition_of(node: Node) -> ast.AST | None:

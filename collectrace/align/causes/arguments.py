@@ -235,6 +235,8 @@ def deciding(situation: Situation) -> list[Decision]:
         ]
         if situation.kind == "dtype_mismatch":  # what decides values does not decide a dtype
             found.sort(key=lambda one: not chooses(one))
+    if unordered := [one for one in found if goes_through_set(one)]:
+        return unordered[:1]
     if found and deciders.form(found[0]) == "value":
         # A value that is computed from another one is behind it.
         name = found[0].function, deciders.origin(found[0])
@@ -285,6 +287,9 @@ def why(situation: Situation) -> tuple[str, ...]:
     if loops:
         order = f"at different items of {deciders.quoted(loops[0])}, in another order"
         others = [one for one in found if one not in loops]
+        if goes_through_set(loops[0]):
+            said = deciders.quoted(loops[0])
+            return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
         if not others:
             origin, said = deciders.origin(loops[0]), deciders.quoted_origin(loops[0])
             if origin in ("unknown", "agreed") or not said:
@@ -319,6 +324,8 @@ def fixes(situation: Situation) -> tuple[str, ...]:
         f"use one order on every rank in {deciders.quoted(one)}, as sorted(...) gives."
         for one in loops[:1]
     ]
+    if loops and goes_through_set(loops[0]):
+        return (words.upper(said[-1]),)
     return tuple(f"If the ranks are at different items: {one}" for one in said[:1])
 
 
@@ -334,6 +341,11 @@ _ORDERED: Final = re.compile(
     r"for (?!.* if ).+? in ([\[(\"']|(range|enumerate|reversed|sorted|zip|DataLoader)\()"
 )
 """A loop over items with the same order on all ranks, and usually the same length."""
+
+
+def goes_through_set(decision: Decision) -> bool:
+    """Whether a loop goes through a set, which has another order in each process."""
+    return is_over_names(decision) and deciders.origin(decision) == "order"
 
 
 def is_over_names(decision: Decision) -> bool:

@@ -80,7 +80,7 @@ def calling_line(situation: Situation, decision: Decision, stack: Sequence[str])
     """
     scope = chains.file(decision.site), decision.function
     frame = next((one for one in stack[1:] if chains.scope(one) == scope), "")
-    is_other = chains.site(frame) != decision.site
+    is_other = chains.site(frame) not in (decision.site, *map(chains.site, stack[:1]))
     return phrases.quoted(situation.case, frame) if frame and is_other else ""
 
 

@@ -29,6 +29,10 @@ class Agreements:
         """
         return False
 
+    def has_run(self, site: Site) -> bool:  # noqa: ARG002
+        """Whether a rank may have made a collective from a line; False: none has."""
+        return True
+
 
 class Place(NamedTuple):
     """The place where an expression is evaluated."""

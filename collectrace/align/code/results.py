@@ -147,14 +147,17 @@ class Results:
             yield from found if is_asked else self.processed(found)
 
     def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
-        """Return what decides which items an object of a known class yields, and how many."""
+        """Return what decides how many items an object of a known class yields, or their order."""
         definitions = self._program.definitions(iterator)
         for node in definitions.graph.nodes if definitions is not None else ():
-            tree, inner = condition_of(node), Place(iterator, node, None)
-            if isinstance(node.tree, ast.Return) and node.kind is Kind.STATEMENT:
-                tree = node.tree.value  # ``return iter(self.words)``
-            for one in self._trace.follow(tree, inner, depth + 3) if tree is not None else ():
-                yield Source(place, one.origin, inner)
+            condition, inner = condition_of(node), Place(iterator, node, None)
+            if condition is not None:
+                for one in self._trace.follow(condition, inner, depth + 3):
+                    yield Source(place, one.origin, inner)
+            elif isinstance(node.tree, ast.Return):  # ``return iter(self.words)``
+                for one in self._trace.follow(node.tree.value, inner, depth + 3):
+                    if one.origin is Origin.ORDER:
+                        yield Source(place, one.origin, inner)
 
     def returned(self, tree: ast.Call, place: Place) -> Origin:
         """Return the origin of a collective's return value, or of what it writes to an argument."""

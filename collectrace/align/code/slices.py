@@ -24,6 +24,7 @@ from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
 from collectrace.align.code.places import Agreements, Asked, Place, Source, as_data, ignore_order
 from collectrace.align.code.program import Program
+from collectrace.align.code.ran import may_have_run
 from collectrace.align.code.results import Results
 from collectrace.align.reading.rank_names import is_variable
 
@@ -217,6 +218,10 @@ class _Trace:
         depth: int,
     ) -> Iterator[Source]:
         """Return what some bindings of a name depend on, and what chose between them."""
+        function = definitions.function
+        bound = [
+            one for one in bound if may_have_run(self._agreements, function, one.node.line)
+        ] or bound
         if self._asked is Asked.LENGTH:
             bound = [one for one in bound if not _keeps_length(one)]
         if self._asked is Asked.IDENTITY:

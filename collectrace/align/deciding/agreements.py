@@ -40,6 +40,14 @@ class RecordedAgreements(Agreements):
             for one in calls
         )
 
+    def has_run(self, site: Site) -> bool:
+        """Return whether a rank may have made a collective from a line.
+
+        It may if calls were lost or not read, or if no call of the whole file was recorded.
+        """
+        lines = self._case.lines_with_calls
+        return lines is None or site.line in lines.get(site.path, (site.line,))
+
     def _is_complete(self, rank: int, call: Entry) -> bool:
         if not isinstance(call.key, StreamKey):
             return False

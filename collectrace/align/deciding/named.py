@@ -164,7 +164,8 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
         is_own, is_vague = one[0].is_of_one_rank, not _is_telling(one)
         by_own = led_by_rank and is_own
-        return is_row and is_vague, is_other, by_own or is_vague, by_rank and not is_own
+        is_last = _ended_as_agreed(one) or (by_rank and not is_own)
+        return is_row and is_vague, is_other, by_own or is_vague, is_last
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -188,6 +189,14 @@ def _agree(own: _Found, across: _Found) -> bool:
     return all(
         known[one.site][0] in (one.outcomes[side], None) and known[one.site][1] == one.origins
         for one in across[1].decisions
+    )
+
+
+def _ended_as_agreed(one: _Found) -> bool:
+    """Whether a rank is compared with itself from before it left a loop of an agreed length."""
+    return one[0].is_first_time and any(
+        decision.origins == (Origin.AGREED,) and _way(decision.outcomes[0]) is Way.ENDED
+        for decision in one[1].decisions
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import chain
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from collectrace.align.code.files import Files
 from collectrace.align.code.program import Program
-from collectrace.align.matching import deviations
+from collectrace.align.matching import deviations, programs
 from collectrace.align.matching.comparison import Comparison, Divergence
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import Dimensions, dimensions
@@ -156,6 +157,20 @@ class Case:
     def program(self) -> Program:
         """The functions of the program as the ranks ran them. Each is parsed once."""
         return Program(Files(self.evidence.source_files), self.evidence.world_size)
+
+    @cached_property
+    def lines_with_calls(self) -> Mapping[str, Collection[int]] | None:
+        """By file, the lines in frames of calls; None if some calls of the run are not known."""
+        logs = list(self.evidence.logs.values())
+        if self.evidence.missing or not all(programs.is_whole(log) for log in logs):
+            return None
+        shared = [log.vocabulary.appearances for log in logs][:1]
+        seen = {frame for one in chain.from_iterable(shared) for frame in (one.site, *one.where)}
+        seen |= {one.site for log in logs for one in log.outside if one.site is not None}
+        found: dict[str, set[int]] = {}
+        for path, line in (chains.split(chains.site(frame)) for frame in seen if frame):
+            found.setdefault(path, set()).add(line)
+        return found
 
     @property
     def code(self) -> SourceFiles:

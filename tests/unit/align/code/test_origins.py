@@ -253,6 +253,31 @@ def test_the_result_of_an_all_reduce_is_agreed_if_the_records_say_so() -> None:
     assert Origin.AGREED not in origins_of(REDUCED)
 
 
+class WithoutLines(All):
+    """No rank made a collective from these lines."""
+
+    def __init__(self, *lines: int) -> None:
+        self.lines = lines
+
+    def has_run(self, site: Site) -> bool:
+        return site.line not in self.lines
+
+
+def test_a_value_does_not_come_from_lines_behind_a_call_that_no_rank_made() -> None:
+    text = """def pieces(batch, rank):
+    count = len(batch)
+    if dist.is_initialized():
+        t = torch.tensor([count])
+        dist.all_reduce(t)
+        count = rank
+    if count:  # HERE
+        pass
+"""
+    assert Origin.RANK in origins_of(text) or Origin.CHOSEN in origins_of(text)
+    assert {*origins_of(text, WithoutLines(5))}.isdisjoint({Origin.RANK, Origin.CHOSEN})
+    assert origins_of(text, WithoutLines(4)) == origins_of(text)
+
+
 def test_a_result_that_is_changed_since_is_not_agreed() -> None:
     changed = REDUCED.replace("if flag", "flag[0] = local()\nif flag")
     assert Origin.AGREED not in origins_of(changed, All())

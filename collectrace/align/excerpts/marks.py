@@ -164,18 +164,17 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
         origin: DependsOn = next(iter(one.depends_on), "unknown")
         # What a test of the rank did on a rank is certain, whether or not it decided.
         is_sure = one.is_certain or len(telling) == 1 or (origin == "rank" and one.is_control)
-        if not found:
-            ranks = tuple(side.rank for side in one.sides)
-            is_named = words.names_site(finding.cause, one.site)
-            is_plain = is_named and origin in ("agreed", "unknown")
-            note = "" if one.is_certain or is_plain else _OPEN[origin]
-            yield Mark(stack, "decision", note, ranks)
+        ranks = tuple(side.rank for side in one.sides)
         # Which function may have been called says little.
         is_choice = {side.did for side in one.sides} <= {"calls", "calls_other", None}
-        for n, (ranks, note) in enumerate(found if is_sure or not is_choice else ()):
-            yield Mark(stack, "decision", note if n or is_sure else f"maybe {note}", ranks)
+        if is_sure and found:
+            yield from (Mark(stack, "decision", note, those) for those, note in found)
+        elif not (found and is_choice):
+            is_named = words.names_site(finding.cause, one.site)
+            is_plain = not found and is_named and origin in ("agreed", "unknown")
+            note = "" if one.is_certain or is_plain else _OPEN[origin]
+            yield Mark(stack, "decision", note, ranks)
         if one.comes_from is not None and _is_told(finding, one, origin):
-            ranks = tuple(side.rank for side in one.sides)
             is_here = chains.split(one.comes_from.site)[0] == path
             note = f"{f'line {line}' if is_here else words.site(one.site)} depends on this"
             yield Mark(frames.parse_sites([one.comes_from.site]), "decision", note, ranks)

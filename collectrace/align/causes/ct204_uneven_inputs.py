@@ -48,10 +48,16 @@ def words(situation: Situation, found: Inputs) -> Words:
 
 
 def _headline(situation: Situation, found: Inputs) -> str:
-    left = found.left
-    if left is None or left.inside.call is None:
-        return collectives.headline(situation)
-    call = phrases.call(left.inside.call)
-    if situation.suspects and set(situation.suspects) == set(left.inside.ranks):
-        return f"{left.inside.subject} had more inputs than {left.gone.subject}, and is in {call}"
-    return f"{left.gone.subject} ran out of inputs; {left.inside.subject} went on to {call}"
+    left, suspects, others = found.left, situation.suspects, situation.others
+    if left is not None and left.inside.call is not None:
+        who, gone, call = left.inside.subject, left.gone.subject, left.inside.call
+        if not suspects or {*suspects} != {*left.inside.ranks}:
+            return f"{gone} ran out of inputs; {who} went on to {phrases.call(call)}"
+    else:
+        known = [[found.counts[one] for one in those if one in found.counts]
+                 for those in (suspects, others)]  # fmt: skip
+        if not all(known) or min(known[0]) <= max(known[1]):
+            return collectives.headline(situation)
+        who, gone = text.ranks(suspects), text.ranks(others)
+        call = situation.called[0][1]
+    return f"{who} had more inputs than {gone}, and is in {phrases.call(call)}"

@@ -130,11 +130,12 @@ def ranked(situation: Situation) -> list[Decision]:
         known = len(ways - {None}) if len(ways) > 1 else 0
         return (
             one.library is not None,
+            # Of a model's parts all ranks have as many, unless nothing else can have decided.
+            _OF_MODEL.search(one.text) is not None and not one.is_certain,
             form(one) == "value",
             not one.is_certain,
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
-            _OF_MODEL.search(one.text) is not None,
             one.text.startswith(("for ", "async ")) and origin(one) == "unknown" and known < 2,
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from typing import Final
 
 from collectrace import words
@@ -11,6 +12,7 @@ from collectrace.align.causes.deciders import Form, form, origin, quoted
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.code.graph import called_name
+from collectrace.align.reading import chains
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DependsOn
 from collectrace.records import Call
@@ -76,9 +78,31 @@ def fix(situation: Situation, decision: Decision) -> str:
             "it. Then let every rank make the same calls."
         )
     kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
+    if kind == "dispatch" and (callback := _callback(situation, decision)):
+        return (
+            f"Make what {callback}() returns the same on every rank (all_reduce it): {said} "
+            "decides by it how often to call it."
+        )
     if kind == "condition":
         return together(situation, decision)
     return _FIXES[kind].format(said, **_named(decision))
+
+
+def _callback(situation: Situation, decision: Decision) -> str:
+    """Return the function that a line passes to a library, and that made the call of one side."""
+    match _parsed(decision)[1]:
+        case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
+            passed = {getattr(one, "attr", getattr(one, "id", "")) for one in call.args}
+        case _:
+            return ""
+    stacks = [side.stack or () for side, _ in situation.called]
+    made = [
+        chains.method(inner)
+        for stack in stacks
+        for inner, frame in pairwise(stack)
+        if chains.site(frame) == decision.site
+    ]
+    return made[0] if len(made) == 1 and made[0] in passed else ""
 
 
 def together(situation: Situation, condition: Decision) -> str:

@@ -48,7 +48,7 @@ EVERY: Final = "every rank"
 _OPEN: Final[Mapping[DependsOn, str]] = {
     origin: "may have decided" if origin in ("unknown", "agreed") else f"depends on {told}"
     for origin, told in words.ORIGINS.items()
-}
+} | {"chosen": "differs by rank"}
 """Notes for a statement with an unknown outcome: what it depends on."""
 
 _MOST_DECISIONS: Final = 3

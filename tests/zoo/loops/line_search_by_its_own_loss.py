@@ -30,7 +30,7 @@ class Fitter:
 
     def closure(self) -> torch.Tensor:
         self.optimizer.zero_grad()
-        loss: torch.Tensor = (self.model(self.x) - self.y).square().mean()
+        loss = torch.nn.functional.mse_loss(self.model(self.x), self.y)
         loss.backward()
         for parameter in self.model.parameters():
             dist.all_reduce(parameter.grad)  # BUG

@@ -31,7 +31,7 @@ class Fitter:
     def closure(self) -> torch.Tensor:
         self.optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(self.model(self.x), self.y)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         for parameter in self.model.parameters():
             dist.all_reduce(parameter.grad)  # BUG
         if TWIN:

@@ -64,8 +64,8 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     except CollectraceError as problem:
         not_traced(problem)  # a variable of the environment must not end a job
         return script.run
-    # For children of the script, and for this process.
-    os.environ.update(config.to_environment() | {SWITCH: "1"})
+    # For children of the script, and for this process. Who has switched it off keeps it off.
+    os.environ.update(config.to_environment() | {SWITCH: os.environ.get(SWITCH) or "1"})
     collectrace.enable()
     return script.run
 

@@ -158,7 +158,7 @@ def _is_function(name: str) -> bool:
 
 def _caller(frame: str, path: str) -> str:
     """Return ``main() at line 40`` for a frame in this file, or ``main() at train.py:40``."""
-    site, _, function = frame.partition(" ")
+    site, _, function = frame.rpartition(" ")
     file, _, number = site.rpartition(":")
     place = f"line {text.clean(number)}" if file == path else text.short_site(site)
     return f"{text.clean(function)}() at {place}" if _is_function(function) else place

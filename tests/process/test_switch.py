@@ -156,11 +156,12 @@ def test_off_nothing_is_loaded(value: str, launch: Launcher) -> None:
     assert said.splitlines() == [str(sorted(loaded))]
 
 
-def test_off_wins_over_a_script_that_calls_enable(launch: Launcher) -> None:
-    said = launch(
-        "-c", "import collectrace, sys; collectrace.enable(); print('torch' in sys.modules)",
-        COLLECTRACE="0",
-    )  # fmt: skip
+def test_off_wins_over_a_script_that_calls_enable(launch: Launcher, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import collectrace, sys; collectrace.enable(); print('torch' in sys.modules)"
+    )
+    said = launch("-m", "collectrace", "run", str(script), COLLECTRACE="0")
     assert said == "False\n"
 
 

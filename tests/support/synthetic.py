@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from collectrace import ops, source_text
+from collectrace.align.reading import chains
 from collectrace.chain import Chain, RankFile
 from collectrace.log_folder import SOURCES
 from collectrace.records import (
@@ -411,7 +412,7 @@ class Run:
 def _record_texts(rank: Rank, folder: Path) -> None:
     """Record the texts of the files that a rank's calls come from, unless a test has done so."""
     known = {item.path for item in rank.items if isinstance(item, SourceFile)}
-    sites = (site.partition(" ")[0] for item in rank.items for site in _sites(item))
+    sites = (chains.site(frame) for item in rank.items for frame in _sites(item))
     for path in sorted({site.rpartition(":")[0] for site in sites} - known):
         data = source_text.read(path) if path.endswith(".py") else None
         if data is None:

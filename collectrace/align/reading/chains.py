@@ -39,9 +39,19 @@ def of(stacks: Iterable[Sequence[str]]) -> Chains:
     return Chains(callers, lines)
 
 
+def parts(frame: str) -> tuple[str, str]:
+    """Split a frame into ``path:line`` and the function, which is empty if the frame has none.
+
+    A path may contain spaces, and a function's name has none.
+    """
+    at, _, name = frame.rpartition(" ")
+    is_place = at.rpartition(":")[2].isdigit()
+    return (at, name) if is_place else (frame, "")
+
+
 def site(frame: str) -> str:
     """Return the ``path:line`` of a frame."""
-    return frame.partition(" ")[0]
+    return parts(frame)[0]
 
 
 def file(frame: str) -> str:
@@ -68,7 +78,7 @@ def number(text: str) -> int:
 
 def function(frame: str) -> str:
     """Return the function of a frame; empty at the level of a module."""
-    name = frame.partition(" ")[2]
+    name = parts(frame)[1]
     return "" if name.startswith("<") else name
 
 
@@ -119,4 +129,4 @@ def place(frame: str) -> Place:
 
 def scope(frame: str) -> Place:
     """Return file and function of a frame, with Python's ``<module>`` for module level."""
-    return file(frame), frame.partition(" ")[2]
+    return file(frame), parts(frame)[1]

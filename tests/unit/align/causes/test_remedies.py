@@ -91,6 +91,14 @@ def test_who_leaves_behind_its_call_takes_all_ranks_along(tmp_path: Path) -> Non
     assert "all_reduce `data.stopped()` with MAX, so that every rank makes the call" in found.fix
 
 
+def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "my job"
+    folder.mkdir()
+    found = finding(folder, "if data.isfinite():")
+    assert "inside `if data.isfinite():`" in found.cause
+    assert {one.path for one in found.excerpt or ()} == {str(folder / "train.py")}
+
+
 def test_the_reason_names_the_line_that_fills_a_list(tmp_path: Path) -> None:
     found = finding(tmp_path, "for one in [each for each in data]:", "[losses[rank]]")
     assert "`run([losses[rank]])" in found.cause

@@ -16,7 +16,7 @@ from collectrace.align.reading.evidence import GroupConflict, RankLog
 
 
 def incomplete_logs(case: Case) -> dict[int, RankLog]:
-    """Return the ranks whose record stops covering everything that the rank did."""
+    """Return the ranks with a record that stops before everything that the rank did."""
     return {
         rank: log
         for rank, log in case.evidence.logs.items()

@@ -17,7 +17,7 @@ from collectrace.records import NATIVE, Call, Group, Shape
 from collectrace.signature import is_user, stands_at_its_line
 
 ORIGINS: Final[Mapping[DependsOn, str]] = {
-    "rank": "the rank", "clock": "a clock", "random": "a random number",
+    "rank": "the rank", "clock": "a clock", "random": "random numbers",
     "files": "the file system", "environment": "the environment",
     "received": "what was received", "root": "a result of the root",
     "exception": "an exception", "order": "the order of a set",

@@ -110,6 +110,8 @@ def words(situation: Situation, found: Argument) -> Words:
     more_fixes = arguments.fixes(situation)
     if found in ("rows", "last batch"):
         more_fixes = ()  # batches of one loop, which have no names
+    elif more_fixes and any(map(arguments.goes_through_set, decided)):
+        fixes = []  # the sizes are right
     said = Words.of(
         arguments.headline(situation, row.show),
         (

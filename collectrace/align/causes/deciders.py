@@ -34,7 +34,7 @@ _FIRST: Final[tuple[DependsOn, ...]] = (
 ORIGINS: Final[dict[DependsOn, str]] = {
     "rank": "depends on the rank",
     "clock": "depends on a clock, which each rank reads at another moment",
-    "random": "depends on a random number, which each rank draws for itself",
+    "random": "depends on random numbers, which each rank draws for itself",
     "files": "depends on the file system, which each rank reads at another moment, or on another "
     "host",
     "environment": "depends on the environment or the host of the rank",
@@ -88,9 +88,6 @@ _CHOOSES: Final = re.compile(r"\b(if|and|or)\b")
 _CONSTANT: Final = re.compile(r"(if|elif|while) (not )?[A-Z][A-Z0-9_]*:")
 """A test of a constant as PEP 8 writes it, which is the same on all ranks."""
 
-_OF_MODEL: Final = re.compile(r"\.(named_)?(parameters|buffers|modules|children)\(")
-"""A loop over parts of a model, which is usually built alike on all ranks."""
-
 _BY_NAME: Final = re.compile(r"""([!=]=|\bin) [(\[{]?(["']|[A-Z_]+\b)""")
 """A comparison with a constant, as in ``if name == "forces":``."""
 
@@ -131,12 +128,12 @@ def ranked(situation: Situation) -> list[Decision]:
         return (
             one.library is not None,
             # Of a model's parts all ranks have as many, unless nothing else can have decided.
-            _OF_MODEL.search(one.text) is not None and not one.is_certain,
+            structure.OF_MODEL.search(one.text) is not None and not one.is_certain,
             form(one) == "value",
             not one.is_certain,
             one.strength == "equal",
             origin(one) == "agreed" or _CONSTANT.match(one.text) is not None,
-            one.text.startswith(("for ", "async ")) and origin(one) == "unknown" and known < 2,
+            one.text.startswith(("for ", "async ")) and origin(one) == "unknown",
             origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),
@@ -384,7 +381,10 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
         and one.strength != "equal"
         and not _is_same_explanation(one, chosen)
         and not (raises and form(one) == "handler")  # it catches what was raised
-        and (_OF_MODEL.search(one.text) is None or _OF_MODEL.search(chosen.text) is not None)
+        and (
+            structure.OF_MODEL.search(one.text) is None
+            or structure.OF_MODEL.search(chosen.text) is not None
+        )
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")
         and (form(one) != "loop" or origin(one) != "unknown" or origin(chosen) == "unknown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from itertools import pairwise
 from typing import Final
 
@@ -59,10 +60,16 @@ def fix(situation: Situation, decision: Decision) -> str:
         return f"Use the same order on every rank: sort what {said} goes through."
     if kind == "condition" and deciders.is_rank_test(decision):
         return _of_rank(situation, decision)
-    if kind == "condition" and on in _ONE_DECIDES and not _samples(decision):
+    if kind == "condition" and on in _ONE_DECIDES and (on != "random" or _draws(decision)):
+        own = (
+            f" If each host has its own files: all_reduce {tested(decision)} with MIN instead, so "
+            "that it holds only if it does on every rank."
+            if on == "files"
+            else ""
+        )
         return (
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
-            "every rank takes the same branch."
+            f"every rank takes the same branch.{own}"
         )
     if kind in ("condition", "loop") and (away := structure.blocked_elsewhere(situation, decision)):
         who = f"{words.ranks(away)} {words.verb(away, 'does', 'do')} not reach {said}"
@@ -172,11 +179,17 @@ def _asks_all(decision: Decision) -> bool:
             return False
 
 
-def _samples(decision: Decision) -> bool:
-    """Whether a condition depends on samples of a result, which ranks need not have in common."""
+def _draws(decision: Decision) -> bool:
+    """Whether a condition depends on one random number, and not on tensors of random data."""
     source = decision.comes_from
-    texts = (decision.text, source.text if source is not None else "")
-    return any("multinomial(" in text or ".sample(" in text for text in texts)
+    return _NUMBER.search(decision.text + (source.text if source is not None else "")) is not None
+
+
+_NUMBER: Final = re.compile(
+    r"\brandom\.(random|randint|randrange|uniform|choice|gauss|rand)\("
+    r"|\brand\((1\b|\)|\(1?,?\))|\brandint\([^()]*\(1?,?\)"
+)
+"""A call that draws one number, as Python's, NumPy's and torch's generators do."""
 
 
 _JUMPS: Final[dict[structure.Jump | None, str]] = {
@@ -305,6 +318,11 @@ def moved(decision: Decision, call: str, through: str = "") -> str:
     ``through``: the line under the condition that leads to the call; empty: the call's own.
     """
     where = _unless_rank(decision)
+    if through and " = " in through:  # its result is used
+        return (
+            f"Run {through} on every rank{where}, and leave under {quoted(decision)} only what one "
+            f"rank does without the others. Or make no {call} in it."
+        )
     if through:
         return (
             f"Let every rank make {call}{where}: take it out of {through}, which only some ranks "

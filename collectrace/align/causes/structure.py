@@ -6,6 +6,7 @@ A call may be inside a branch of the statement, or behind it, where a jump in a 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -104,6 +105,9 @@ def is_nested(situation: Situation, decision: Decision) -> bool:
     return False
 
 
+OF_MODEL: Final = re.compile(r"\.(named_)?(parameters|buffers|modules|children)\(")
+"""A loop over parts of a model, which is usually built alike on all ranks."""
+
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -126,7 +130,8 @@ def has_left_loop(situation: Situation) -> bool:
 
     A rank that is compared with itself is still in it in its earlier iteration.
     """
-    pair, found = situation.pair, [one for one in situation.decisions if _may_lead(one)]
+    found = [one for one in situation.decisions if _may_lead(one) and not OF_MODEL.search(one.text)]
+    pair = situation.pair
     if pair is None or not found:
         return False
     gone, inside = pair.one, pair.two
@@ -187,10 +192,14 @@ def is_waited_in(situation: Situation, handler: Decision) -> bool:
 def is_in_handler(situation: Situation, handler: Decision, stack: Sequence[str]) -> bool:
     """Whether a call was made in the block of a handler, or from there."""
     found, line = _statement(situation, handler), chains.split(handler.site)[1]
+    scope = chains.file(handler.site), handler.function
+    # The function may have called itself from the handler.
+    lines = [chains.line(frame) for frame in stack if chains.scope(frame) == scope]
     return found is not None and any(
         _holds(one.body, at)
         for one in getattr(found[1], "handlers", ())
-        if one.lineno == line and (at := _line_of(found[0], stack))
+        for at in lines
+        if one.lineno == line
     )
 
 

@@ -171,15 +171,28 @@ def _child(seen: LastStall) -> str:
     return "; ".join(map(seen.child, those[:_MOST])) or "a child process"
 
 
-def _thread(seen: LastStall) -> str:
-    lock = seen.entered or next(
+def _lock(seen: LastStall) -> str:
+    """Return the lock that a thread waits for, as code; empty if none is known."""
+    return seen.entered or next(
         (text(one.func.value) for one in seen.statements
          if isinstance(one.func, ast.Attribute) and one.func.attr in _ACQUIRES), ""
     )  # fmt: skip
+
+
+def _holds_it(seen: LastStall) -> bool:
+    """Whether a thread waits for a lock that it holds itself."""
+    lock = _lock(seen)
+    return bool(lock) and seen.is_within(dumps.own(seen.frames), lock)
+
+
+def _own_lock(seen: LastStall) -> str:
+    return f"lock `{_lock(seen)}`, which this thread holds itself"
+
+
+def _thread(seen: LastStall) -> str:
+    lock = _lock(seen)
     named = f"lock `{lock}`" if lock else "another thread"
     others = list(seen.others())
-    if lock and seen.is_within(dumps.own(seen.frames), lock):
-        return f"{named}, which this thread holds itself"
     holders = [one for one in others if lock and seen.is_within(one[1], lock)]
     if holders:
         return f"{named}, held by thread {_at(*holders[0])}"
@@ -331,6 +344,11 @@ ROWS: Final = (
         "Call task_done() once for each item that get() returned, also for one that is skipped or "
         "fails: use try and finally.",
         re.compile(r"/queue\.py:\d+ join$"),
+    ),
+    Row(
+        "own lock", "a lock", "waited for a lock that it holds itself", _own_lock,
+        "Take the lock once, or make it a threading.RLock, which a thread may take again.",
+        also=_holds_it,
     ),
     Row(
         "thread", "a thread", "waited for another thread", _thread,

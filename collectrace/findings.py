@@ -337,6 +337,11 @@ class Decision:
         """Return whether it is a ``with`` statement: all ranks enter it, some leave it early."""
         return self.text.removeprefix("async ").startswith("with ")
 
+    @property
+    def cleans_up(self) -> bool:
+        """Return whether it runs code when it is left early: ``with``, or ``try`` with finally."""
+        return self.is_with or self.text.startswith("try:")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRow:

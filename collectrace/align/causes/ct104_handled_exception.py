@@ -105,9 +105,14 @@ def words(situation: Situation, found: Found) -> Words:
             "the `try` statement, where every rank makes them once.",
         )
     cleanup = [call for side, call in situation.called if {*side.ranks} & {*raised}]
-    if handler is not None and cleanup and handler.is_with:
+    if handler is not None and cleanup and handler.cleans_up:
         then = f"When that led {who} out of {place}, the cleanup called {phrases.call(cleanup[0])}"
         at = ""
+        last.insert(
+            0,
+            f"Take {phrases.call(cleanup[0])} out of the cleanup, which an exception runs on one "
+            "rank alone: make it where every rank comes.",
+        )
     for rank, (_, call) in caught.in_cycle(situation).items():
         headline = f"{who} called {phrases.call(call)} while it handled {first.error}"
         stack = phrases.within(situation.case.stack(rank, call)) or said.site(call.site or "")

@@ -209,7 +209,7 @@ def _outcomes(
 ) -> Iterator[tuple[tuple[int, ...], str]]:
     """Yield ranks and a note such as ``true on ranks 0,2`` for each side with a known outcome."""
     for n, side in enumerate(decision.sides):
-        did = "" if side.did == "no_handler" and decision.is_with else _words(side)
+        did = "" if side.did == "no_handler" and decision.cleans_up else _words(side)
         if did and n and side.rank == decision.sides[0].rank:
             if decision.sides[0].did is not None:
                 yield (side.rank,), f"usually {did}"

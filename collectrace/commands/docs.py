@@ -39,7 +39,7 @@ SECTIONS: Final = {
     "Background": {
         "decides": "How a verdict is reached, and how often it is right",
         "design": "The architecture of the source code",
-        "cost": "What tracing and reading cost",
+        "cost": "What tracing and reading cost: the overhead in time, disk and memory",
         "scale": "Bytes, requests and seconds for 100,000 ranks, and what breaks first",
         "limits": "What collectrace cannot see, and where it has been tested",
         "compare": "Other tools, and what each does better",
@@ -104,15 +104,18 @@ def _places(sought: str) -> str:
         raise CollectraceError(shown)
     begins = re.compile(rf"\b{re.escape(sought)}", re.IGNORECASE)
     found: dict[str, list[str]] = {}
-    for chapter in CHAPTERS if re.search(r"\w", sought) else ():
+    by_subject = sorted(CHAPTERS, key=lambda one: not begins.search(CHAPTERS[one]))
+    for chapter in by_subject if re.search(r"\w", sought) else ():
         heading, is_text = "", True
+        if begins.search(CHAPTERS[chapter]):  # the chapter is about it
+            found[chapter] = [CHAPTERS[chapter]]
         for line in read(chapter).splitlines():
             is_text ^= line.lstrip().startswith("```")
             heading = line.lstrip("# ") if is_text and line.startswith("#") else heading
             if begins.search(line) and heading not in found.setdefault(chapter, []):
                 found[chapter].append(heading)
     if not any(found.values()):
-        like = output.meant(sought.lower(), CHAPTERS) or " No chapter uses that."
+        like = output.meant(sought.lower(), CHAPTERS) or " No chapter contains it."
         raise CollectraceError(f"no chapter {sought!r}.{like} collectrace docs lists the chapters.")
     widest = max(map(len, CHAPTERS))
     lines = [f"{sought} is used in", ""]

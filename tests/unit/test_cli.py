@@ -179,7 +179,7 @@ def test_ctrl_c_at_once(module: str) -> None:
         ),
         (("explain", "uneven"), "no cause 'uneven'. Did you mean CT204 (uneven-inputs)?"),
         (("docs", "crahses"), "no chapter 'crahses'. Did you mean crashes? collectrace docs lists"),
-        (("docs", ""), "no chapter ''. No chapter uses that. collectrace docs lists"),
+        (("docs", ""), "no chapter ''. No chapter contains it. collectrace docs lists"),
         (("import", "nowhere"), "nowhere: no such file or folder. Give a folder of Flight"),
         (("import", __file__), "test_cli.py is not a dump. Give a folder of Flight Recorder dumps"),
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
@@ -419,7 +419,7 @@ def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     [
         (
             "xyzzy",
-            "no chapter 'xyzzy'. No chapter uses that. collectrace docs lists the chapters.",
+            "no chapter 'xyzzy'. No chapter contains it. collectrace docs lists the chapters.",
         ),
         ("ct102", "ct102 is a cause. collectrace explain CT102 shows it."),
     ],

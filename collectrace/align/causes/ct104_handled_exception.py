@@ -18,8 +18,8 @@ Not to be confused with
     the rank is one call behind.
 
 How to fix it
-    Fix the exception. If one rank may fail alone, move the collectives behind the ``try`` block.
-    There, all_reduce an error flag first, so that all ranks do the same.
+    Fix the exception. If one rank may fail alone, all_reduce an error flag before the collectives
+    of the ``try`` block. Or move them behind it, and all_reduce the flag first.
 """
 
 from __future__ import annotations

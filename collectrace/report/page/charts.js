@@ -27,14 +27,17 @@ function drawFlame(box) {
 const time = (ns) => (ns >= 1e9 ? `${(ns / 1e9).toFixed(ns >= 1e10 ? 0 : 1)} s` : ns >= 1e6 ? `${(ns / 1e6).toFixed(ns >= 1e7 ? 0 : 1)} ms` : `${Math.round(ns / 1e3)} \u00b5s`);
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-/** A bar per rank; bars that are far higher than the others are marked. */
-function bars(title, values, told, least = 0) {
+/** The suspect is looked for first; without one, the rank that lost most. */
+const sought = (one) => one.course.map(([rank]) => rank).find((rank) => holds(suspects, rank)) ?? one.totals[0][0];
+
+/** A bar per rank; one rank is marked, or else bars that are far higher than the others. */
+function bars(title, values, told, marked = null) {
   const most = Math.max(...values.map((v) => v[1]), 1e-9);
   const usual = median(values.map((v) => v[1]));
-  const odd = (v) => values.length > 1 && v > 2 * usual && v > most / 2 && v > least;
+  const odd = ([rank, v]) => (marked === null ? values.length > 1 && v > 2 * usual && v > most / 2 : rank === marked);
   const listed = `${title}: ${values.slice(0, 32).map(([rank, v]) => `rank ${rank} ${told(v)}`).join(", ")}`;
   if (values.length <= 16) {
-    const rows = values.map(([rank, v], n) => svg("g", { class: odd(v) ? "odd" : null },
+    const rows = values.map(([rank, v], n) => svg("g", { class: odd([rank, v]) ? "odd" : null },
       svg("text", { x: 52, y: n * 20 + 15, "text-anchor": "end" }, `rank ${rank}`),
       svg("rect", { x: 60, y: n * 20 + 5, width: Math.max(1, (v / most) * 250), height: 13 }),
       svg("text", { x: 66 + Math.max(1, (v / most) * 250), y: n * 20 + 15, class: "value" }, told(v))));
@@ -47,8 +50,8 @@ function bars(title, values, told, least = 0) {
   const at = ordered.indexOf(worst) * w;
   return el("figure", { class: "chart" }, el("figcaption", {}, title),
     svg("svg", { viewBox: "0 0 400 150", role: "img", "aria-label": listed },
-      ...ordered.map(([rank, v], n) => svg("rect", { class: odd(v) ? "odd" : null, x: 10 + n * w, y: 126 - (v / most) * 104, width: Math.max(0.3, w * 0.82), height: Math.max(0.5, (v / most) * 104) }, svg("title", {}, `rank ${rank}: ${told(v)}`))),
-      svg("text", { x: Math.min(330, Math.max(60, 10 + at)), y: 14, "text-anchor": "middle", class: odd(worst[1]) ? "odd" : "value" }, `rank ${worst[0]}: ${told(worst[1])}`),
+      ...ordered.map(([rank, v], n) => svg("rect", { class: odd([rank, v]) ? "odd" : null, x: 10 + n * w, y: 126 - (v / most) * 104, width: Math.max(0.3, w * 0.82), height: Math.max(0.5, (v / most) * 104) }, svg("title", {}, `rank ${rank}: ${told(v)}`))),
+      svg("text", { x: Math.min(330, Math.max(60, 10 + at)), y: 14, "text-anchor": "middle", class: odd(worst) ? "odd" : "value" }, `rank ${worst[0]}: ${told(worst[1])}`),
       svg("line", { x1: 10, y1: 126, x2: 390, y2: 126 }),
       svg("text", { x: 10, y: 142 }, `rank ${ordered[0][0]}`),
       svg("text", { x: 390, y: 142, "text-anchor": "end" }, `${ordered[ordered.length - 1][0]}`)));
@@ -61,15 +64,13 @@ function course(one) {
   // The first call waits for every rank to start: its lateness would hide all others.
   const isCut = columns.length > 2 && columns[0] > 3 * later;
   const most = isCut ? later : Math.max(...columns, 1);
-  // The suspect is looked for first; without one, the rank that lost most.
-  const suspect = one.course.map(([rank]) => rank).find((rank) => holds(suspects, rank));
-  const worst = suspect ?? one.totals[0][0];
+  const worst = sought(one);
   const w = 560, h = 130;
   const x = (i) => 54 + (i / Math.max(1, one.marks.length - 1)) * (w - 70);
   const y = (us) => h - 22 - Math.min(1, us / most) * (h - 42);
   const line = ([rank, late]) => svg("polyline", { class: rank === worst ? "odd" : null, points: late.map((us, i) => `${x(i).toFixed(1)},${y(us).toFixed(1)}`).join(" ") }, svg("title", {}, `rank ${rank}`));
   const order = [...one.course].sort((a, b) => (a[0] === worst) - (b[0] === worst));
-  return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: worst lateness behind the first rank, by call; rank ${worst}${suspect === undefined ? "" : ", the suspect,"} highlighted`),
+  return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: worst lateness behind the first rank, by call; rank ${worst}${holds(suspects, worst) ? ", the suspect," : ""} highlighted`),
     svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `rank ${worst} came up to ${time(Math.max(...(one.course.find((c) => c[0] === worst)?.[1] ?? [0])) * 1000)} after the first` },
       svg("line", { x1: 54, y1: h - 22, x2: w - 16, y2: h - 22 }),
       svg("text", { x: 48, y: 26, "text-anchor": "end" }, time(most * 1000)),
@@ -83,7 +84,7 @@ function course(one) {
 function drawCharts(box) {
   for (const one of D.lateness.slice(0, 3)) {
     if (one.marks.length > 1) box.append(course(one));
-    box.append(bars(`${one.group}: time by which each rank kept the others waiting, over ${one.rows.toLocaleString("en")} calls in ${time(one.span)}`, one.totals.map(([rank, ns]) => [rank, ns]), time, one.span / 50));
+    box.append(bars(`${one.group}: time by which each rank kept the others waiting, over ${one.rows.toLocaleString("en")} calls in ${time(one.span)}`, one.totals.map(([rank, ns]) => [rank, ns]), time, sought(one)));
   }
   if (D.loading.length) {
     box.append(bars("batches fetched, by rank", D.loading.map(([rank, n]) => [rank, n]), String));

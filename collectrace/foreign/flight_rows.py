@@ -4,13 +4,16 @@ A large job leaves half a million calls, and what one costs counts. torch's pick
 of a loop alike byte for byte, but for a few numbers: a call is cut at these, and what lies between
 is built once, and from then on known by its bytes. That rests on nothing but the bytes: what lies
 between must be whole opcodes that give the keys in their order, or the call is built by itself.
+Where to cut is found by a regular expression once, and then tried first after such a call.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +31,7 @@ class Row(NamedTuple):
     seq: Any
     created: Any
     started: Any
+    """Of a call that has completed it may be left out."""
     completed: Any
 
 
@@ -40,14 +44,21 @@ _IGNORED: Final = ("record_id", "p2p_seq_id", "op_id", "duration_ms")
 _NUMBER: Final = rb"(?:\x8a\x08.{8}|K.|M..|J.{4}|N|G.{8})"
 
 _LONG1: Final = 0x8A
-_SIGNED: Final = {_LONG1: True, 0x4B: False, 0x4D: False, 0x4A: True}
-"""Opcodes that put a whole number on the stack, and whether it may be negative."""
-
+_VALUES: Final = {_LONG1: "q", 0x4B: "B", 0x4D: "H", 0x4A: "i"}
+"""How ``struct`` calls what follows an opcode that puts a number on the stack."""
+_CUT: Final = ("collective_seq_id", "time_created_ns", "time_discovered_completed_ns")
+"""The numbers of a call that has completed: when it began is of no use then."""
 _START: Final = b"X\x07\0\0\0entries"
 _PUT: Final = re.compile(rb"(?:q.|r.{4})?\]\(", re.DOTALL)
 
 _MOST_KNOWN: Final = 50_000
+_NEXT: Final = frozenset((b"}", b"e"))
+"""What follows an entry: the next one, or the end of their list."""
+
 _MOST_LAYOUTS: Final = 16
+_MOST_SHAPES: Final = 1_000
+_MOST_TRIED: Final = 8
+"""Shapes that are tried before the regular expression, which costs as much as a dozen."""
 
 
 def of_entries(entries: Iterable[Entry]) -> list[Row]:
@@ -117,14 +128,57 @@ class _Entries:
 
     def _alike(self, layout: _Layout, at: int, found: list[Row]) -> int:
         """Take entries of one layout, as many as follow each other; where they end."""
-        data, match, between = self._data, layout.match, layout.between
-        while (alike := match(data, at)) is not None:
-            entry = layout.entry(between(alike), self._memo)
-            if entry is None:
-                break
-            found.append(Row(entry, *map(_number, alike.group(*_NUMBERS))))
-            at = alike.end()
-        return at
+        data, append, new = self._data, found.append, tuple.__new__
+        lately: list[_Shape] = []
+        after: dict[int, list[_Shape]] = {}
+        """The same, that first which came after a certain entry last."""
+        entry: Entry | None = None
+        row: tuple[Any, ...]
+        while True:
+            before = id(entry)
+            shapes = after.get(before, lately)
+            for shape in shapes:
+                end = at + shape.size
+                if data[end : end + 1] not in _NEXT:
+                    continue
+                cut = shape.unpack(data, at)
+                entry = shape.known.get(shape.between(cut))
+                if entry is not None:
+                    seq, created, completed = shape.numbers(cut)
+                    # Nearly always torch writes it so; a completed call has started.
+                    row = entry, seq, created, None, completed
+                    append(new(Row, row))
+                    at = end
+                    if shape is not shapes[0]:
+                        after[before] = _first(shape, shapes)
+                    break
+            else:
+                alike = layout.match(data, at)
+                entry = None if alike is None else layout.entry(alike, self._memo)
+                if alike is None or entry is None:
+                    return at
+                append(Row(entry, *(_number(alike[name]) for name in _NUMBERS)))
+                if (fits := layout.shape(alike, entry)) is not None:
+                    lately = _first(fits, lately)[:_MOST_TRIED]
+                    after.clear()
+                at = alike.end()
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Entries of one layout whose parts are equally long: one cut at fixed places has them all."""
+
+    unpack: Callable[[bytes, int], tuple[Any, ...]]
+    size: int
+    between: Callable[[tuple[Any, ...]], tuple[bytes, ...]]
+    """Of the parts all that are not the value of a number."""
+    numbers: Callable[[tuple[Any, ...]], tuple[int, int, int]]
+    """Of the parts number, creation and completion."""
+    known: dict[tuple[bytes, ...], Entry] = field(default_factory=dict)
+
+
+def _first(shape: _Shape, shapes: list[_Shape]) -> list[_Shape]:
+    return [shape, *(one for one in shapes if one is not shape)]
 
 
 @dataclass(slots=True)
@@ -134,12 +188,17 @@ class _Layout:
     match: Callable[[bytes, int], re.Match[bytes] | None]
     between: Callable[[re.Match[bytes]], tuple[bytes, ...]]
     """Of the groups of a match those that lie between numbers."""
+    numbers: list[str]
+    """The groups that are numbers, in their order."""
     wanted: list[str]
     """The keys whose values lie between."""
     known: dict[tuple[bytes, ...], Entry | None] = field(default_factory=dict)
+    shapes: dict[str, _Shape] = field(default_factory=dict)
+    """By what is cut, in the words of ``struct``."""
 
-    def entry(self, key: tuple[bytes, ...], memo: Mapping[int, Any]) -> Entry | None:
+    def entry(self, alike: re.Match[bytes], memo: Mapping[int, Any]) -> Entry | None:
         """What lies between the numbers; None: it is not whole, or puts something aside."""
+        key = self.between(alike)
         if key not in self.known:
             if len(self.known) > _MOST_KNOWN:
                 self.known.clear()
@@ -157,20 +216,58 @@ class _Layout:
             is_whole = False
         return found if is_whole else None
 
+    def shape(self, alike: re.Match[bytes], entry: Entry) -> _Shape | None:
+        """The shape of such an entry, which knows it from now on; None: its numbers are odd."""
+        cuts, at, count = ["<"], alike.start(), 0
+        pieces, numbers = list[int](), dict[str, int]()
+        for name in self.numbers:
+            start, end = alike.span(name)
+            code = alike.string[start]
+            value = _VALUES.get(code, "")
+            if name in _CUT and not value:
+                return None
+            start += 2 if code == _LONG1 else 1
+            if start == end:
+                continue
+            pieces.append(count)
+            cuts.append(f"{start - at}s")
+            count, at = count + 1, end
+            if name in _CUT:
+                numbers[name] = count
+                count += 1
+                cuts.append(value)
+            else:
+                cuts.append(f"{end - start}x")
+        pieces.append(count)
+        cuts.append(f"{alike.end() - at}s")
+        cut = "".join(cuts)
+        shape = self.shapes.get(cut)
+        if shape is None:
+            if len(self.shapes) >= _MOST_SHAPES:
+                return None
+            by = struct.Struct(cut)
+            shape = self.shapes[cut] = _Shape(
+                by.unpack_from, by.size, itemgetter(*pieces),
+                itemgetter(*(numbers[name] for name in _CUT)),
+            )  # fmt: skip
+        if len(shape.known) < _MOST_KNOWN:
+            shape.known[shape.between(shape.unpack(alike.string, alike.start()))] = entry
+        return shape
+
 
 def _layout(keys: tuple[str, ...], memo: Mapping[int, Any]) -> _Layout | None:
     """What entries with these keys look like; None: they lack a number that is needed."""
     places = {text: n for n, text in memo.items() if text.__class__ is str}
     if not {*_NUMBERS} <= {*keys} <= places.keys():
         return None
-    parts, between = [rb"\}\("], list[str]()
+    parts, between, numbers = [rb"\}\("], list[str](), list[str]()
     is_open = False
     for key in keys:
         n = places[key]
         get = re.escape(b"h%c" % n if n < 256 else b"j" + n.to_bytes(4, "little"))
         if key in _NUMBERS or key in _IGNORED:
-            name = b"?P<%b>" % key.encode() if key in _NUMBERS else b"?:"
-            parts.append((b")" if is_open else b"") + get + b"(%b%b)" % (name, _NUMBER))
+            parts.append((b")" if is_open else b"") + get + b"(?P<%b>%b)" % (key.encode(), _NUMBER))
+            numbers.append(key)
             is_open = False
         elif not is_open:
             between.append(f"between_{key}" if key.isidentifier() else "")
@@ -182,6 +279,7 @@ def _layout(keys: tuple[str, ...], memo: Mapping[int, Any]) -> _Layout | None:
     return _Layout(
         re.compile(b"".join(parts), re.DOTALL).match,
         lambda match: match.group(*between),
+        numbers,
         [key for key in keys if key not in _NUMBERS and key not in _IGNORED],
     )
 
@@ -189,6 +287,7 @@ def _layout(keys: tuple[str, ...], memo: Mapping[int, Any]) -> _Layout | None:
 def _number(token: bytes) -> int | None:
     """The number that an opcode puts on the stack."""
     code = token[0]
-    if code not in _SIGNED:
+    if code not in _VALUES:
         return None
-    return int.from_bytes(token[2 if code == _LONG1 else 1 :], "little", signed=_SIGNED[code])
+    number: int = struct.unpack_from(f"<{_VALUES[code]}", token, 2 if code == _LONG1 else 1)[0]
+    return number

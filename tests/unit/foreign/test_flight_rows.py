@@ -25,7 +25,11 @@ def check(data: bytes) -> int:
     entries = whole.pop("entries")
     assert head == whole
     wanted = flight_rows.of_entries(entries)
-    assert [row[1:] for row in rows] == [row[1:] for row in wanted]
+    assert [(r.seq, r.created, r.completed) for r in rows] == [
+        (r.seq, r.created, r.completed) for r in wanted
+    ]
+    assert all(a.started in (b.started, None) for a, b in zip(rows, wanted, strict=True))
+    assert all(a.started == b.started for a, b in zip(rows, wanted, strict=True) if not b.completed)
     for row, entry in zip(rows, entries, strict=True):
         shared = {k: v for k, v in row.entry.items() if k not in OWN}
         assert shared == {k: v for k, v in entry.items() if k not in OWN}

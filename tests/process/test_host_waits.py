@@ -77,6 +77,12 @@ def baton(folder: Path) -> None:
     FileBaton(str(folder / "a.lock")).wait()  # WAITS
 
 
+def own_lock(_: Path) -> None:
+    guard = threading.Lock()
+    with guard:
+        guard.acquire()  # WAITS
+
+
 def lock(_: Path) -> None:
     guard, held = threading.Lock(), threading.Event()
 
@@ -248,7 +254,7 @@ def gil(_: Path) -> None:
 CASES: Final[dict[str, Callable[[Path], None]]] = {
     f.__name__: f
     for f in (
-        flock, lockf, filelock_, baton, lock, condition, thread_queue, tasks, dead_queue,
+        flock, lockf, filelock_, baton, own_lock, lock, condition, thread_queue, tasks, dead_queue,
         slow_queue, store, worker, forked_worker, child, waitpid, sleep, polls, request, receive,
         opened, read, library_reads, compiles, gil, ray_get,
     )
@@ -336,6 +342,7 @@ EXPECTED: Final[dict[str, tuple[str, str, str]]] = {
         "file_lock", rf"file lock {_FILE}/a.lock, which lasts until that file is removed",
         "a file lock, which lasts until that file is removed",
     ),
+    "own_lock": ("own lock", "lock `guard`, which this thread holds itself", ""),
     "lock": (
         "thread", r"lock `guard`, held by thread keeper at test_host_waits.py:\d+ \(keeps\)", "",
     ),

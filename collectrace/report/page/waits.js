@@ -86,7 +86,7 @@ function drawWaits(box) {
     const guilty = runs(node.ranks).every(([a, b]) => holds(suspects, a) && holds(suspects, b)) && suspects.length;
     const of = node.group === "the default group" ? "" : ` of ${node.group}`;
     const what = node.op ? `${node.op}${node.seq !== null ? `, ${node.message ? "message" : "call"} ${node.seq}` : ""}${of}` : node.told;
-    const last = node.op ? [node.site, node.held].filter(Boolean).join(" \u00b7 ") : "waits for nobody";
+    const last = node.op ? [node.site, node.held].filter(Boolean).join(" \u00b7 ") : "waits for no rank";
     picture.append(svg("g", { class: `node${guilty ? " suspect" : ""}${node.op ? "" : " end"}${ring.includes(n) ? " ring" : ""}` },
       svg("title", {}, `${node.ranks}: ${what}`),
       svg("rect", { x: nx, y: ny, width: W, height: H, rx: 4 }),

@@ -48,7 +48,10 @@ def source(found: dict[str, Any], name: str) -> dict[str, Any]:
         ("nowhere", "nowhere: no such folder, file or process. Leave it out to see all."),
         ("4194305", "there is no process 4194305. Leave it out to see all."),  # above PID_MAX_LIMIT
         ("9" * 40, f"there is no process {'9' * 40}. Leave it out to see all."),
-        ("notes.txt", "notes.txt is not a NCCL RAS report, neither text nor JSON"),
+        (
+            "notes.txt",
+            "notes.txt is not a NCCL RAS report, neither text nor JSON. ncclras prints one",
+        ),
         ("cut.ras.json", "cut.ras.json is cut short, or not JSON"),
         ("-1", "-1: no such folder, file or process. Leave it out to see all."),
     ],

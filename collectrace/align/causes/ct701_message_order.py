@@ -127,7 +127,7 @@ def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
         log = situation.case.log(rank)
         if channel is None or log is None or seq != 1:
             continue
-        if max(log.last_channel_seq.values()) > 1:
+        if max(log.last_channel_seq.values(), default=0) > 1:
             is_recv = edge.waiting.op == "recv"
             peer = f"from rank {channel.source}" if is_recv else f"to rank {channel.destination}"
             return (

@@ -160,12 +160,15 @@ def hangs_in_a_write(server: int) -> bool:
     found = threading.Event()
 
     def stop_and_go() -> None:
-        # The watchdog may be the first to write, and then cannot see that a write hangs.
-        while not found.is_set():
+        # The watchdog may be the first to write, and then cannot see that a write hangs. Pauses
+        # of one length could keep time with its heartbeat, so that it is always the first.
+        for pause in itertools.cycle((1.0, 0.4, 1.7)):
+            if found.is_set():
+                break
             os.kill(server, signal.SIGSTOP)
             time.sleep(5)
             os.kill(server, signal.SIGCONT)
-            time.sleep(1)
+            time.sleep(pause)
 
     stopping = threading.Thread(target=stop_and_go)
     if dist.get_rank() == 0:

@@ -8,7 +8,7 @@ from collectrace import words
 from collectrace.align.causes import deciders, phrases, remedies, structure
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
-from collectrace.findings import Decision
+from collectrace.findings import Decision, SourceLine
 
 _TELLING: Final = ("condition", "loop", "handler")
 
@@ -61,13 +61,14 @@ def everywhere(situation: Situation, mine: NextCall, what: str) -> str:
     decision = first(situation)
     if decision is None or mine.call is None:
         return f"Run {what} on every rank."
-    return remedies.everywhere(decision, _through(situation, decision, mine) or what)
+    through = _through(situation, decision, mine)
+    return remedies.everywhere(decision, deciders.shown(through) if through else what)
 
 
-def _through(situation: Situation, decision: Decision, mine: NextCall) -> str:
-    """Return the line inside a condition that led to a call; empty if it is the call's own."""
+def _through(situation: Situation, decision: Decision, mine: NextCall) -> SourceLine | None:
+    """Return the line inside a condition that led to a call; None if it is the call's own."""
     if not structure.holds_call(situation, decision, mine.stack):
-        return ""
+        return None
     return structure.calling_line(situation, decision, mine.stack)
 
 

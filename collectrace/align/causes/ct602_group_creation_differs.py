@@ -131,7 +131,7 @@ def _fixes(
         if decision and is_control and structure.is_in_function(situation, decision, lines):
             call = f"new_group{phrases.line(group.site)}"
             through = structure.calling_line(situation, decision, stack)
-            moved = f"{through}, which calls {call}," if through else call
+            moved = f"{deciders.shown(through)}, which calls {call}," if through else call
             move = f": move {moved} out of the reach of {deciders.quoted(decision)}"
         local = "Or pass use_local_synchronization=True, and call new_group on the members only."
         none_is_member = not {*found.skipped[0][0]} & {*group.ranks}

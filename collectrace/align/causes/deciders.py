@@ -160,15 +160,16 @@ def is_rank_test(decision: Decision) -> bool:
 
 def quoted(decision: Decision) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
-    return _line((_loop_of(decision) if form(decision) == "items" else None) or decision)
+    return shown((_loop_of(decision) if form(decision) == "items" else None) or decision)
 
 
 def quoted_origin(decision: Decision) -> str:
     """Return the line on which a decision depends, in the same form; empty if none is known."""
-    return _line(decision.comes_from) if decision.comes_from is not None else ""
+    return shown(decision.comes_from) if decision.comes_from is not None else ""
 
 
-def _line(one: Decision | SourceLine) -> str:
+def shown(one: Decision | SourceLine) -> str:
+    """Return a line as code, with its place."""
     return phrases.statement(one.text.partition("  #")[0], one.site)
 
 
@@ -341,7 +342,7 @@ def depends(decision: Decision, subject: str = "") -> str:
     said = f"{subject or own} {ORIGINS[on]}"
     if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
-    return f"{said}: {_line(source)}."
+    return f"{said}: {shown(source)}."
 
 
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.code.graph import called_name
 from collectrace.align.reading import chains
 from collectrace.align.reading.rank_names import RANK
-from collectrace.findings import Decision, DependsOn
+from collectrace.findings import Decision, DependsOn, SourceLine
 from collectrace.records import Call
 
 _LONGEST: Final = 50
@@ -61,15 +61,10 @@ def fix(situation: Situation, decision: Decision) -> str:
     if kind == "condition" and deciders.is_rank_test(decision):
         return _of_rank(situation, decision)
     if kind == "condition" and on in _ONE_DECIDES and (on != "random" or _draws(decision)):
-        own = (
-            f" If each host has its own files: all_reduce {tested(decision)} with MIN instead, so "
-            "that it holds only if it does on every rank."
-            if on == "files"
-            else ""
-        )
+        own = f" If each host has its own files, all_reduce {tested(decision)} with MIN instead."
         return (
             f"Let one rank {_ONE_DECIDES[on]} and broadcast the result before {said}, so that "
-            f"every rank takes the same branch.{own}"
+            f"every rank takes the same branch.{own if on == 'files' else ''}"
         )
     if kind in ("condition", "loop") and (away := structure.blocked_elsewhere(situation, decision)):
         who = f"{words.ranks(away)} {words.verb(away, 'does', 'do')} not reach {said}"
@@ -224,9 +219,9 @@ _RESULT: Final = "the result"
 _SHORTEST: Final = "with MIN, or with MAX and zeros from ranks that have no more"
 
 
-def _parsed(decision: Decision) -> tuple[str, ast.stmt]:
+def _parsed(one: Decision | SourceLine) -> tuple[str, ast.stmt]:
     """Return a statement as code without its body, and its tree; ``pass`` if it is cut short."""
-    head = decision.text.removeprefix("el").partition("  #")[0]
+    head = one.text.removeprefix("el").partition("  #")[0]
     try:
         [node] = ast.parse(f"{head} pass" if head.endswith(":") else head).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -312,23 +307,26 @@ _ONE_DECIDES: Final[dict[DependsOn, str]] = {
 }  # fmt: skip
 
 
-def moved(decision: Decision, call: str, through: str = "") -> str:
+def moved(decision: Decision, call: str, through: SourceLine | None) -> str:
     """Return how to take a call out of a condition on the rank, and nothing else.
 
-    ``through``: the line under the condition that leads to the call; empty: the call's own.
+    ``through``: the line under the condition that leads to the call; None: the call's own.
     """
     where = _unless_rank(decision)
-    if through and " = " in through:  # its result is used
+    if through is not None and isinstance(_parsed(through)[1], _USES_RESULT):
         return (
-            f"Run {through} on every rank{where}, and leave under {quoted(decision)} only what one "
-            f"rank does without the others. Or make no {call} in it."
+            f"Run {deciders.shown(through)} on every rank{where}. Keep under {quoted(decision)} "
+            f"only what one rank does alone. Or leave {call} out of it."
         )
-    if through:
+    if through is not None:
         return (
-            f"Let every rank make {call}{where}: take it out of {through}, which only some ranks "
-            f"run under {quoted(decision)}. Leave the rest there."
+            f"Let every rank make {call}{where}: take it out of {deciders.shown(through)}, "
+            f"which only some ranks run under {quoted(decision)}. Leave the rest there."
         )
     return f"Move {call} out of {quoted(decision)}: make the call on every rank{where}, or on none."
+
+
+_USES_RESULT: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
 
 
 def everywhere(decision: Decision, what: str) -> str:
@@ -369,12 +367,12 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
     if found.inside:
         side, call = found.inside[0]
         through = structure.calling_line(situation, decision, side.stack or ())
-        line = _met_at(situation, side.ranks[0], call) if through else ""
-        if line:
+        line = _met_at(situation, side.ranks[0], call)
+        if through is not None and line:
             return (
-                f"Run {through} on every rank{_unless_rank(decision)}, and not only under "
-                f"{quoted(decision)}: there {phrases.call(call)} meets the call of the other ranks "
-                f"at {line}. Or make neither of the two there."
+                f"Run {deciders.shown(through)} on every rank{_unless_rank(decision)}, and not "
+                f"only under {quoted(decision)}: there {phrases.call(call)} meets the call of the "
+                f"other ranks at {line}. Or make neither of the two there."
             )
         return moved(decision, phrases.call(call), through)
     if found.jump is not None and found.outside:

@@ -19,7 +19,7 @@ from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import called_name
 from collectrace.align.judging.own_round import LeftRound, are_same_line
 from collectrace.align.reading import chains
-from collectrace.findings import Decision, Side
+from collectrace.findings import Decision, Side, SourceLine
 from collectrace.records import Call
 
 Jump = Literal["return", "break", "continue", "raise"]
@@ -74,15 +74,18 @@ def around(situation: Situation, decision: Decision) -> Around:
     )  # fmt: skip
 
 
-def calling_line(situation: Situation, decision: Decision, stack: Sequence[str]) -> str:
-    """Return the line of a decision's function from which a call was made, as code.
+def calling_line(
+    situation: Situation, decision: Decision, stack: Sequence[str]
+) -> SourceLine | None:
+    """Return the line of a decision's function from which a call was made.
 
-    Empty if the call itself is there or in the decision, or if the function is not on the stack.
+    None if the call itself is there or in the decision, or if the function is not on the stack.
     """
     scope = chains.file(decision.site), decision.function
     frame = next((one for one in stack[1:] if chains.scope(one) == scope), "")
     is_other = chains.site(frame) not in (decision.site, *map(chains.site, stack[:1]))
-    return phrases.quoted(situation.case, frame) if frame and is_other else ""
+    text = phrases.text(situation.case, frame)
+    return SourceLine(site=chains.site(frame), text=text) if frame and is_other else None
 
 
 def is_in_function(situation: Situation, decision: Decision, stack: Sequence[str]) -> bool:

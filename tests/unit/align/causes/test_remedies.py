@@ -91,6 +91,20 @@ def test_who_leaves_behind_its_call_takes_all_ranks_along(tmp_path: Path) -> Non
     assert "all_reduce `data.stopped()` with MAX, so that every rank makes the call" in found.fix
 
 
+SETS = """
+
+def on_evaluate(control, metrics):
+    if metrics["loss"] > 1:
+        control.should_training_stop = True  # SETS
+"""
+
+
+def test_the_reason_names_the_line_that_sets_a_flag(tmp_path: Path) -> None:
+    head = "while True:\n        if data.should_training_stop:\n            break"
+    found = finding(tmp_path, head, text=TEXT + SETS)
+    assert "`control.should_training_stop = True` (train.py:16)" in found.cause
+
+
 def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "my job"
     folder.mkdir()

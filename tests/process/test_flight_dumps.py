@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,21 @@ RECORDING = {"TORCH_FR_BUFFER_SIZE": "30"}
 WORLD = 3
 
 
-def leave() -> None:
-    """Dump as torch does, in both forms; all have dumped when this returns."""
+def leave(pending: int = 0) -> None:
+    """Dump as torch does, in both forms; all have dumped when this returns.
+
+    ``pending``: how many calls of this rank have not completed.
+    """
     from torch._C import _distributed_c10d as c10d
 
+    # gloo retires a call in its own thread, soon after the waiting one has gone on.
+    dump = c10d._dump_fr_trace  # type: ignore[attr-defined]
+    while sum(not e["retired"] for e in pickle.loads(dump())["entries"]) > pending:
+        time.sleep(0.01)
     folder = Path(os.environ["DUMPS"])
     rank = dist.get_rank()
     for form, data in (
-        ("pickle", c10d._dump_fr_trace()),  # type: ignore[attr-defined]
+        ("pickle", dump()),
         ("json", c10d._dump_fr_trace_json()),  # type: ignore[attr-defined]
     ):
         (folder / form).mkdir(parents=True, exist_ok=True)
@@ -58,7 +66,7 @@ def other_dtype() -> None:
     # As wide as the others': gloo ends a process that receives more bytes than it awaits.
     dtype = torch.int32 if dist.get_rank() == 1 else torch.float32
     dist.all_reduce(torch.ones((), dtype=dtype), async_op=True)
-    leave()
+    leave(pending=1)
     os._exit(0)
 
 
@@ -68,7 +76,7 @@ def other_op() -> None:
         dist.all_gather([torch.ones(4) for _ in range(WORLD)], torch.ones(4), async_op=True)
     else:
         dist.all_reduce(torch.ones(4), async_op=True)
-    leave()
+    leave(pending=1)
     os._exit(0)
 
 
@@ -76,7 +84,7 @@ def never_enqueued() -> None:
     steps(19)
     if dist.get_rank() != 1:
         dist.all_reduce(torch.ones(4), async_op=True)
-    leave()
+    leave(pending=int(dist.get_rank() != 1))
     os._exit(0)
 
 

@@ -316,7 +316,7 @@ def once(
 
     @wraps(function)
     def asked(case: Case, /, *args: Subject.args, **kwargs: Subject.kwargs) -> Answer:
-        key = function, args
+        key = function, args, *kwargs.items()
         if key not in case.answers:
             case.answers[key] = function(case, *args, **kwargs)
         return cast(Answer, case.answers[key])

@@ -194,6 +194,22 @@ class SourceFile:
         return found
 
     @cached_property
+    def stores_by_name(self) -> dict[str, list[tuple[Function, ast.Assign]]]:
+        """The statements that set an attribute of another object than ``self``, by its name."""
+        found: dict[str, list[tuple[Function, ast.Assign]]] = {}
+        for function in self.functions:
+            for one in statements(getattr(function.tree, "body", ())):
+                if not isinstance(one, ast.Assign):
+                    continue
+                for target in one.targets:
+                    match target:
+                        case ast.Attribute(value=ast.Name(id="self")):
+                            pass
+                        case ast.Attribute(attr=name):
+                            found.setdefault(name, []).append((function, one))
+        return found
+
+    @cached_property
     def owners_by_name(self) -> dict[str, list[Function]]:
         """The classes that set an attribute of ``self``, by its name."""
         found: dict[str, list[Function]] = {}

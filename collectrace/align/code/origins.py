@@ -47,8 +47,8 @@ class Row:
     """The origin of the results of some names."""
 
     names: str
-    """Separated by spaces. ``time.time``: a module's function. ``.item``: a method or attribute of
-    any object. ``torch.rand*``: all names with this prefix."""
+    """Separated by spaces. ``time.time``: a module's function. ``.shape``: an attribute of
+    any object; ``.item()``: a method. ``torch.rand*``: all names with this prefix."""
     origin: Origin
     where: str
     """The library that defines the names."""
@@ -58,64 +58,65 @@ class Row:
 _TABLE: Final = (
     Row("time.* datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today "
         "datetime.date.today", Origin.CLOCK, "standard library"),
-    Row("torch.cuda.Event .elapsed_time", Origin.CLOCK, "torch.cuda"),
+    Row("torch.cuda.Event .elapsed_time()", Origin.CLOCK, "torch.cuda"),
     Row("random.* secrets.* uuid.uuid1 uuid.uuid4 os.urandom", Origin.RANDOM, "standard library"),
     Row("numpy.random.*", Origin.RANDOM, "NumPy"),
     Row("torch.rand torch.randn torch.randint torch.randperm torch.rand_like torch.randn_like "
         "torch.randint_like torch.bernoulli torch.multinomial torch.normal torch.initial_seed "
-        "torch.seed .random_ .bernoulli_ .uniform_ .normal_", Origin.RANDOM, "torch"),
+        "torch.seed .random_() .bernoulli_() .uniform_() .normal_()", Origin.RANDOM, "torch"),
     Row("os.path.* os.listdir os.scandir os.stat os.walk os.access glob.* shutil.* open tempfile.* "
         "pathlib.Path.cwd", Origin.FILES, "standard library"),
-    Row(".exists .is_file .is_dir .iterdir .glob .rglob .stat .read_text .read_bytes .unlink",
-        Origin.FILES, "pathlib"),
+    Row(".exists() .is_file() .is_dir() .iterdir() .glob() .rglob() .stat() "
+        ".read_text() .read_bytes() .unlink()", Origin.FILES, "pathlib"),
     Row("torch.load torch.distributed.checkpoint.load", Origin.FILES, "torch"),
     Row("ray.train.get_checkpoint", Origin.FILES, "Ray Train"),
     Row("transformers.trainer_utils.get_last_checkpoint", Origin.FILES, "Transformers"),
     Row("os.environ os.environ.* os.getenv os.cpu_count os.getpid os.uname socket.* platform.* "
         "sys.argv sys.platform resource.* getpass.* signal.*", Origin.ENVIRONMENT,
         "standard library"),
-    Row(".parse_args .parse_known_args", Origin.ENVIRONMENT, "argparse"),
+    Row(".parse_args() .parse_known_args()", Origin.ENVIRONMENT, "argparse"),
     Row("psutil.*", Origin.ENVIRONMENT, "psutil"),
     Row("torch.cuda.* torch.version.* torch.backends.* torch.get_num_threads", Origin.ENVIRONMENT,
         "torch"),
-    Row("len .numel .nelement .size .shape .ndim .dim .batch_size .__len__", Origin.LENGTH,
-        "built-in, torch.Tensor", Rule.THROUGH),
+    Row("len .numel() .nelement() .size() .shape .ndim .dim() .batch_size .__len__()",
+        Origin.LENGTH, "built-in, torch.Tensor", Rule.THROUGH),
     Row(".sync_gradients .end_of_dataloader .remainder", Origin.LENGTH,
         "Accelerate: by the number of batches of the rank"),
     Row("torch.utils.data.*", Origin.DATA, "torch: a loader gives each rank batches of its own"),
     Row("datasets.*", Origin.DATA, "Hugging Face datasets"),
     Row("next", Origin.DATA, "built-in: the next batch of the rank", Rule.ONLY),
-    Row(".item .tolist .numpy .requires_grad .data .grad .is_sparse .dtype .isnan .isinf "
-        ".isfinite .any .all .nonzero .norm .max .min .mean .sum .argmax .argmin .abs .unique "
-        ".backward", Origin.DATA, "built-in, torch.Tensor", Rule.THROUGH),
+    Row(".item() .tolist() .numpy() .requires_grad .data .grad .is_sparse .dtype .isnan() .isinf() "
+        ".isfinite() .any() .all() .nonzero() .norm() .max() .min() .mean() .sum() .argmax() "
+        ".argmin() .abs() .unique() .backward", Origin.DATA, "built-in, torch.Tensor",
+        Rule.THROUGH),
     Row("torch.isnan torch.isinf torch.isfinite torch.any torch.all torch.allclose torch.equal "
         "torch.nonzero torch.unique torch.nn.utils.clip_grad_norm_ torch.where torch.bincount "
         "math.isnan math.isinf math.isfinite", Origin.DATA, "torch, standard library",
         Rule.THROUGH),
     Row(".should_stop .should_training_stop .should_epoch_stop .should_evaluate .early_stop",
         Origin.DATA, "Lightning Trainer, Transformers TrainerControl: each rank sets its own"),
-    Row(".get_scale ._found_inf .found_inf .overflow", Origin.DATA,
+    Row(".get_scale() ._found_inf .found_inf .overflow", Origin.DATA,
         "torch.amp.GradScaler, DeepSpeed: of the gradients of the rank"),
-    Row("set frozenset .intersection .union .difference .symmetric_difference", Origin.ORDER,
-        "built-in: strings hash to other values in each process", Rule.THROUGH),
+    Row("set frozenset .intersection() .union() .difference() .symmetric_difference()",
+        Origin.ORDER, "built-in: strings hash to other values in each process", Rule.THROUGH),
     Row("hash id", Origin.ORDER, "built-in"),
     Row("torch.distributed.recv torch.distributed.irecv torch.distributed.recv_object_list",
         Origin.RECEIVED, "torch.distributed"),
     Row("store.get store.add store.wait store.check store.compare_set store.multi_get",
         Origin.RECEIVED, "torch.distributed.Store"),
-    Row(".get_nowait .qsize .empty .poll .is_set queue.*", Origin.RECEIVED,
+    Row(".get_nowait() .qsize() .empty() .poll() .is_set() queue.*", Origin.RECEIVED,
         "standard library: queues and events of other threads and processes"),
     Row("ray.get ray.wait", Origin.RECEIVED, "Ray"),
     Row("requests.* urllib.* http.*", Origin.RECEIVED, "the network"),
     Row("torch.distributed.reduce torch.distributed.gather torch.distributed.gather_object",
         Origin.ROOT, "torch.distributed: the destination alone gets the result"),
-    Row("torch.distributed.get_rank torch.distributed.get_node_local_rank .get_rank "
-        ".get_local_rank .get_group_rank .get_coordinate", Origin.RANK,
+    Row("torch.distributed.get_rank torch.distributed.get_node_local_rank .get_rank() "
+        ".get_local_rank() .get_group_rank() .get_coordinate()", Origin.RANK,
         "torch.distributed, DeviceMesh"),
     Row("lightning.pytorch.utilities.rank_zero_only.rank", Origin.RANK, "Lightning"),
     Row("torch.utils.data.get_worker_info", Origin.RANK, "torch: the worker of a loader"),
-    Row("torch.distributed.get_world_size .get_world_size .world_size .num_processes "
-        ".get_local_world_size torch.distributed.is_initialized torch.distributed.is_available "
+    Row("torch.distributed.get_world_size .get_world_size() .world_size .num_processes "
+        ".get_local_world_size() torch.distributed.is_initialized torch.distributed.is_available "
         "torch.distributed.get_backend torch.distributed.is_nccl_available",
         Origin.AGREED, "torch.distributed, Accelerate, Ray Train: constant in a job"),
     Row("torch.distributed.all_reduce torch.distributed.broadcast torch.distributed.all_gather "
@@ -184,11 +185,12 @@ def _indexed() -> tuple[dict[str, Row], dict[str, Row], dict[str, Row]]:
 _WHOLE, _METHODS, _PREFIXES = _indexed()
 
 
-def row_of(name: str, *, is_imported: bool = True) -> Row | None:
+def row_of(name: str, *, is_imported: bool = True, is_called: bool = True) -> Row | None:
     """Return the row of a dotted name with its imports resolved: ``torch.distributed.recv``.
 
     The object in front of a method may be any variable: ``loss.item``. ``is_imported``: the first
-    part is a module: a variable may be called ``queue``, too.
+    part is a module: a variable may be called ``queue``, too. ``is_called``: its result is asked
+    for: ``cfg.dim`` is no ``x.dim()``.
     """
     found = _WHOLE.get(name)
     if found is not None:
@@ -201,7 +203,8 @@ def row_of(name: str, *, is_imported: bool = True) -> Row | None:
     if parts[0] == "torch" and parts[-1] in TRANSPARENT:
         return None  # ``torch.empty`` makes a tensor; ``.empty`` in the table is a queue's method
     if len(parts) > 1:
-        return _WHOLE.get(".".join(parts[-2:])) or _METHODS.get(parts[-1])
+        method = _METHODS.get(f"{parts[-1]}()") if is_called else None
+        return _WHOLE.get(".".join(parts[-2:])) or _METHODS.get(parts[-1]) or method
     return None
 
 

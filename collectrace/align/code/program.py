@@ -52,6 +52,11 @@ class Program:
             one for file in self.files.known() for one in file.calls_by_name.get(owner.name, ())
         ]
 
+    def stores(self, name: str) -> Iterator[tuple[Function, ast.Assign]]:
+        """Return the statements that set such an attribute of another object than ``self``."""
+        for file in self.files.known():
+            yield from file.stores_by_name.get(name, ())
+
     def only_class_with(self, name: str) -> Function | None:
         """Return the only known class with methods that set an attribute; None: there are more."""
         found = [one for file in self.files.known() for one in file.owners_by_name.get(name, ())]

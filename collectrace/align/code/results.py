@@ -189,11 +189,12 @@ class Results:
         text = names.dotted(tree)
         return bool(text) and text.partition(".")[0] in place.function.file.imports
 
-    def row(self, text: str, function: Function) -> origins.Row | None:
+    def row(self, text: str, function: Function, *, is_called: bool = True) -> origins.Row | None:
         """Return the row of a dotted name, with the import of its first part resolved."""
         first, dot, rest = text.partition(".")
         found = function.file.imports.get(first)
-        return origins.row_of(f"{found or first}{dot}{rest}", is_imported=found is not None)
+        name = f"{found or first}{dot}{rest}"
+        return origins.row_of(name, is_imported=found is not None, is_called=is_called)
 
 
 _PROCESSED: Final = frozenset({Origin.RANK, Origin.CHOSEN, Origin.RANDOM})

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace.align.code import calls, controls, names, origins
+from collectrace.align.code import calls, controls, names, objects, origins
 from collectrace.align.code.conditions import (
     choosing_steps,
     condition_of,
@@ -162,9 +162,7 @@ class _Trace:
     def _name(self, name: str, place: Place, depth: int) -> Iterator[Source]:
         found = list(self._bindings(name, place, depth))
         if found:
-            # Where the rank is read tells more than where it was asked for.
-            plain = {Origin.RANK, Origin.UNKNOWN, Origin.AGREED}
-            if origins.is_rank(name) and {one.origin for one in found} <= plain:
+            if origins.is_rank(name) and {one.origin for one in found} <= _OF_RANK:
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
@@ -278,37 +276,12 @@ class _Trace:
                 yield from (Source(at, one.origin) for one in found)
 
     def _parameter(self, name: str, place: Place, depth: int) -> Iterator[Source]:
-        """Return what the caller on the stack passes for a parameter."""
-        context = place.context
-        if context is None or context.parent is None or context.call is None:
-            yield from self._constructed(name, place, depth)
-            return
-        tree = context.call.tree
-        passed = (
-            names.argument(tree, context.function, name) if isinstance(tree, ast.Call) else None
-        )
-        if passed is None or called_name(tree) != context.function.name:
-            yield Source(
-                Place(context.parent.function, context.call, context.parent), Origin.UNKNOWN
-            )
-            return
-        at = Place(context.parent.function, context.call, context.parent)
-        yield from self.follow(passed, at, depth + 1)
-
-    def _constructed(self, name: str, place: Place, depth: int) -> Iterator[Source]:
-        """Return what the calls of a class's constructor pass for a parameter."""
-        function = place.function
-        made = self._program.constructed(function.owner) if function.owner is not None else ()
-        if function.name != "__init__" or not 0 < len(made) <= _MOST_BINDINGS:
-            yield Source(place, Origin.UNKNOWN)
-            return
-        for around, call in made:
-            passed = names.argument(call, function, name)
-            if passed is None:
-                yield Source(place, Origin.UNKNOWN)
+        """Return what the value of a parameter depends on."""
+        for tree, at in objects.passed(self._program, name, place):
+            if tree is None:
+                yield Source(at, Origin.UNKNOWN)
             else:
-                at = Place(around, None, None, call.lineno)
-                yield from self.follow(passed, at, depth + 1)
+                yield from self.follow(tree, at, depth + 1)
 
     def _global(self, name: str, module: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what a variable of a module depends on."""
@@ -347,10 +320,10 @@ class _Trace:
 
     def _attribute(self, tree: ast.Attribute, place: Place, depth: int) -> Iterator[Source]:
         text = names.dotted(tree)
-        row = self._results.row(text or f"?.{tree.attr}", place.function)
-        owner = calls.class_of(place.function)
+        row = self._results.row(text or f"?.{tree.attr}", place.function, is_called=False)
+        owner = objects.class_of(self._program, tree.value, place)
         found: list[Source] = []
-        if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
+        if owner is not None:
             computed = calls.property_of(tree.attr, owner)
             if computed is not None:
                 found = list(self._results.inside(computed, ast.Call(tree, [], []), place, depth))
@@ -358,7 +331,7 @@ class _Trace:
                 found = list(self._of_object(tree.attr, owner, depth))
         if found:
             yield from self._set_under(tree.attr, depth)
-            if origins.is_rank(tree.attr) and {one.origin for one in found} <= {Origin.UNKNOWN}:
+            if origins.is_rank(tree.attr) and {one.origin for one in found} <= _OF_RANK:
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
@@ -391,6 +364,12 @@ class _Trace:
         bases = getattr(owner.tree, "bases", ())
         if found and (len(found) > 1 or bases):
             yield Source(Place(owner, None, None), Origin.UNKNOWN)
+        elsewhere = (
+            (one.value, Place(function, None, None, one.lineno))
+            for function, one in self._program.stores(name)
+        )
+        for value, at in (*objects.fields(self._program, owner, name), *elsewhere):
+            yield from as_data(self.follow(value, at, depth + 1))
 
     def _changed(self, change: names.AttributeBinding, at: Place, depth: int) -> Iterator[Source]:
         """Return what a change depends on: its value, and whether it is made."""
@@ -451,6 +430,9 @@ def _blocks(graph: Graph | None, node: Node | None) -> Iterator[tuple[Node, ast.
         if block.body[0].lineno <= node.line <= (block.end_lineno or 0):
             yield one, block
 
+
+_OF_RANK: Final = frozenset({Origin.RANK, Origin.UNKNOWN, Origin.AGREED})
+"""Origins of a name for the rank: where it is read tells more than where it was asked for."""
 
 _SILENT: Final = frozenset({Origin.AGREED, Origin.UNKNOWN})
 

@@ -1,0 +1,130 @@
+"""Find which class an object is of, and what is passed to functions and constructors.
+
+Only what the source shows counts: a call of a known class, an annotation, and the arguments of the
+caller on the stack.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from collectrace.align.code import calls, names
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import called_name
+from collectrace.align.code.names import How
+from collectrace.align.code.places import Place
+from collectrace.align.code.program import Program
+
+_MOST_CALLS: Final = 6
+"""Calls of one constructor that are followed."""
+
+_DEEPEST: Final = 6
+"""Longest chain of names that leads to the constructor of an object."""
+
+
+def passed(program: Program, name: str, place: Place) -> Iterator[tuple[ast.expr | None, Place]]:
+    """Yield what is passed for a parameter of a function, each with the place of the call.
+
+    None stands for a value that is not known. On a stack the caller decides, and for a constructor
+    all calls that are known.
+    """
+    context, function = place.context, place.function
+    if context is not None and context.parent is not None and context.call is not None:
+        call = context.call.tree
+        tree = None
+        if isinstance(call, ast.Call) and called_name(call) == context.function.name:
+            tree = names.argument(call, context.function, name)
+        yield tree, Place(context.parent.function, context.call, context.parent)
+        return
+    made = program.constructed(function.owner) if function.owner is not None else ()
+    if function.name != "__init__" or not 0 < len(made) <= _MOST_CALLS:
+        yield None, place
+        return
+    for around, one in made:
+        tree = names.argument(one, function, name)
+        yield tree, place if tree is None else Place(around, None, None, one.lineno)
+
+
+def fields(program: Program, owner: Function, name: str) -> Iterator[tuple[ast.expr, Place]]:
+    """Yield what the constructor calls of a dataclass pass for a field, without its default."""
+    if "dataclass" not in calls.decorated_by(owner):
+        return
+    known = [
+        one.target.id
+        for one in getattr(owner.tree, "body", ())
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    ]
+    if name not in known:
+        return
+    position = known.index(name)
+    for around, call in program.constructed(owner):
+        at = Place(around, None, None, call.lineno)
+        unpacked = (one.value for one in call.args if isinstance(one, ast.Starred))
+        plain = call.args[position : position + 1]
+        given = (one.value for one in call.keywords if one.arg in (None, name))
+        for tree in (*unpacked, *plain, *given):
+            yield tree, at
+
+
+def class_of(
+    program: Program, tree: ast.AST | None, place: Place, depth: int = 0
+) -> Function | None:
+    """Return the class of an object; None if the source does not show one class alone."""
+    if depth > _DEEPEST:
+        return None
+    match tree:
+        case ast.Name(id="self" | "cls"):
+            return calls.class_of(place.function)
+        case ast.Call():
+            return _only(program, called_name(tree))
+        case ast.Name(id=name):
+            values = _values(program, name, place)
+        case ast.Attribute(attr=name, value=base):
+            owner = class_of(program, base, place, depth + 1)
+            if owner is None:
+                return None
+            values = [
+                (one.value if one.how is How.VALUE else None, Place(one.function, None, None))
+                for one in names.attribute_bindings(owner, name)
+            ]
+        case _:
+            return None
+    found = {
+        id(one.tree): one
+        for value, at in values
+        if (one := class_of(program, value, at, depth + 1)) is not None
+    }
+    is_known = len(found) == 1 and all(
+        class_of(program, value, at, depth + 1) is not None for value, at in values
+    )
+    return next(iter(found.values())) if is_known else None
+
+
+def _values(program: Program, name: str, place: Place) -> list[tuple[ast.expr | None, Place]]:
+    """Return the values that a name of a function may have; None for one that is not known."""
+    definitions = program.definitions(place.function)
+    if definitions is None:
+        return []
+    bound = definitions.all(name)
+    if bound and place.node is not None:
+        bound = definitions.reaching(place.node, name)
+    found: list[tuple[ast.expr | None, Place]] = []
+    module = place.function.file.module
+    for other in program.globals(module).get(name, ()) if not bound else ():
+        value = other.value if other.how is How.VALUE else None
+        found.append((value, Place(other.function, None, None)))
+    for one in bound:
+        if one.how is How.PARAMETER:
+            found += passed(program, name, place)
+        else:
+            at = Place(place.function, one.node, place.context)
+            found.append((one.value if one.how is How.VALUE else None, at))
+    return found
+
+
+def _only(program: Program, name: str) -> Function | None:
+    found = program.lookup(name)
+    is_class = len(found) == 1 and isinstance(found[0].tree, ast.ClassDef)
+    return found[0] if is_class else None

@@ -178,7 +178,7 @@ class SourceFile:
 
     @cached_property
     def flags_by_name(self) -> dict[str, list[tuple[Function, ast.Assign]]]:
-        """The statements that set an attribute to a constant, by its name, with their methods.
+        """The statements that set an attribute to a flag or a number, by its name, with methods.
 
         What a constructor or a class body sets is the value that everything begins with.
         """
@@ -187,10 +187,11 @@ class SourceFile:
             if isinstance(function.tree, ast.ClassDef) or function.name == "__init__":
                 continue
             for one in statements(getattr(function.tree, "body", ())):
-                if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant):
-                    for target in one.targets:
-                        if isinstance(target, ast.Attribute):
-                            found.setdefault(target.attr, []).append((function, one))
+                match one:
+                    case ast.Assign(targets=targets, value=ast.Constant(value=int())):
+                        for target in targets:
+                            if isinstance(target, ast.Attribute):
+                                found.setdefault(target.attr, []).append((function, one))
         return found
 
     @cached_property

@@ -63,7 +63,7 @@ class Program:
         return found[0] if len(found) == 1 else None
 
     def flags(self, name: str) -> Iterator[tuple[Function, ast.Assign, Graph]]:
-        """Return the statements that set an attribute with a name to a constant.
+        """Return the statements that set an attribute with a name to a flag or a number.
 
         Each comes with the function that contains it, and that function's graph.
         """

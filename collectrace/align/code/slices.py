@@ -329,14 +329,16 @@ class _Trace:
                 found = list(self._results.inside(computed, ast.Call(tree, [], []), place, depth))
             else:
                 found = list(self._of_object(tree.attr, owner, depth))
-        if found:
-            yield from self._set_under(tree.attr, depth)
-            if origins.is_rank(tree.attr) and {one.origin for one in found} <= _OF_RANK:
+        if found or row is not None:
+            found += self._set_under(tree.attr, depth)
+        known = {one.origin for one in found}
+        if found and not (row is not None and known - {Origin.AGREED} == {Origin.UNKNOWN}):
+            if origins.is_rank(tree.attr) and known <= _OF_RANK:
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
         elif row is not None and row.rule is not Rule.RESULT:
-            yield from self._set_under(tree.attr, depth)
+            yield from found
             yield from self._results.by_row(row, [tree.value], place, depth)
         elif origins.is_rank(tree.attr):
             yield Source(place, Origin.RANK)

@@ -245,7 +245,7 @@ functions; ``value``: it computed a value."""
 
 DependsOn = Literal[
     "rank", "clock", "random", "files", "environment", "received", "root", "exception", "order",
-    "chosen", "data", "length", "unknown", "agreed",
+    "state", "chosen", "data", "length", "unknown", "agreed",
 ]  # fmt: skip
 """What a statement depends on: ``root`` is a result that only the root of a collective gets,
 ``order`` the order of a set, ``chosen`` a value that the rank selected, as in ``sizes[rank]`` or

@@ -21,7 +21,8 @@ ORIGINS: Final[Mapping[DependsOn, str]] = {
     "files": "the file system", "environment": "the environment",
     "received": "what was received", "root": "a result of the root",
     "exception": "an exception", "order": "the order of a set",
-    "chosen": "the rank", "data": "each rank's data", "length": "a length",
+    "state": "state that only some ranks changed", "chosen": "the rank", "data": "each rank's data",
+    "length": "a length",
     "unknown": "something that the source does not show",
     "agreed": "a value that the ranks agreed on",
 }  # fmt: skip

@@ -27,7 +27,7 @@ _LONGEST: Final = 34
 _MOST: Final = 3
 """Sides or statements that a sentence lists."""
 
-_TELLING: Final = frozenset({"rank", "chosen", "random", "clock", "files", "environment"})
+_TELLING: Final = frozenset({"rank", "state", "chosen", "random", "clock", "files", "environment"})
 """Origins that explain alone why a value differs."""
 
 Place = tuple[str, tuple[str, ...]]
@@ -294,7 +294,7 @@ def why(situation: Situation) -> tuple[str, ...]:
             origin, said = deciders.origin(loops[0]), deciders.quoted_origin(loops[0])
             if origin in ("unknown", "agreed") or not said:
                 return (f"The ranks can be {order}.",)
-            return (f"The ranks can be {order}, as {said} {deciders.ORIGINS[origin]}.",)
+            return (f"The ranks can be {order}, as {said} {deciders.OF_SOURCES[origin]}.",)
         return (f"It may come from {deciders.quoted(others[0])}, or the ranks are {order}.",)
     if deciders.form(found[0]) not in ("value", "items"):
         return (deciders.what_it_did(situation, found[0]),)
@@ -308,7 +308,7 @@ def why(situation: Situation) -> tuple[str, ...]:
     sites = {call.site for _, call in situation.called}
     if reason and source and sites == {found[0].site}:
         # The call itself is known: what it passes comes from elsewhere.
-        return (f"It {comes} from {source}, which {reason}.",)
+        return (f"It {comes} from {source}, which {deciders.OF_SOURCES[origin]}.",)
     is_test = found[0].text.startswith(("if ", "elif "))
     what = f"what {deciders.quoted(found[0])} sets" if is_test else deciders.quoted(found[0])
     return (f"It {comes} from {what}{clause}.",)

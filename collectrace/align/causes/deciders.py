@@ -27,7 +27,7 @@ _FORMS: Final[dict[Way, Form]] = {
 
 _FIRST: Final[tuple[DependsOn, ...]] = (
     "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
-    "chosen", "data", "length", "unknown", "agreed",
+    "state", "chosen", "data", "length", "unknown", "agreed",
 )  # fmt: skip
 """Origins, the most informative first."""
 
@@ -42,6 +42,7 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "root": "depends on a result that only the root of a collective gets",
     "exception": "depends on whether an exception was raised on the rank",
     "order": "depends on the order of a set, which differs between processes",
+    "state": "depends on state that only some ranks changed",
     "chosen": "differs by rank",
     "data": "is computed from each rank's own data, so ranks can disagree",
     "length": "depends on a length, which can differ between ranks",
@@ -49,6 +50,9 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "agreed": "depends on values that are the same on all ranks",
 }
 """Words on a statement by its origin, without a subject."""
+
+OF_SOURCES: Final = ORIGINS | {"state": "ran on some ranks only"}
+"""Words on the line from which an origin comes, without a subject."""
 
 _SUBJECTS: Final[dict[Form, str]] = {
     "condition": "The condition", "loop": "The number of iterations", "handler": "That",

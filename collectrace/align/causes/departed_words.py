@@ -209,7 +209,7 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     return (*best, f"Or {words.lower(own)}")
 
 
-_OF_DATA: Final = frozenset({"data", "length", "received", "chosen", "unknown"})
+_OF_DATA: Final = frozenset({"data", "length", "received", "state", "chosen", "unknown"})
 """Origins of a condition on what a rank has, which may be nothing."""
 
 _P2P: Final = re.compile(r"\bbatch_isend_irecv\(")

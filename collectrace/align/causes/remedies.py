@@ -85,6 +85,11 @@ def fix(situation: Situation, decision: Decision) -> str:
             f"Make what {callback}() returns the same on every rank (all_reduce it): {said} "
             "decides by it how often to call it."
         )
+    if kind == "condition" and on == "state" and decision.comes_from is not None:
+        return (
+            f"Run {deciders.shown(decision.comes_from)} on every rank, or broadcast what it "
+            f"changes: then {said} is the same on all of them."
+        )
     if kind == "condition":
         return together(situation, decision)
     return _FIXES[kind].format(said, **_named(decision))

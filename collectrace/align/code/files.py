@@ -167,13 +167,22 @@ class SourceFile:
 
     @cached_property
     def calls_by_name(self) -> dict[str, list[tuple[Function, ast.Call]]]:
-        """The calls of the file by called name, each with the function that contains it."""
+        """The calls of the file by called name, each with the function that contains it.
+
+        ``.step`` stands for methods of that name.
+        """
         found: dict[str, list[tuple[Function, ast.Call]]] = {}
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                around = (f for f in self.functions if f.first <= node.lineno <= f.last)
-                inner = max(around, key=lambda one: one.first)
-                found.setdefault(node.func.id, []).append((inner, node))
+            match node:
+                case ast.Call(func=ast.Name(id=name)):
+                    pass
+                case ast.Call(func=ast.Attribute(attr=attr)):
+                    name = f".{attr}"
+                case _:
+                    continue
+            around = (f for f in self.functions if f.first <= node.lineno <= f.last)
+            inner = max(around, key=lambda one: one.first)
+            found.setdefault(name, []).append((inner, node))
         return found
 
     @cached_property

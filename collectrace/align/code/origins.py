@@ -26,6 +26,7 @@ class Origin(Enum):
     ROOT = "root"
     EXCEPTION = "exception"
     ORDER = "order"
+    STATE = "state"
     CHOSEN = "chosen"
     DATA = "data"
     LENGTH = "length"

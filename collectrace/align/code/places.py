@@ -70,6 +70,15 @@ def as_data(found: Iterable[Source]) -> Iterator[Source]:
         yield one._replace(origin=Origin.CHOSEN) if one.origin is Origin.RANK else one
 
 
+def as_state(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of what an object holds, by what decides whether it is changed.
+
+    A test of the rank there makes the object differ: it is no test of the rank any more.
+    """
+    for one in found:
+        yield one._replace(origin=Origin.STATE) if one.origin is Origin.RANK else one
+
+
 class Asked(Enum):
     """What of a value is traced: random numbers, say, decide no size."""
 

@@ -52,6 +52,11 @@ class Program:
             one for file in self.files.known() for one in file.calls_by_name.get(owner.name, ())
         ]
 
+    def method_calls(self, name: str) -> Iterator[tuple[Function, ast.Call]]:
+        """Return the calls of methods with a name, each with the function that contains it."""
+        for file in self.files.known():
+            yield from file.calls_by_name.get(f".{name}", ())
+
     def stores(self, name: str) -> Iterator[tuple[Function, ast.Assign]]:
         """Return the statements that set such an attribute of another object than ``self``."""
         for file in self.files.known():

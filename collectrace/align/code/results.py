@@ -197,7 +197,7 @@ class Results:
         return origins.row_of(name, is_imported=found is not None, is_called=is_called)
 
 
-_PROCESSED: Final = frozenset({Origin.RANK, Origin.CHOSEN, Origin.RANDOM})
+_PROCESSED: Final = frozenset({Origin.RANK, Origin.STATE, Origin.CHOSEN, Origin.RANDOM})
 
 
 def _is_of_one(value: ast.AST, function: Function) -> bool:

@@ -22,7 +22,15 @@ from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
-from collectrace.align.code.places import Agreements, Asked, Place, Source, as_data, ignore_order
+from collectrace.align.code.places import (
+    Agreements,
+    Asked,
+    Place,
+    Source,
+    as_data,
+    as_state,
+    ignore_order,
+)
 from collectrace.align.code.program import Program
 from collectrace.align.code.ran import may_have_run
 from collectrace.align.code.results import Results
@@ -363,6 +371,8 @@ class _Trace:
                 yield from self.follow(one.value, at, depth + 1)
             if one.how is not How.VALUE or isinstance(one.value, _MUTABLE):
                 yield Source(at, Origin.UNKNOWN)
+            if one.function.name != "__init__":
+                yield from self._called_under(one.function, owner, depth)
         bases = getattr(owner.tree, "bases", ())
         if found and (len(found) > 1 or bases):
             yield Source(Place(owner, None, None), Origin.UNKNOWN)
@@ -373,6 +383,17 @@ class _Trace:
         for value, at in (*objects.fields(self._program, owner, name), *elsewhere):
             yield from as_data(self.follow(value, at, depth + 1))
 
+    def _called_under(self, method: Function, owner: Function, depth: int) -> Iterator[Source]:
+        """Return what decides whether a method of an object is called that sets its state."""
+        for function, call in self._program.method_calls(method.name):
+            graph = self._program.graph(function)
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            nodes = [one for one in graph.nodes if one.tree is call] if graph is not None else []
+            at = Place(function, next(iter(nodes), None))
+            if graph is None or objects.class_of(self._program, receiver, at) is not owner:
+                continue
+            yield from as_state(self._reached(function, nodes, graph, depth))
+
     def _changed(self, change: names.AttributeBinding, at: Place, depth: int) -> Iterator[Source]:
         """Return what a change depends on: its value, and whether it is made."""
         value = change.value
@@ -381,18 +402,19 @@ class _Trace:
         yield from as_data(self.follow(value, at, depth + 1))
         graph = self._program.graph(change.function)
         if graph is not None:
-            yield from as_data(self._reached(change.function, change.statement, graph, depth))
+            steps = [node for node in graph.nodes if node.tree is change.statement]
+            yield from as_state(self._reached(change.function, steps, graph, depth))
 
     def _set_under(self, name: str, depth: int) -> Iterator[Source]:
         """Return what decides whether a flag is set, as by ``trainer.should_stop = True``."""
         for function, statement, graph in self._program.flags(name):
-            yield from self._reached(function, statement, graph, depth)
+            steps = [node for node in graph.nodes if node.tree is statement]
+            yield from self._reached(function, steps, graph, depth)
 
     def _reached(
-        self, function: Function, statement: ast.stmt, graph: Graph, depth: int
+        self, function: Function, steps: Sequence[Node], graph: Graph, depth: int
     ) -> Iterator[Source]:
-        """Return what decides whether a statement is reached."""
-        steps = [node for node in graph.nodes if node.tree is statement]
+        """Return what decides whether some steps are reached."""
         for one in controls.controls(function, graph, steps):
             at = Place(function, next(iter(steps), None), None)
             if one.is_handler:

@@ -272,7 +272,9 @@ def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
     sources = {gap.key.source if isinstance(gap.key, ChannelKey) else at.rank, at.waiter}
     is_kept = not any(_has_departed(case, rank) for rank in sources - {at.rank} if rank >= 0)
     return (
-        bool(read & {Origin.RECEIVED, Origin.CHOSEN, Origin.DATA}) and ways == {at.key} and is_kept
+        bool(read & {Origin.RECEIVED, Origin.STATE, Origin.CHOSEN, Origin.DATA})
+        and ways == {at.key}
+        and is_kept
     )
 
 

@@ -60,7 +60,7 @@ def test_a_constructor_of_tensors_is_no_question_to_a_queue() -> None:
 
 @pytest.mark.parametrize("origin", [one for one in Origin if one is not Origin.UNKNOWN])
 def test_every_origin_has_a_row_or_a_rule_of_its_own(origin: Origin) -> None:
-    by_rule = (Origin.EXCEPTION, Origin.CHOSEN)
+    by_rule = (Origin.EXCEPTION, Origin.STATE, Origin.CHOSEN)
     assert origin in by_rule or any(row.origin is origin for row in origins.rows())
 
 
@@ -214,6 +214,66 @@ class A:
     def f(self):
         if self.t:  # HERE
             pass""", Origin.CLOCK),
+    "option of a dataclass": (
+        """from dataclasses import dataclass
+@dataclass
+class Config:
+    every: int = 4
+class Trainer:
+    def __init__(self, cfg):
+        self.cfg = cfg
+    def fit(self):
+        if self.cfg.every > 3:  # HERE
+            pass
+Trainer(Config()).fit()""", Origin.AGREED),
+    "option that is passed to a dataclass": (
+        """import os
+from dataclasses import dataclass
+@dataclass
+class Config:
+    seed: int = 0
+    every: int = 4
+def run(cfg: Config):
+    pass
+cfg = Config(1, int(os.environ["EVERY"]))
+if cfg.every > 3:  # HERE
+    pass""", Origin.ENVIRONMENT),
+    "option that is called like a method": (
+        "if settings.max > 3:  # HERE\n    pass", Origin.UNKNOWN),
+    "option that is set elsewhere": (
+        """import time
+class Config:
+    def __init__(self):
+        self.every = 4
+cfg = Config()
+cfg.every = time.time()
+if cfg.every > 3:  # HERE
+    pass""", Origin.CLOCK),
+    "state that one rank restores": (
+        """class Average:
+    def __init__(self):
+        self.updates = 0
+    def restore(self, state):
+        self.updates = state["updates"]
+    def update(self):
+        if self.updates % 4 == 0:  # HERE
+            pass
+average = Average()
+if rank == 0:
+    average.restore({"updates": 3})
+average.update()""", Origin.STATE),
+    "state that every rank restores": (
+        """class Average:
+    def __init__(self):
+        self.updates = 0
+    def restore(self):
+        self.updates = 3
+    def update(self):
+        if self.updates % 4 == 0:  # HERE
+            pass
+average = Average()
+average.restore()
+average.update()""", Origin.UNKNOWN),
     "object that goes through a set": (
         """class Words:
     def __init__(self, text):

@@ -22,6 +22,8 @@ How to fix it
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace import words as words_
 from collectrace.align.causes import (
     channel_counts,
@@ -29,12 +31,14 @@ from collectrace.align.causes import (
     departed,
     departed_words,
     phrases,
+    remedies,
+    structure,
     wait_cycle,
 )
 from collectrace.align.causes.ct704_message_without_other_end import COUNT
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.ranks.waitgraph import Cycle
+from collectrace.align.ranks.waitgraph import Cycle, Edge
 from collectrace.records import Call
 
 
@@ -137,6 +141,48 @@ def _first_time(situation: Situation, cycle: Cycle) -> tuple[str, ...]:
     return ()
 
 
+_WENT: Final[dict[structure.Jump, str]] = {
+    "break": "left the loop before", "continue": "began the next iteration before",
+    "return": "returned before", "raise": "raised before",
+}  # fmt: skip
+"""What a rank did that jumped over a call."""
+
+
+def _skipped(situation: Situation, message: Edge, one: str, other: str) -> tuple[str, str] | None:
+    """Return headline and fix if a rank of the cycle jumped over what the next one waits for.
+
+    Args:
+        situation: the finding.
+        message: the edge of a rank that waits in a message.
+        one: that message, in words.
+        other: the collective, in words.
+
+    """
+    first = departed_words.deciding_statement(situation)
+    if first is None or deciders.form(first) != "condition":
+        return None
+    found = structure.around(situation, first)
+    did = "not_taken" if found.is_else else "taken"
+    gone = {side.rank for side in first.sides if side.did == did}
+    rank, peer = message.waiting.rank, message.target[0]
+    if found.jump is None or found.inside or gone not in ({rank}, {peer}):
+        return None
+    went = _WENT[found.jump]
+    if gone == {peer}:
+        end = "send" if message.waiting.op == "recv" else "recv"
+        way = "to" if end == "send" else "from"
+        return (
+            f"rank {peer} {went} a {end} {way} rank {rank}, and waits in {other}; rank {rank} "
+            f"waits in {one}",
+            f"Let rank {peer} make its {end} also if it takes the `{found.jump}` of "
+            f"{deciders.quoted(first)}. Or let it tell rank {rank} first that there is none.",
+        )
+    return (
+        f"rank {rank} {went} {other}, and waits in {one}; rank {peer} waits for it",
+        remedies.together(situation, first),
+    )
+
+
 def _with_collective(situation: Situation, cycle: Cycle) -> Words:
     """Return the words for a message and a collective that wait for each other."""
     message, channel = next(
@@ -164,6 +210,10 @@ def _with_collective(situation: Situation, cycle: Cycle) -> Words:
         end = "send" if message.waiting.op == "recv" else "recv"
         fixes.insert(0, f"Let rank {peer} make its {end}, too, or leave out the {one}.")
     why, alike = _decided(situation)
+    skipped = _skipped(situation, message, one, other)
+    if skipped is not None:
+        headline, fix = skipped
+        return Words.of(headline, (*why, counts), (fix,))
     group = wait_cycle.smaller_group(situation, collective)
     uneven = f"If the other end does not come after it: {words_.lower(COUNT)}"
     fixes = [*group, *alike, *fixes, uneven]

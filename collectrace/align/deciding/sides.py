@@ -7,7 +7,8 @@ that run the same code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -421,14 +422,26 @@ def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
     """Return the positions of the last call that both ranks made; -1 if there is none.
 
     Calls of a common stream match by number. After the last match, calls in any group match by
-    place.
+    place. Without a match, the same place for the same time is one.
     """
     places = {(call.key, call.seq): n for n, call in enumerate(two)}
     for n in range(len(one) - 1, -1, -1):
         there = places.get((one[n].key, one[n].seq))
         if isinstance(one[n].key, StreamKey) and there is not None:
             return _last_same_place(one, two, n, there)
-    return _last_same_place(one, two, -1, -1)
+    turns = {turn: n for n, turn in enumerate(_turns(two))}
+    return next(
+        ((n, turns[turn]) for n, turn in reversed([*enumerate(_turns(one))]) if turn in turns),
+        (-1, -1),
+    )
+
+
+def _turns(made: Sequence[Entry]) -> Iterator[tuple[Hashable, int]]:
+    """Yield by call its place, and how many calls a rank had made from there."""
+    seen: Counter[Hashable] = Counter()
+    for one in made:
+        seen[one.place] += 1
+        yield one.place, seen[one.place]
 
 
 def _last_same_place(

@@ -728,11 +728,14 @@ class Alignment(Tabular):
 
 
 def is_proven(finding: Finding) -> bool:
-    """Return whether calls or ends of ranks prove it, not time alone."""
+    """Return whether calls, requests of groups or ends of ranks prove it, not time alone."""
     if finding.kind in MISMATCHES or finding.kind == "p2p_mismatch":
         return True
-    absent = {side.state for side in finding.sides if side.call is None}
-    return KINDS[finding.kind].is_absence and bool(absent) and absent <= _ENDED
+    absent = [side for side in finding.sides if side.call is None]
+    if finding.kind == "group_mismatch":  # a side that requested a group has the line
+        return all(side.site or side.state in _ENDED for side in absent)
+    is_absence = KINDS[finding.kind].is_absence and bool(absent)
+    return is_absence and all(side.state in _ENDED for side in absent)
 
 
 _ENDED: Final = frozenset({"finished", "raised", "died"})

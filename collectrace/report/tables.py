@@ -14,7 +14,7 @@ from collectrace.records import Call
 from collectrace.report import text
 from collectrace.signature import is_user
 
-_MOST_ROWS: Final = 6
+_MOST_ROWS: Final = 4
 _MOST_NAMES: Final = 6
 _MOST_FRAMES: Final = 8
 _MOST_COLUMNS: Final = 3
@@ -24,7 +24,7 @@ MARKS: Final = {"": "", "parted": "apart >", "root": "first >", "fatal": "fails 
 ``parted`` marks an earlier call, since which ranks were at different lines."""
 
 _OUTCOMES: Final = {
-    "": "", "parted": "from different lines", "root": "first difference", "fatal": "fails here",
+    "": "", "parted": "different lines", "root": "first difference", "fatal": "fails here",
 }  # fmt: skip
 
 

@@ -170,7 +170,9 @@ def parser(program: str) -> argparse.ArgumentParser:
 
 def _os_error(problem: OSError) -> str:
     what = problem.strerror or str(problem) or type(problem).__name__
-    return f"{problem.filename}: {what}" if problem.filename is not None else what
+    if problem.filename is None:
+        return what
+    return f"{problem.filename}: {what}. Check its permissions, or name another place."
 
 
 def console(*before: str, program: str = PROGRAM) -> NoReturn:

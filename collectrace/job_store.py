@@ -69,7 +69,11 @@ class JobStore:
         try:
             self._socket = socket.create_connection((host, port), patience)
         except (OSError, UnicodeError, OverflowError) as problem:
-            raise StoreError(f"cannot connect to the store {host}:{port}: {problem}") from None
+            why = getattr(problem, "strerror", None) or problem
+            raise StoreError(
+                f"cannot connect to the store {host}:{port}: {why}. Give "
+                "MASTER_ADDR:MASTER_PORT of a job that runs, or read its files instead."
+            ) from None
         nonce = os.urandom(4)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -167,7 +171,9 @@ class JobStore:
 
     def _failed(self, problem: object) -> StoreError:
         self.close()
-        return StoreError(f"the job's store does not answer: {problem}")
+        return StoreError(
+            f"the job's store does not answer: {problem}. Try again, or read the rank files."
+        )
 
 
 def _name(key: str) -> bytes:

@@ -307,7 +307,7 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     if follower.gone is not None:
         output.complain(
             stderr,
-            f"{arguments.store} stopped answering: {follower.gone.removesuffix('.')}. "
+            f"{arguments.store} stopped answering: {follower.gone.partition('. ')[0]}. "
             "The report shows what its ranks answered last.",
         )
     if report is None:

@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _run_id(text: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,100}", text) or set(text) == {"."}:
-        raise ArgumentTypeError(f"{text!r} cannot be the name of a folder")
+        raise ArgumentTypeError(f"{text!r} has more than letters, digits, _, - and .")
     return text
 
 
@@ -57,7 +57,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
         raise CollectraceError(f"{arguments.path} is not a dump. {_ADVICE}") from None
     if folder.tool is None:
         raise CollectraceError(
-            f"{arguments.path} holds nothing to import. {_ADVICE} Rank files need no import."
+            f"{arguments.path} holds nothing to import; rank files need no import. {_ADVICE}"
         )
     run = arguments.run or re.sub(r"[^\w.-]+", "-", folder.name).strip(".-") or "imported"
     target = Path(arguments.output) / run

@@ -33,6 +33,9 @@ INTERRUPTED: Final = 130
 
 PROGRAM: Final = "python -m collectrace"
 
+_COLUMNS: Final = "100"
+"""The width of what is printed if there is no terminal, as that of the automatic verdict."""
+
 _INSERTED: Final = re.compile(r"--local[-_]rank=\d+")
 """Arguments that launchers insert before those of the program, and so before the command:
 ``deepspeed --module``, ``torch.distributed.launch --module``. It is meant for the script."""
@@ -180,6 +183,8 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
     # Python has None in place of a stream that was closed before it began.
     stdout, stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     argv = [*before, *sys.argv[1:]]
+    if argv[:1] != ["run"] and not any(map(os.isatty, range(3))):  # in a pipe, a file, a CI log
+        os.environ.setdefault("COLUMNS", _COLUMNS)
     quiet.no_more()
     status = main(argv, stdout, stderr, program=program)
     if argv[:1] != ["run"]:

@@ -54,8 +54,10 @@ def write(alignment: Alignment, out: TextIO) -> None:
     roots = [n for n in range(len(alignment.findings)) if cause_of(alignment.findings, n) is None]
     for n in roots[:_MOST_FINDINGS]:
         if alignment.findings[n].kind != "evidence_gap":
-            terminal.show(page, document(alignment, n))
-            terminal.blocks(page, list(blocks(alignment, n)))
+            told = document(alignment, n)
+            terminal.title(page, told)
+            for some in (told.blocks, list(blocks(alignment, n))):
+                terminal.blocks(page, some)
             page.line()
             _consequences(page, alignment, n, 0)
     terminal.remarks(page, alignment, roots[_MOST_FINDINGS:])

@@ -395,15 +395,15 @@ OPTIONS: Final[dict[str, Option]] = {
     "heartbeat": Option(_seconds, _SECONDS, "S", "seconds between two heartbeats"),
     "max_failures": Option(
         partial(_whole, least=1), "a whole number above 0", "N",
-        "internal failures before the tracer goes silent",
+        "internal failures after which the tracer switches itself off",
     ),
     "library": Option(
         _folders, f"a list of folders, or a text such as a{os.pathsep}b", f"DIR[{os.pathsep}DIR]",
-        "folders of code that is not the user's own",
+        "folders of code that is not your own, such as frameworks",
     ),
     "keep_runs": Option(
         partial(_whole, least=0), "a whole number from 0 up", "N",
-        "runs that the folder may hold, 0: all; the oldest go",
+        "runs that the folder may hold; the oldest are deleted (0: none)",
     ),
     "spool": Option(
         partial(_level, levels=SPOOL), "auto, on or off", "WHEN",
@@ -422,13 +422,13 @@ OPTIONS: Final[dict[str, Option]] = {
         f"what to leave out of the record: {', '.join(OMITTABLE)}",
     ),
     "shared": Option(_truth, "0 or 1", "", "let others read the record, as far as umask allows"),
-    "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
+    "announce": Option(_truth, "0 or 1", "", "print where it records, on standard error"),
     "native": Option(_truth, "0 or 1", "", "record by code in C, if it was built"),
     "report": Option(
         _truth, "0 or 1", "",
         "print what is wrong when ranks hang or fail, if one folder holds the files of all",
     ),
-    "online": Option(_truth, "0 or 1", "", "have the ranks say themselves what is wrong"),
+    "online": Option(_truth, "0 or 1", "", "compare the ranks while they run, through their store"),
     "on_divergence": Option(
         partial(_word, words=ON_DIVERGENCE), "report, raise or exit", "WORD",
         "with --online, once an error is proven: report, raise or exit",

@@ -1,7 +1,7 @@
-"""Convert the traces of another tool to the rank files of a run.
+"""Convert Flight Recorder dumps to the rank files of a run.
 
-Each trace becomes a rank file, as the tracer writes it, with digests. `align` also reads a folder
-of such traces directly.
+Each dump becomes a rank file, as the tracer writes it, with digests. align also reads a folder of
+dumps directly.
 
 for example:
   python -m collectrace import dumps/ -o logs/         logs/dumps/rank00000.jsonl, ...
@@ -22,7 +22,7 @@ from collectrace.printable import clean
 
 _ADVICE: Final = "Give a folder of Flight Recorder dumps, or one dump, such as nccl_trace_rank_0."
 
-HELP = "convert traces of other tools to rank files"
+HELP = "convert Flight Recorder dumps to rank files"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -123,7 +123,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNUSABLE, f"{self.prog}: {said}{end} {self.prog} --help lists the arguments.\n")
 
     def _lacking(self, option: str) -> str:
-        """Return what an option needs that stands without its value."""
+        """Return what an option without its value needs."""
         action = self._option_string_actions.get(option.rpartition("/")[2])
         value = action.metavar if action is not None else None
         what = "needs a file" if value == "FILE" else f"needs a value ({value})"

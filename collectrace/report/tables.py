@@ -82,7 +82,7 @@ _LONG_NUMBER: Final = re.compile(r"-?\d+\.\d{5,}(e[-+]?\d+)?")
 def value(one: Any, *, hashed: bool = True) -> str:
     """Return a recorded value in words: ``nan``, ``a list of 4``.
 
-    A string's text may not be recorded. ``hashed`` adds its hash, which tells two strings apart.
+    A string's text may not be recorded. ``hashed`` adds its hash, by which two strings differ.
     """
     if not isinstance(one, Mapping):
         return text.clean(str(one))

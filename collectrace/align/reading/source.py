@@ -161,7 +161,7 @@ def _instead(path: Path) -> str:
     """Return what a path that does not exist would be, and what to give instead."""
     if path.name.removesuffix(packed.GZIP).endswith(".jsonl") and path.parent.is_dir():
         return f"file. Give its folder, {path.parent}"
-    return "folder. Give the log_dir of the run (default: logs)"
+    return "folder. Give the folder that collectrace wrote to (default: logs)"
 
 
 def _open_file(path: Path) -> Folder:

@@ -194,7 +194,8 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
 
 def script() -> NoReturn:
     """Run the installed program ``collectrace``."""
-    if not sys.flags.safe_path:
+    # Only a script needs the modules here. A queue.py beside logs must not be imported.
+    if "run" in sys.argv and not sys.flags.safe_path:
         with contextlib.suppress(FileNotFoundError):  # the working directory is gone
             sys.path[0] = str(Path.cwd())  # as python -m does, so that modules here are found
     console(program="collectrace")

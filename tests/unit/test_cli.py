@@ -309,7 +309,7 @@ INSTALLED = "import sys\nfrom collectrace.cli import script\nsys.exit(script())\
 
 @pytest.mark.slow
 def test_the_installed_program(tmp_path: Path) -> None:
-    """As an installer writes it; it runs modules of the working directory, as python -m does."""
+    """As an installer writes it. Only ``run`` uses modules of the working directory."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "collectrace"
     program.write_text(INSTALLED)
@@ -327,6 +327,9 @@ def test_the_installed_program(tmp_path: Path) -> None:
     status, said = called("show")
     assert status == 2
     assert said.endswith("required: --rank. collectrace show --help lists the arguments.\n")
+    (tmp_path / "grp.py").write_text("raise SystemExit('not the one of Python')\n")
+    assert "nowhere: no such folder" in called("align", "nowhere")[1]
+    (tmp_path / "grp.py").unlink()
     for target in (["-m", "mine"], ["mine.py"]):
         assert called("run", *target, "1") == (0, f"mine ['1'] {tmp_path}\n")
 

@@ -1,9 +1,9 @@
 """Switch tracing on in an unmodified program: ``COLLECTRACE=1``.
 
-Torch calls every entry point of the group ``torch.backends`` at the end of its own import
-(torch/__init__.py, ``_import_device_backends``; torch 2.5 to 2.15), and :func:`on_torch` is one. So
-the variable works in every process that inherits it, however that was started, and a program that
-never imports torch pays nothing. ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` makes torch call none.
+At the end of its import, torch calls every entry point of the group ``torch.backends``
+(torch/__init__.py, ``_import_device_backends``; torch 2.5 to 2.15). :func:`on_torch` is one. So the
+variable works in every process that inherits it. A program that never imports torch pays nothing.
+``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` makes torch call none.
 """
 
 from __future__ import annotations

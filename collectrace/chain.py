@@ -174,8 +174,8 @@ class Chain:
     def begin_at(self, group: str, device: str, seq: int) -> None:
         """Begin a stream after ``seq`` calls that are not known.
 
-        Its digests begin with the next call. They are those of a history that begins there, and
-        being linear tell as much of any stretch of it.
+        Its digests are those of a history that begins with the next call. They are linear, so they
+        prove as much about any stretch of it.
         """
         self._streams[group, device] = _Stream(seq, known=False)
 

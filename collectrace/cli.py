@@ -33,6 +33,9 @@ INTERRUPTED: Final = 130
 
 PROGRAM: Final = "python -m collectrace"
 
+_COLUMNS: Final = "100"
+"""The width of what is printed if there is no terminal, as that of the automatic verdict."""
+
 _INSERTED: Final = re.compile(r"--local[-_]rank=\d+")
 """Arguments that launchers insert before those of the program, and so before the command:
 ``deepspeed --module``, ``torch.distributed.launch --module``. It is meant for the script."""
@@ -120,7 +123,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNUSABLE, f"{self.prog}: {said}{end} {self.prog} --help lists the arguments.\n")
 
     def _lacking(self, option: str) -> str:
-        """Return what an option needs that stands without its value."""
+        """Return what an option without its value needs."""
         action = self._option_string_actions.get(option.rpartition("/")[2])
         value = action.metavar if action is not None else None
         what = "needs a file" if value == "FILE" else f"needs a value ({value})"
@@ -170,7 +173,9 @@ def parser(program: str) -> argparse.ArgumentParser:
 
 def _os_error(problem: OSError) -> str:
     what = problem.strerror or str(problem) or type(problem).__name__
-    return f"{problem.filename}: {what}" if problem.filename is not None else what
+    if problem.filename is None:
+        return what
+    return f"{problem.filename}: {what}. Check its permissions, or name another place."
 
 
 def console(*before: str, program: str = PROGRAM) -> NoReturn:
@@ -178,6 +183,8 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
     # Python has None in place of a stream that was closed before it began.
     stdout, stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     argv = [*before, *sys.argv[1:]]
+    if argv[:1] != ["run"] and not any(map(os.isatty, range(3))):  # in a pipe, a file, a CI log
+        os.environ.setdefault("COLUMNS", _COLUMNS)
     quiet.no_more()
     status = main(argv, stdout, stderr, program=program)
     if argv[:1] != ["run"]:
@@ -187,7 +194,8 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
 
 def script() -> NoReturn:
     """Run the installed program ``collectrace``."""
-    if not sys.flags.safe_path:
+    # Only a script needs the modules here. A queue.py beside logs must not be imported.
+    if "run" in sys.argv and not sys.flags.safe_path:
         with contextlib.suppress(FileNotFoundError):  # the working directory is gone
             sys.path[0] = str(Path.cwd())  # as python -m does, so that modules here are found
     console(program="collectrace")

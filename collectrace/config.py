@@ -54,9 +54,8 @@ OMITTABLE: Final = (ARGUMENTS, PATHS, SOURCE, IN_VARIABLES)
 class Config:
     """The options of a traced process.
 
-    Every field can be set by an environment variable, ``COLLECTRACE_`` and its name in capitals, so
-    that a job can be traced differently without a change of its script. An argument given to
-    :func:`collectrace.enable` wins over the environment.
+    Each field has an environment variable: ``COLLECTRACE_`` and its name in capitals. An argument
+    of :func:`collectrace.enable` wins over the variable.
     """
 
     log_dir: Path = Path("logs")
@@ -73,16 +72,16 @@ class Config:
 
     stall_after: float = 60.0
     """Seconds a collective may be pending before it counts as stalled. Long enough for an
-    evaluation or a checkpoint on one rank. If the default group gives up sooner than after twice
-    this time, half of its timeout counts: then the record has the stacks of all ranks."""
+    evaluation or a checkpoint on one rank. It is at most half of the default group's timeout, so
+    that the record has the stacks of all ranks."""
 
     max_failures: int = 20
     """Internal failures after which the tracer switches itself off. A tracer that fails on every
     call only costs time."""
 
     spool: str = AUTO
-    """Whether a rank records into a local folder first, from which another process moves its files
-    to ``log_dir``, so that a file system that stops answering does not hold the job. ``auto``: if
+    """Whether a rank records into a local folder first. Another process moves its files to
+    ``log_dir``. So a file system that stops answering does not hold the job. ``auto``: if
     ``log_dir`` is on a network's file system, or a write to it is seen to hang. True and 1 mean
     on, False and 0 off."""
 
@@ -108,13 +107,13 @@ class Config:
     have mode 0600, and new folders 0700, because they hold the program's text."""
 
     library: tuple[Path, ...] = ()
-    """Folders of code that is not the user's own, such as a checkout of a framework: calls from
+    """Folders of code that is not the user's own, such as a checkout of a framework. Calls from
     there get the user's line that called it. As text, separated as in ``PATH``. Installed packages,
     and those that ``tracer/record/owners`` knows by name, are recognised without it."""
 
     announce: bool = True
-    """Whether the job's first rank prints, on standard error, the folder of the record and the
-    command to read it: one line when the first run of its process begins."""
+    """Whether the job's first rank prints the folder of the record and the command to read it. That
+    is one line on standard error, when the first run of its process begins."""
 
     native: bool = True
     """Whether calls are recorded by code in C, if that was built when the package was installed.
@@ -130,9 +129,9 @@ class Config:
     and is off with ``online``."""
 
     online: bool = False
-    """Whether the ranks compare their calls through the job's store while it runs, and print errors
-    on standard error as soon as they differ or hang. It costs a thread in each rank, and a few
-    requests to the store per heartbeat."""
+    """Whether the ranks compare their calls through the job's store while they run. They print
+    errors on standard error as soon as they differ or hang. It costs a thread in each rank, and a
+    few requests to the store per heartbeat."""
 
     on_divergence: str = "report"
     """What happens, with ``online``, when an error is proven by calls or by the ends of ranks.
@@ -395,15 +394,15 @@ OPTIONS: Final[dict[str, Option]] = {
     "heartbeat": Option(_seconds, _SECONDS, "S", "seconds between two heartbeats"),
     "max_failures": Option(
         partial(_whole, least=1), "a whole number above 0", "N",
-        "internal failures before the tracer goes silent",
+        "internal failures after which the tracer switches itself off",
     ),
     "library": Option(
         _folders, f"a list of folders, or a text such as a{os.pathsep}b", f"DIR[{os.pathsep}DIR]",
-        "folders of code that is not the user's own",
+        "folders of code that is not your own, such as frameworks",
     ),
     "keep_runs": Option(
         partial(_whole, least=0), "a whole number from 0 up", "N",
-        "runs that the folder may hold, 0: all; the oldest go",
+        "runs that the folder may hold; the oldest are deleted (0: none)",
     ),
     "spool": Option(
         partial(_level, levels=SPOOL), "auto, on or off", "WHEN",
@@ -422,13 +421,13 @@ OPTIONS: Final[dict[str, Option]] = {
         f"what to leave out of the record: {', '.join(OMITTABLE)}",
     ),
     "shared": Option(_truth, "0 or 1", "", "let others read the record, as far as umask allows"),
-    "announce": Option(_truth, "0 or 1", "", "say on standard error where it records"),
+    "announce": Option(_truth, "0 or 1", "", "print where it records, on standard error"),
     "native": Option(_truth, "0 or 1", "", "record by code in C, if it was built"),
     "report": Option(
         _truth, "0 or 1", "",
         "print what is wrong when ranks hang or fail, if one folder holds the files of all",
     ),
-    "online": Option(_truth, "0 or 1", "", "have the ranks say themselves what is wrong"),
+    "online": Option(_truth, "0 or 1", "", "compare the ranks while they run, through their store"),
     "on_divergence": Option(
         partial(_word, words=ON_DIVERGENCE), "report, raise or exit", "WORD",
         "with --online, once an error is proven: report, raise or exit",

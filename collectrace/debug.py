@@ -6,12 +6,13 @@
     start_debug_server()          # in place of torch.distributed.debug.start_debug_server()
 
 The server is torch's own (torch/distributed/debug): a page that rank 0 serves on port 25999. In
-torch 2.13 its start takes a list of handlers, and a later one takes the paths of an earlier one
-(``FrontendServer.__init__`` in _frontend.py): so the front page becomes ours, and nothing
-is patched. One that takes no handlers is started as it is, and a warning says so. The other way in,
-a handler of our own on every rank's server (``torch._C._distributed_c10d._register_handler``), is
-not taken: the registry outlives the interpreter, and letting go of a function of Python's then has
-ended processes with a fatal error (2.13).
+torch 2.13 it takes a list of handlers, and a later handler replaces the paths of an earlier one
+(``FrontendServer.__init__`` in _frontend.py). So the front page becomes ours, and nothing is
+patched. A server that takes no handlers starts unchanged, with a warning.
+
+A handler on every rank's server (``torch._C._distributed_c10d._register_handler``) is not used.
+That registry outlives the interpreter. Releasing a Python function then ended processes with a
+fatal error (2.13).
 """
 
 from __future__ import annotations

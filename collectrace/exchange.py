@@ -68,7 +68,7 @@ class Turn:
     """One query of all ranks: the value of ``Keys.turn``."""
 
     number: int
-    """From 1."""
+    """Its number, from 1."""
     by: str
     """Who opened it, in words."""
     is_open: bool

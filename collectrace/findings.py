@@ -56,8 +56,8 @@ Kind = Literal[
 ]  # fmt: skip
 
 Family = Literal["call", "group", "message", "together", "information"]
-"""What a finding is about: a call of a stream, a process group, a message of a point-to-point
-channel, ranks that wait for each other, or something that is not an error by itself."""
+"""What a finding is about: a call of a stream, a process group, a message of a channel, ranks that
+wait for each other, or something that is not an error by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,8 @@ class Side:
     they were not recorded."""
 
     site: str | None = field(default=None, metadata=LEFT_OUT)
-    """``path:line`` where they asked for a process group, in a finding about one; among those that
-    ``parted`` the outermost line that tells them apart."""
+    """``path:line`` where they requested a process group, in a finding about one. In
+    ``parted``, the outermost line that differs between the sides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +206,8 @@ class TableRow:
     """Sequence number of its calls."""
 
     mark: Literal["", "parted", "root", "fatal"] = ""
-    """``root`` is the first row that differs, ``fatal`` the first whose bytes do not fit;
-    ``parted`` is one before them, since which ranks are at different lines."""
+    """``root`` is the first row that differs. ``fatal`` is the first with bytes that do not fit.
+    ``parted`` is an earlier row, from which on ranks are at different lines."""
 
     cells: tuple[Call | None, ...]
     """A call per column; null: those ranks issued none."""
@@ -218,7 +218,7 @@ class Table:
     """The rows around a difference, side by side."""
 
     columns: tuple[tuple[int, ...], ...]
-    """Ranks whose rows are equal."""
+    """Ranks with equal rows."""
 
     rows: tuple[TableRow, ...]
     """In the order of the stream; positions may be left out."""
@@ -239,18 +239,18 @@ Way = Literal[
     "next", "taken", "not_taken", "iterates", "ended", "case", "no_case", "handler", "no_handler",
     "raised", "calls", "calls_other", "value",
 ]  # fmt: skip
-"""What a statement did: ``taken`` and ``not_taken`` are those of a condition, ``iterates`` and
-``ended`` those of a loop, ``calls`` and ``calls_other`` those of a call that may call several
-functions; ``value``: it computed a value."""
+"""What a statement did. A condition was ``taken`` or ``not_taken``. A loop ``iterates`` or has
+``ended``. A call that may call several functions ``calls`` this one, or ``calls_other``. ``value``:
+it computed a value."""
 
 DependsOn = Literal[
     "rank", "clock", "random", "files", "environment", "received", "root", "exception", "order",
     "state", "chosen", "data", "length", "unknown", "agreed",
 ]  # fmt: skip
-"""What a statement depends on: ``root`` is a result that only the root of a collective gets,
-``order`` the order of a set, ``chosen`` a value that the rank selected, as in ``sizes[rank]`` or
-``1 if rank == 0 else 2``, ``data`` batches or tensors of the rank, ``unknown`` what the source
-does not show."""
+"""What a statement depends on. ``root``: a result that only the root of a collective gets.
+``order``: the order of a set. ``chosen``: a value that the rank selected, as in ``sizes[rank]`` or
+``1 if rank == 0 else 2``. ``data``: batches or tensors of the rank. ``unknown``: the source does
+not show it."""
 
 Strength = Literal["only", "confirmed", "equal", "possible"]
 
@@ -266,14 +266,14 @@ class DecisionSide:
     """What the statement did there; null: the source allows several things."""
 
     name: str | None = field(default=None, metadata=LEFT_OUT)
-    """Of the function that it called, where it called one of several."""
+    """The name of the function that it called, if it calls one of several."""
 
     line: int | None = field(default=None, metadata=LEFT_OUT)
-    """Of the handler or the case that it entered."""
+    """The line of the handler or the case that it entered."""
 
     values: dict[str, Any] | None = field(default=None, metadata=LEFT_OUT)
-    """By name, what the statement depends on held when the rank's variables were read, as in a
-    ``values`` record; left out where nothing was read that is still the same."""
+    """The values of the names that the statement depends on, as in a ``values`` record. Left out if
+    no value was read that is still the same."""
 
 
 _CONTROL: Final = (
@@ -286,8 +286,8 @@ _CONTROL: Final = (
 class Decision:
     """A statement that can have sent the two sides of a finding different ways.
 
-    That is by the program's source: between the last call that both sides made and the next call of
-    each, this statement can have led to the one or to the other.
+    By the program's source, it is between the last call that both sides made and the next call of
+    each. It can have led to the one or to the other.
     """
 
     site: str
@@ -303,7 +303,7 @@ class Decision:
     """What it did on a rank of either side."""
 
     depends_on: tuple[DependsOn, ...]
-    """What it depends on, the most telling first."""
+    """What it depends on, the most informative first."""
 
     strength: Strength
     """``confirmed``: a value that it depends on differs between the ranks. ``only``: the source
@@ -312,7 +312,7 @@ class Decision:
     equal, which does not clear it. ``possible``: nothing more is known."""
 
     library: str | None = field(default=None, metadata=LEFT_OUT)
-    """The library whose code it is in; left out for the user's own."""
+    """The library that it is in; left out for the user's own code."""
 
     read_later: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Names that it depends on and that were read, but may have changed since; left out where there
@@ -399,11 +399,11 @@ class Excerpt:
     """In the order of the file."""
 
     library: str | None = field(default=None, metadata=LEFT_OUT)
-    """The library whose code it is; left out for the user's own."""
+    """The library that it is from; left out for the user's own code."""
 
     callers: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """``path:line function`` of its callers that have no excerpt of their own, outermost first;
-    left out where there are none."""
+    """``path:line function`` of its callers without an excerpt, outermost first; left out if
+    there are none."""
 
     callers_of: tuple[int, ...] | None = field(default=None, metadata=LEFT_OUT)
     """The ranks that came from these callers; left out where all did that came here."""
@@ -475,12 +475,12 @@ class Finding:
     """The lines of code that the finding names."""
 
     repeats: int | None = field(default=None, metadata=LEFT_OUT)
-    """Index of the finding that is the same error in another group of one dimension, as in each
-    pair of a mesh; left out where it is none, or the first of them."""
+    """Index of the finding with the same error in another group of one dimension, as in each pair
+    of a mesh. Left out if there is none, or if this is the first."""
 
     parted: tuple[Side, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """What a rank of each side called where they came to be at different lines, in a row before
-    this one, in which the calls still fitted; left out where no such row is known."""
+    """What a rank of each side called in the earlier row from which on they are at different
+    lines. The calls of that row still fitted. Left out if no such row is known."""
 
     skipped: Side | None = field(default=None, metadata=UNTOLD)
     """The call that suspects skipped, as they made it before."""
@@ -503,7 +503,7 @@ class Finding:
     not recorded."""
 
     stacks: tuple[RankStack, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """Where ranks are that others wait for; left out where there are none, or nothing shows it."""
+    """The stacks of ranks that others wait for; left out if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -514,14 +514,14 @@ class RankState:
     """Its global rank."""
 
     state: State
-    """``blocked`` in a call, a wait or a group's creation; ``busy`` with something else since its
-    last call; ``raised`` an exception; ``died`` without a last line; ``silent``: its heartbeats
-    stopped, and its process is not known to have ended; ``missing``: it left no file;
-    ``unknown``: its file is incomplete, or cannot be read."""
+    """``blocked``: in a call, a wait or a group's creation. ``busy``: doing something else since
+    its last call. ``raised``: an exception ended it. ``died``: it ended without a last line.
+    ``silent``: its heartbeats stopped, and its process is not known to have ended. ``missing``: it
+    left no file. ``unknown``: its file is incomplete, or cannot be read."""
 
     ended: Ended
-    """How its process ended: by itself, by a signal, in some way that nobody saw, or not at
-    all; ``unknown``: its file is incomplete, or cannot be read."""
+    """How its process ended: by itself, by a signal, in an unknown way, or not at all.
+    ``unknown``: its file is incomplete, or cannot be read."""
 
     last_call: Call | None = None
     """The last call that it issued."""
@@ -651,11 +651,10 @@ class Evidence:
     """What else the logs do not show, in sentences."""
 
     imported: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """Tools whose traces the logs were made from; left out where the tracer wrote all of them."""
+    """Tools that wrote the traces from which the logs were made; left out for the tracer's own."""
 
     other_runs: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """Ids of the other runs that lie in the same folder, and are no part of this answer; left out
-    where there are none."""
+    """Ids of the other runs in the same folder, which were not read; left out if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -672,7 +671,7 @@ class Alignment(Tabular):
     """Ranks in the job."""
 
     findings: tuple[Finding, ...] = ()
-    """The first is the root cause; what followed from one stands after it."""
+    """The first is the root cause. A finding is followed by its consequences."""
 
     ranks: tuple[RankState, ...] = ()
     """Every rank of the job."""
@@ -681,7 +680,7 @@ class Alignment(Tabular):
     """The evidence for the answer."""
 
     strict: bool | None = field(default=None, metadata=LEFT_OUT)
-    """Whether warnings count, which were asked to; left out where they were not."""
+    """True if warnings count as errors (``--strict``); left out otherwise."""
 
     job: Job | None = field(default=None, metadata=LEFT_OUT)
     """What was run; left out where no rank's file says."""
@@ -728,11 +727,14 @@ class Alignment(Tabular):
 
 
 def is_proven(finding: Finding) -> bool:
-    """Return whether calls or ends of ranks prove it, not time alone."""
+    """Return whether calls, requests of groups or ends of ranks prove it, not time alone."""
     if finding.kind in MISMATCHES or finding.kind == "p2p_mismatch":
         return True
-    absent = {side.state for side in finding.sides if side.call is None}
-    return KINDS[finding.kind].is_absence and bool(absent) and absent <= _ENDED
+    absent = [side for side in finding.sides if side.call is None]
+    if finding.kind == "group_mismatch":  # a side that requested a group has the line
+        return all(side.site or side.state in _ENDED for side in absent)
+    is_absence = KINDS[finding.kind].is_absence and bool(absent)
+    return is_absence and all(side.state in _ENDED for side in absent)
 
 
 _ENDED: Final = frozenset({"finished", "raised", "died"})

@@ -57,7 +57,9 @@ class Source:
         if not colon or "/" in host:
             host, folder = "", text
         if not folder or host.startswith("-"):
-            raise CollectraceError(f"{text!r} is not HOST:FOLDER, such as node1:/job/logs")
+            raise CollectraceError(
+                f"{text!r} is not a place. Give HOST:FOLDER, such as node1:/job/logs."
+            )
         return cls(host, folder)
 
     @property
@@ -172,7 +174,10 @@ def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
         return
     file_modes.make_folder(path.parent)
     if size > shutil.disk_usage(path.parent).free:
-        raise CollectraceError(f"no room in {path.parent} for {path.name} ({size >> 20} MiB)")
+        raise CollectraceError(
+            f"no room in {path.parent} for {path.name} ({size >> 20} MiB). Free some, or name "
+            "another -o."
+        )
     part = path.with_name(f".{path.name}.part")
     try:
         with open(part, "wb", opener=file_modes.opener) as out:

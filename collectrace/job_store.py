@@ -1,13 +1,15 @@
 """A connection to the store of a job, a ``TCPStore``, without torch.
 
 The protocol is torch's (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp, the same
-in torch 2.6 to 2.13): a byte says what is asked for, then come its arguments, texts behind their
-lengths. It is spoken here without torch, for three reasons. Each of torch's own requests may last
-for ever where the store's host has stopped; it says on standard error what went wrong, with a
-stack; and a daemon thread in it aborts the process that ends meanwhile. And who reads from outside
-the job need not have torch at all.
+in torch 2.6 to 2.13). A request is a byte for its kind, and its arguments. The length of a text is
+sent before the text. torch's own client is not used, for four reasons:
 
-Whoever can reach the store can read and write everything in it: what comes from it is not trusted.
+- A request may wait forever if the store's host has stopped.
+- It writes its errors to standard error, with a stack.
+- A process that ends while a daemon thread is in a request is aborted.
+- A reader outside the job does not need torch.
+
+Whoever can reach the store can read and write everything in it, so its content is not trusted.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ LARGEST: Final = 1 << 20
 """Bytes of a value that are taken; stores from torch 2.3 on take eight times as much."""
 
 TIMEOUT: Final = 5.0
-"""Seconds that a request may take, where nothing else is asked for."""
+"""Seconds that a request may take by default."""
 
 _AT_ONCE: Final = 64
 """Requests that are sent before their answers are read."""
@@ -48,9 +50,9 @@ class StoreError(Exception):
 class JobStore:
     """A connection to a store, for one thread at a time.
 
-    ``host`` and ``port`` are the store's; no request lasts longer than ``timeout`` seconds, and it
-    takes no longer than ``to_connect`` to be let in, where that is given. After
-    a :class:`StoreError` the connection is of no use any more.
+    ``host`` and ``port`` are the store's. No request lasts longer than ``timeout`` seconds, and
+    connecting takes no longer than ``to_connect`` if that is given. After a :class:`StoreError`
+    the connection cannot be used any more.
 
     Raises:
         StoreError: nobody answers there, or not as a ``TCPStore`` does.
@@ -69,7 +71,11 @@ class JobStore:
         try:
             self._socket = socket.create_connection((host, port), patience)
         except (OSError, UnicodeError, OverflowError) as problem:
-            raise StoreError(f"cannot connect to the store {host}:{port}: {problem}") from None
+            why = getattr(problem, "strerror", None) or problem
+            raise StoreError(
+                f"cannot connect to the store {host}:{port}: {why}. Give "
+                "MASTER_ADDR:MASTER_PORT of a job that runs, or read its files instead."
+            ) from None
         nonce = os.urandom(4)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -167,7 +173,9 @@ class JobStore:
 
     def _failed(self, problem: object) -> StoreError:
         self.close()
-        return StoreError(f"the job's store does not answer: {problem}")
+        return StoreError(
+            f"the job's store does not answer: {problem}. Try again, or read the rank files."
+        )
 
 
 def _name(key: str) -> bytes:

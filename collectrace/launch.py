@@ -1,8 +1,11 @@
 """Run a script as ``__main__``, as python would, in a process that is already set up.
 
-What a script can see of it: ``sys.argv``, ``sys.path[0]``, a module ``__main__`` of its own with
-``__file__`` (spawned children import it from there) or, for ``-m``, ``__spec__``; its tracebacks
-begin with its own frames; its exit status is its own.
+A script sees what it would see under python:
+
+- ``sys.argv`` and ``sys.path[0]``.
+- A module ``__main__`` with ``__file__``, from which spawned children import it, or with
+  ``__spec__`` for ``-m``.
+- Tracebacks that begin with its own frames, and its own exit status.
 
 Sources: ``runpy._run_module_as_main`` and ``pymain_run_python`` in CPython's Modules/main.c.
 """
@@ -109,7 +112,9 @@ def find(target: str, arguments: Sequence[str], *, module: bool) -> Script:
     """
     if module:
         if not _importable(target.partition(".")[0]):
-            raise CollectraceError(f"no module named {target}. It must be importable from here.")
+            raise CollectraceError(
+                f"no module named {target}. Check its name, or run in the folder that holds it."
+            )
     elif not Path(target).exists():
         raise CollectraceError(f"{target}: no such script. Name a file, or use -m with a module.")
     elif not _is_plain_file(target) and _main_inside(target) is None:
@@ -125,7 +130,7 @@ def _importable(name: str) -> bool:
 
 
 def _whole(path: str) -> str:
-    """From the root, but as it was written: python does not tidy it up either."""
+    """Return the absolute path, not normalised, as python does."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - Path would tidy it up
 
 

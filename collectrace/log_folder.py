@@ -10,11 +10,11 @@ STAMP: Final = "%Y%m%d-%H%M%S"
 """The format of the start time, in UTC, at the beginning of a run's id."""
 
 RUN_ID: Final = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{6}")
-"""Ids of the tracer's own making: when the run began, and something of its own. They sort by it."""
+"""Ids that the tracer makes: the start of the run, by which they sort, and random digits."""
 
 PENDING: Final = "pending"
-"""The folder of provisional files, of ranks that have not got past ``init_process_group``; and the
-id of a run that has nothing else."""
+"""The folder of the files of ranks that have not returned from ``init_process_group``. Also the id
+of a run that has no other files."""
 
 SOURCES: Final = "sources"
 """The folder beside the rank files of a run that holds the program's text."""
@@ -23,20 +23,20 @@ SOURCE_FILE: Final = re.compile(r"([0-9a-f]{64})\.py")
 """SHA-256 of what the file holds."""
 
 PART: Final = re.compile(r"\.collectrace-[0-9a-f]+\.part")
-"""A file that is being written, and is to get its own name when it is whole."""
+"""A file that is being written. It is renamed when it is complete."""
 
 RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
 """Rank, and ordinal of a segment; the first segment has none."""
 
 
 SPOOLS: Final = "collectrace-spool"
-"""How the name of a user's folder for spools begins, on a local file system; its user follows."""
+"""The beginning of the name of a local folder for spools. The name of the user follows."""
 
 LOOK: Final = "look"
 TOLD: Final = "told"
 QUIET: Final = "quiet"
-"""The marks of a look at the files of all ranks: it has begun; it is over, and a person was told of
-an error; it is over, and nothing was to be told."""
+"""The marks of a look at the files of all ranks. It has begun; it has ended, and an error was
+printed; it has ended, and nothing was printed."""
 
 
 def look_file(number: int, mark: str) -> str:

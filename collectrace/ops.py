@@ -1,8 +1,8 @@
 """The table of collective and point-to-point ops.
 
-An op bears the name of torch's public function (``torch/distributed/distributed_c10d.py``, 2.15);
-a batch of several, which only torch itself issues, that name and ``_coalesced``. How torch's
-dispatcher calls an op is told by the tap's own table (``tracer/tap/arguments.py``).
+An op has the name of torch's public function (``torch/distributed/distributed_c10d.py``, 2.15). A
+batch of several, which only torch itself issues, has that name with ``_coalesced``. The tap's table
+(``tracer/tap/arguments.py``) has the names of torch's dispatcher.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Op:
     """Names torch has given up: older torch, and older rank files, use them."""
     form: Form = "collective"
     """A barrier carries no values; an all_to_all agrees pair by pair; a point-to-point op is
-    numbered per channel and is no part of a group's digests."""
+    numbered per channel, and a group's digests do not cover it."""
     counted: Literal["input", "output", "nothing"] = "input"
     """Which tensors show the element counts that all ranks must agree in: what goes in, or what
     comes out. The list all_gather is agreed on its slots, scatter and reduce_scatter_single on
@@ -42,12 +42,12 @@ class Op:
     only the caller's own writes do. (A reduce has a result on one rank.)
     """
     holds: bool = False
-    """Whether it returns, where the host waits for it at all, only when every rank has come.
+    """Whether it returns only when every rank has reached it, if the host waits for it at all.
 
-    Its result on every rank needs something of every rank. That of an all_to_all need not: a rank
-    waits for those only that send it something. A monitored_barrier that returns has held too, but
-    it is made to give up on ranks that are late, and a program that calls it to learn of them goes
-    on without them: that a rank is past it proves nothing.
+    Its result on every rank needs something of every rank. An all_to_all does not hold: a rank
+    waits only for those that send it something. A monitored_barrier does not hold either, because
+    it gives up on late ranks. A program may then go on without them, so a rank that has passed it
+    proves nothing.
     """
     shaped: bool = False
     """Whether it pairs values by position in one tensor: another shape of the same element count
@@ -98,7 +98,7 @@ NAMES: Final = tuple(_ROWS)
 def of(name: str) -> Op:
     """Return the row of an op, by its current name or an earlier one.
 
-    One that has no row, of a newer torch, is taken for a collective counted by its input.
+    An op without a row, of a newer torch, counts as a collective counted by its input.
     """
     return _ROWS.get(name) or Op(name)
 

@@ -1,8 +1,8 @@
 """A compact summary of a run: what a picture of it shows beyond the findings.
 
 Made by ``collectrace.align.overview``, drawn by ``collectrace.report.page``; plain values only.
-Ranks whose calls are equal are told once, as a band, and a band's calls are compressed by what
-repeats in them: 10,000 calls of a loop are a few dozen numbers.
+Ranks with equal calls form one band. The calls of a band are compressed by their repetitions:
+10,000 calls of a loop are a few dozen numbers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Band:
     """The last call that is known to be complete on all of them; 0: none is."""
 
     codes: tuple[int, ...]
-    """Their calls from 1 to ``last``, packed as :mod:`collectrace.align.overview.repeats` says;
-    the calls of the stream's first band stand before them."""
+    """Their calls from 1 to ``last``, packed as :mod:`collectrace.align.overview.repeats` says,
+    after the calls of the stream's first band."""
 
     t: tuple[int, int] | None = None
     """When the first of them issued the last call, and when the last, ns since 1970; None: not
@@ -60,11 +60,11 @@ class Stream:
     """Bands of its ranks, the largest first; a rank that is in none left no file."""
 
     channel: tuple[int, int, int] | None = None
-    """(source, destination, tag) of a point-to-point channel, whose first band are the sends and
-    whose second the receives; None: collectives. A source of -1 is any."""
+    """(source, destination, tag) of a point-to-point channel; None: collectives. The first band is
+    the sends, the second the receives. A source of -1 is any."""
 
     alike: tuple[str, ...] = ()
-    """Names of other groups whose calls are these too; their ranks are in the bands."""
+    """Names of other groups with the same calls; their ranks are in the bands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class Freeing:
     group: str
     row: int | None
     site: str | None
-    """Where its peers made it."""
+    """The line where its peers made it."""
     frees: int
     """Threads that would go on, once it has been issued."""
     waiting: int
@@ -167,7 +167,7 @@ class Lateness:
     totals: tuple[tuple[int, int, int], ...]
     """(rank, ns it kept the others waiting in all, calls it came last to), the latest first."""
     marks: tuple[int, ...] = ()
-    """The first calls of the stretches of which ``course`` tells."""
+    """The first calls of the stretches in ``course``."""
     course: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """(rank, us after the first rank, the most in each stretch), of those that were latest."""
 

@@ -722,7 +722,7 @@ def encode(record: Record) -> bytes:
 
 
 def _members_of(group: Group) -> dict[str, Any]:
-    """Return how a line tells the members of a group: by a list or, of many, by ranges."""
+    """Return the members of a group as a line lists them; if there are many, as ranges."""
     if len(group.ranks) > LISTED:
         ranges = members.ranges(group.ranks)
         if members.NUMBERS * len(ranges) < len(group.ranks):

@@ -1,8 +1,8 @@
 """The roles of calls: who issued a collective, and which roles may match each other.
 
-A collective that a framework issues has a role: DDP's forward, its reducer, a join hook. Two
-ranks inside ``join()`` issue the same bytes for different reasons, one because it still trains
-and one because it shadows those that do, so roles are compared by their *pairing class*.
+A collective that a framework issues has a role: DDP's forward, its reducer, a join hook. Roles are
+compared by their *pairing class*. For example, two ranks inside ``join()`` issue the same bytes for
+different reasons: one still trains, and the other shadows it.
 
 The tracer's tables say which function of which framework has a role (``tracer/patches/targets.py``
 and ``tracer/patches/frameworks.py``). Parts that legally meet the script's own calls, as any
@@ -39,12 +39,12 @@ class Role:
     words: str
     """A clause for a sentence."""
     precision: int = 4
-    """Where parts of frameworks nest, the higher one names the role, and of equals the outer.
+    """If parts of frameworks nest, the one with the higher precision names the role; of equals, the
+    outer one.
 
-    1: a family, or a library's part. 2: what may run the user's code, or another part: a comm hook
-    that the reducer runs on one rank and join()'s shadow on another keeps the role of the one that
-    runs it. 3: a helper that other parts use, and that is told by what it does in them. 4: anything
-    else.
+    1: a family, or a library's part. 2: a part that may run the user's code or another part. So a
+    comm hook that the reducer runs keeps the reducer's role, and one in join()'s shadow the
+    shadow's. 3: a helper that other parts use. 4: anything else.
     """
     shadows: bool = False
     """Issued only by a rank that ran out of inputs inside ``join()``."""
@@ -58,10 +58,10 @@ class Role:
     is_library: bool = False
     """Part of a package other than torch, which drives torch's own: those name a call better."""
     is_asked: bool = False
-    """Issued by a function that scripts call by name, at a line of their own, as ``gather()``: not
-    on the way, as in a forward, a backward or a step."""
+    """Issued by a function that scripts call by name, such as ``gather()``, and not within a
+    forward, a backward or a step."""
     if_op: tuple[tuple[str, str], ...] = ()
-    """Ops whose calls have another role than the rest of this part, each with that role."""
+    """Ops that have another role than the rest of this part, each with that role."""
 
     @property
     def is_family(self) -> bool:
@@ -342,8 +342,8 @@ def pairing_class(role: str, model: int = 0, part: str | None = None) -> str:
     """Return the class that must agree between ranks for calls in this role.
 
     ``model`` is the ordinal of the DDP module (or ZeRO optimizer) on its group, from 0: two
-    models on one group must not be taken for each other. Calls of a user's own have none. ``part``
-    counts where the role's row says so.
+    models on one group must not be confused. The user's own calls have none. ``part`` counts if the
+    role's row says so.
     """
     row = of(role)
     name = f"{row.pairs}[{part}]" if part and row.by_part else row.pairs

@@ -1,17 +1,17 @@
 """Signatures, which must agree between the ranks of a group, and their digests.
 
-Two calls that meet in a backend must agree in what the backend takes for granted: the op, the
-dtype, how many elements, how they are reduced, who is the root. Everything else (the shape, who
-waits, which line) may differ without harm to the bytes.
+Two calls that meet in a backend must agree in what the backend assumes: the op, the dtype, the
+number of elements, the reduce op and the root. Everything else (the shape, who waits, which line)
+may differ without harm to the bytes.
 
-Each stream carries the chained digest of its history, a polynomial hash over the Mersenne prime
+Each stream has the chained digest of its history, a polynomial hash over the Mersenne prime
 2**61 - 1 (Karp and Rabin, 1987)::
 
     d(n) = (d(n-1) * BASE + s(n)) mod PRIME
 
 with s(n) a hash of the n-th signature. Equal digests at n mean equal histories up to n, so the
-first difference is found by binary search; and because the chain is linear, the digest of any
-stretch (i, j] follows from its two ends: ``stretch(d(i), d(j), j - i)``.
+first difference is found by binary search. The chain is linear, so the digest of any stretch (i, j]
+follows from its two ends: ``stretch(d(i), d(j), j - i)``.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def channel_text(call: Call) -> str:
 def difference(a: Call, b: Call, backend: str) -> Attribute | None:
     """Return the first attribute in which two calls at one position differ; None: they match.
 
-    A void call pairs with anything, and so does a role that is unknown: what is not known is no
-    evidence. ``role`` means that the bytes agree and the meaning does not.
+    A void call and an unknown role pair with anything, because they prove nothing. ``role`` means
+    that the bytes agree and the meaning does not.
     """
     if a.void or b.void:
         return None

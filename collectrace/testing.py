@@ -123,7 +123,7 @@ def assert_ranks_align(
 
 
 def _message(first: str, alignment: Alignment) -> str:
-    """Return what stands in the failure; of its first line pytest makes the summary."""
+    """Return the message of the failure. pytest uses its first line as the summary."""
     return f"{first}\n\n{_report(alignment)}"
 
 
@@ -220,7 +220,7 @@ class _Ranks:
     def kill(self) -> list[BaseProcess]:
         """Kill those that run, and return them.
 
-        All are stopped before the first one ends: else the others raise over lost connections.
+        All are stopped before the first one ends, so that none raises over a lost connection.
         """
         running = self._running()
         for ending in (signal.SIGSTOP, signal.SIGKILL):
@@ -242,7 +242,7 @@ def _end(status: int) -> str:
 def _watch(log_dir: Path, earlier: Collection[str], ranks: _Ranks) -> None:
     """Look at the logs until they prove an error, or there is nothing more to wait for.
 
-    A rank that is slow proves nothing: it may come. What two looks show was not in passing.
+    A slow rank proves nothing, because it may still arrive. An error must be in two looks.
     """
     from collectrace.align.follow import INTERVAL, Follower
 

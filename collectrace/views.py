@@ -173,17 +173,17 @@ class ScheduleDiff:
     """Ranks of which both have a whole log."""
 
     left_out: tuple[int, ...] = ()
-    """Ranks whose log lacks calls in one of them (rotated, damaged, begun late): their order would
+    """Ranks with a log that lacks calls (rotated, damaged, begun late): comparing their order would
     show false differences."""
 
     schedule: tuple[Place, ...] = ()
-    """Where another kind of call comes: op, issuer, group or reduce op. Most ranks first."""
+    """Calls of different kinds: op, issuer, group or reduce op. Most ranks first."""
 
     tensors: tuple[Place, ...] = ()
-    """Where calls of one kind have other tensors or roots, and the kinds never differ."""
+    """Calls of one kind with different tensors or roots, if the kinds never differ."""
 
     ended: tuple[Place, ...] = ()
-    """Where one schedule is the beginning of the other."""
+    """The ends of schedules that are the beginning of the other one."""
 
     counts: tuple[Count, ...] = ()
     """Kinds of calls, those that differ first."""

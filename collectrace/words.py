@@ -67,14 +67,14 @@ _LISTED: Final = 8
 """Members of a group that are listed; more are shown as ranges."""
 
 _SERIES: Final = 5
-"""Numbers at equal distances that are told as a series."""
+"""Numbers at equal distances that are shown as a series."""
 
 
 AT_ITS_END: Final = (
     "at the exit code in the launcher's output, and for the out-of-memory killer in the kernel's "
     "log (dmesg)"
 )
-"""Where to look if a rank died."""
+"""The place to look if a rank died."""
 
 DOING: Final = {
     "batch": "fetching a batch",
@@ -175,10 +175,10 @@ def brief(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def exception(error: str, message: str) -> str:
-    """``RuntimeError: Connection closed by peer``: without C++ files, and advice that follows.
+    """Return ``RuntimeError: Connection closed by peer``, without C++ files and advice.
 
-    Nor with the addresses of objects, so that what is the same on every rank reads so. Of a text
-    that quotes a traceback, what stands behind the frames.
+    Addresses of objects are left out, so that equal errors of ranks have equal texts. If the text
+    quotes a traceback, only the text after the frames is returned.
     """
     told = brief(_ADDRESS.sub("", _CPP.sub("", _FRAMES.split(message)[:2][-1])))
     if len(told) > _SENTENCE and (end := told.find(". ", 20)) > 0:
@@ -216,7 +216,7 @@ def creation(group: Group | GroupInfo) -> str:
 def named_group(name: str) -> str:
     """Return words for a group with only a known name. torch counts groups; 0 is the default group.
 
-    Of a hash of its members its beginning is enough to tell it from others.
+    A name that is a hash of its members is shortened to its beginning.
     """
     name = _HASHED.sub(lambda found: f"{found[0][:8]}..", name)
     return DEFAULT_GROUP if name.partition("@")[0] == "0" else f"group {name}"
@@ -364,7 +364,7 @@ def of_model(call: Call) -> str:
 def call(c: Call, place: str | None = None) -> str:
     """Return a call with its arguments, its line, and its issuer if that is not the user.
 
-    ``place``: where, if more is to be told of it than its line, as :func:`at` gives it.
+    ``place`` replaces the line, in the form of :func:`at`.
     """
     whole = op(c) + (at(c) if place is None else place) + in_thread(c)
     if is_user(c):

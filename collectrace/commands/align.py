@@ -10,7 +10,7 @@ for example:
 
 exit status:
   0  aligned: every rank issued the same collectives, also if all of them then crashed
-  1  the ranks diverged, or one did not come to a call of the others; with --strict also a warning
+  1  the ranks diverged, or one did not reach a call of the others; with --strict also a warning
   2  the logs cannot be used, a report cannot be written, or the command line is wrong
   3  unknown: no error found, but the logs are too incomplete to say that there is none
   4  an error inside collectrace: standard error has one line, please report it
@@ -307,7 +307,7 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     if follower.gone is not None:
         output.complain(
             stderr,
-            f"{arguments.store} stopped answering: {follower.gone.removesuffix('.')}. "
+            f"{arguments.store} stopped answering: {follower.gone.partition('. ')[0]}. "
             "The report shows what its ranks answered last.",
         )
     if report is None:

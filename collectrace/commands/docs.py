@@ -115,8 +115,8 @@ def _places(sought: str) -> str:
             if begins.search(line) and heading not in found.setdefault(chapter, []):
                 found[chapter].append(heading)
     if not any(found.values()):
-        like = output.meant(sought.lower(), CHAPTERS) or " No chapter contains it."
-        raise CollectraceError(f"no chapter {sought!r}.{like} collectrace docs lists the chapters.")
+        like = output.meant(sought.lower(), CHAPTERS) or " collectrace docs lists the chapters."
+        raise CollectraceError(f"no chapter is called {sought!r} or contains it.{like}")
     widest = max(map(len, CHAPTERS))
     lines = [f"{sought} is used in", ""]
     for chapter, headings in found.items():

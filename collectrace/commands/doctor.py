@@ -74,7 +74,11 @@ def _examine(where: str | None) -> Checkup:
 
     given, saved, pid = _where(where)
     if given is None and saved:
-        return checkup.of_report(_saved(saved[0]))
+        try:
+            return checkup.of_report(_saved(saved[0]))
+        except CollectraceError as problem:
+            more = "Give the output of ncclras, a folder of logs, or a process."
+            raise CollectraceError(f"{problem}. {more}") from None
     try:
         found = processes.find(pid)
     except ProcessLookupError:
@@ -126,7 +130,8 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
         return None, [], int(text)
     if path.is_dir():
         if not os.access(path, os.R_OK | os.X_OK):
-            raise CollectraceError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
+            why = os.strerror(errno.EACCES)
+            raise CollectraceError(f"cannot read {path}: {why}. Run as its owner.")
         saved = [*path.glob("*.ras.txt"), *path.glob("*.ras.json")]
         return path, sorted(saved, key=lambda file: file.stat().st_mtime)[-1:], None
     if path.is_file():

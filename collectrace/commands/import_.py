@@ -1,7 +1,7 @@
-"""Convert the traces of another tool to the rank files of a run.
+"""Convert Flight Recorder dumps to the rank files of a run.
 
-Each trace becomes a rank file, as the tracer writes it, with digests. `align` also reads a folder
-of such traces directly.
+Each dump becomes a rank file, as the tracer writes it, with digests. align also reads a folder of
+dumps directly.
 
 for example:
   python -m collectrace import dumps/ -o logs/         logs/dumps/rank00000.jsonl, ...
@@ -22,7 +22,7 @@ from collectrace.printable import clean
 
 _ADVICE: Final = "Give a folder of Flight Recorder dumps, or one dump, such as nccl_trace_rank_0."
 
-HELP = "convert traces of other tools to rank files"
+HELP = "convert Flight Recorder dumps to rank files"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _run_id(text: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,100}", text) or set(text) == {"."}:
-        raise ArgumentTypeError(f"{text!r} cannot be the name of a folder")
+        raise ArgumentTypeError(f"{text!r} has more than letters, digits, _, - and .")
     return text
 
 
@@ -57,7 +57,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
         raise CollectraceError(f"{arguments.path} is not a dump. {_ADVICE}") from None
     if folder.tool is None:
         raise CollectraceError(
-            f"{arguments.path} holds nothing to import. {_ADVICE} Rank files need no import."
+            f"{arguments.path} holds nothing to import; rank files need no import. {_ADVICE}"
         )
     run = arguments.run or re.sub(r"[^\w.-]+", "-", folder.name).strip(".-") or "imported"
     target = Path(arguments.output) / run

@@ -81,5 +81,6 @@ def _dask(address: str) -> Iterator[Executor]:
             ) from None
         except CommClosedError as problem:
             raise CollectraceError(
-                f"--dask {address}: the cluster closed the connection ({problem})"
+                f"--dask {address}: the cluster closed the connection ({problem}). Check that its "
+                "scheduler runs, and try again."
             ) from None

@@ -72,6 +72,8 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
 
     to = Path(arguments.output)
     map_file = Path(arguments.map) if arguments.map is not None else None
+    if map_file is not None:
+        output.check("--map", arguments.map)
     for path in filter(None, (to, map_file)):
         if path.resolve().is_relative_to(Path(arguments.path).resolve()):
             raise CollectraceError(f"{path} is inside the log folder. Name another place.")

@@ -1,4 +1,4 @@
-"""Run a script under the tracer, otherwise exactly as ``python`` would.
+"""Run a script under the tracer, otherwise exactly as python would.
 
 Python processes that the script starts are traced, too.
 

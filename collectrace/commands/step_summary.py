@@ -38,7 +38,7 @@ def add(alignment: Alignment, environment: Mapping[str, str], stderr: TextIO) ->
     try:
         _append(alignment, Path(name))
     except OSError as problem:
-        output.complain(stderr, f"{VARIABLE} {name}: {problem.strerror or problem}")
+        output.complain(stderr, f"{VARIABLE} {name} was not written: {problem.strerror or problem}")
     except Exception as problem:  # noqa: BLE001 - the verdict has been told
         internal.keep(problem)
         output.complain(stderr, f"{VARIABLE}: {internal.line(problem)}")

@@ -33,7 +33,7 @@ _KEPT: Final = re.compile(
 
 _RANK_FILE: Final = re.compile(r"rank(\d{1,9})(\.\d{1,9})?\.jsonl")
 _GPU: Final = re.compile(r"/dev/(nvidia|kfd|dxg)")
-"""Devices of NVIDIA, of AMD (whose RCCL is named nccl in torch), and of Windows' Linux."""
+"""Devices of NVIDIA, of AMD (torch names RCCL nccl), and of Windows' Linux."""
 
 _LIBTORCH: Final = re.compile(r" (/\S.*)/torch/lib/libtorch[\w.]*\.so")
 _LIBNCCL: Final = re.compile(r" (/\S.*/lib[nr]ccl\.so[\d.]*)")

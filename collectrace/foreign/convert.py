@@ -158,8 +158,8 @@ class _Made:
     notes: list[str] = field(default_factory=list)
     is_idle: bool = False
     span: tuple[int, int] | None = None
-    """When what is there begins and ends, ns; it begins at 0 where a ring has wrapped, which does
-    not tell when its process began. None: no file of it can be read."""
+    """The times of its first and last entry, ns; None: no file of it can be read. The first is 0 if
+    the ring has wrapped, because then the start of the process is not known."""
     segments: list[tuple[int, bytes]] = field(default_factory=list)
 
 

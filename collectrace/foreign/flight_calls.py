@@ -39,7 +39,7 @@ _OPS: Final = {
 ProcessGroupGloo.cpp (torch 2.13), and the list in flight_recorder/components/types.py."""
 
 _LISTS: Final = {"ALLGATHER_coalesced": "all_gather", "REDUCE_SCATTER_coalesced": "reduce_scatter"}
-"""A list whose tensors differ in size is sent as a coalesced group of broadcasts or reduces
+"""A list of tensors of different sizes is sent as a coalesced group of broadcasts or reduces
 (ProcessGroupNCCL.cpp, allgather and reduce_scatter)."""
 
 _DTYPES: Final = {
@@ -178,7 +178,7 @@ def _message(found: Call, ends: str, config: GroupConfig | None) -> Call | None:
 def _exchange(
     found: Call, sent: list[list[int]], received: list[list[int]], config: GroupConfig | None
 ) -> None:
-    """How many elements go to each rank: told of a list of tensors only."""
+    """Set how many elements go to each rank. Only a list of tensors shows it."""
     size = len(config.ranks) if config is not None else 0
     if len(sent) == len(received) == 1 != size:
         found.op = "all_to_all_single"
@@ -217,7 +217,7 @@ def _joined(shapes: Iterable[Shape | None]) -> Shape | None:
 
 
 def _dtype(entry: Mapping[str, Any]) -> str | list[str] | None:
-    """Of what goes in, or where nothing does of what comes out."""
+    """Return the dtype of the inputs, or of the outputs if there are no inputs."""
     for side in ("input_dtypes", "output_dtypes"):
         value = entry.get(side)
         names = [value] if isinstance(value, str) else value

@@ -1,10 +1,10 @@
 """Convert one rank's Flight Recorder ring to its rank file.
 
-A ring knows what a tracer cannot: whether a device has begun a call, and when it completed it. It
-lacks, and the file leaves out: which reduce op, which root, the tags of messages (NCCL has none),
-heartbeats, how the process ended, and when the dump was made. That last one decides how long ranks
-have waited. Calls that torch's watchdog had not noticed show it, else the file's own time if it is
-within reason. If nothing shows it, the aligner takes the dump for that of a hang.
+A ring has what a tracer cannot know: whether a device has begun a call, and when it completed it.
+It lacks reduce ops, roots, tags of messages (NCCL has none), heartbeats and the end of the process.
+It also lacks the time of the dump, which decides how long ranks have waited. Calls that torch's
+watchdog had not noticed show that time, or otherwise the time of the file if it is plausible. If
+nothing shows it, the aligner assumes that the dump is of a hang.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class _Writer:
             return None
 
     def _form(self, entry: Entry) -> _Known | None:
-        """What all calls share that are alike; None: the entry is no call."""
+        """Return what all such calls share; None: the entry is not a call."""
         get = entry.get
         frames = get("frames")
         sent, received, dtypes = get("input_sizes"), get("output_sizes"), get("input_dtypes")

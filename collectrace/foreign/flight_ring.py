@@ -25,11 +25,11 @@ class Ring:
     bundles: dict[Numbered, list[Row]] = field(default_factory=dict)
     """Coalesced groups: several entries with one number."""
     firsts: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Of every stream its device and the first number that the ring holds, by group."""
+    """By group, the device of its stream and the first number that the ring holds."""
     backends: dict[str, str] = field(default_factory=dict)
     """By group."""
     described: dict[str, str] = field(default_factory=dict)
-    """What entries say of their group, by its name."""
+    """The descriptions of groups, by name."""
 
     def __post_init__(self) -> None:
         lasts: dict[str, int] = {}

@@ -1,10 +1,10 @@
 """Read a dump's calls fast: each as the part that it shares with others, and its own numbers.
 
-A large job leaves half a million calls, and what one costs counts. torch's pickler writes the calls
-of a loop alike byte for byte, but for a few numbers: a call is cut at these, and what lies between
-is built once, and from then on known by its bytes. That rests on nothing but the bytes: what lies
-between must be whole opcodes that give the keys in their order, or the call is built by itself.
-Where to cut is found by a regular expression once, and then tried first after such a call.
+A large job leaves half a million calls, so the cost of one matters. torch's pickler writes the
+calls of a loop with equal bytes, except for a few numbers. A call is split at these numbers. The
+pieces between them are built once, and then recognised by their bytes. If a piece is not a sequence
+of whole opcodes that give the keys in their order, the call is built by itself. A regular
+expression finds the positions once, and they are tried first for the next call.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Row(NamedTuple):
     """One entry of a ring."""
 
     entry: Entry
-    """The first that was alike; its numbers are those of that one."""
+    """The first entry with equal pieces. Its numbers are not those of this row."""
     seq: Any
     created: Any
     started: Any
-    """Of a call that has completed it may be left out."""
+    """May be left out if the call has completed."""
     completed: Any
 
 
 _NUMBERS: Final = ("collective_seq_id", "time_created_ns", "time_discovered_started_ns",
                    "time_discovered_completed_ns")  # fmt: skip
-"""What a row bears itself. Other numbers of an entry differ as well, and nobody asks for them."""
+"""The numbers of a row. Other numbers of an entry differ as well, and are not used."""
 
 _IGNORED: Final = ("record_id", "p2p_seq_id", "op_id", "duration_ms")
 
@@ -166,14 +166,14 @@ class _Entries:
 
 @dataclass(slots=True)
 class _Shape:
-    """Entries of one layout whose parts are equally long: one cut at fixed places has them all."""
+    """Entries of one layout with pieces of equal lengths: fixed positions split them all."""
 
     unpack: Callable[[bytes, int], tuple[Any, ...]]
     size: int
     between: Callable[[tuple[Any, ...]], tuple[bytes, ...]]
-    """Of the parts all that are not the value of a number."""
+    """Returns the pieces that are not the value of a number."""
     numbers: Callable[[tuple[Any, ...]], tuple[int, int, int]]
-    """Of the parts number, creation and completion."""
+    """Returns the values of number, creation and completion."""
     known: dict[tuple[bytes, ...], Entry] = field(default_factory=dict)
 
 
@@ -187,17 +187,17 @@ class _Layout:
 
     match: Callable[[bytes, int], re.Match[bytes] | None]
     between: Callable[[re.Match[bytes]], tuple[bytes, ...]]
-    """Of the groups of a match those that lie between numbers."""
+    """Returns the groups of a match that are between numbers."""
     numbers: list[str]
     """The groups that are numbers, in their order."""
     wanted: list[str]
-    """The keys whose values lie between."""
+    """The keys with values between the numbers."""
     known: dict[tuple[bytes, ...], Entry | None] = field(default_factory=dict)
     shapes: dict[str, _Shape] = field(default_factory=dict)
     """By what is cut, in the words of ``struct``."""
 
     def entry(self, alike: re.Match[bytes], memo: Mapping[int, Any]) -> Entry | None:
-        """What lies between the numbers; None: it is not whole, or puts something aside."""
+        """Return the entry between the numbers; None: it is incomplete, or uses the memo."""
         key = self.between(alike)
         if key not in self.known:
             if len(self.known) > _MOST_KNOWN:
@@ -256,7 +256,7 @@ class _Layout:
 
 
 def _layout(keys: tuple[str, ...], memo: Mapping[int, Any]) -> _Layout | None:
-    """What entries with these keys look like; None: they lack a number that is needed."""
+    """Return the layout of entries with these keys; None: they lack a number that is needed."""
     places = {text: n for n, text in memo.items() if text.__class__ is str}
     if not {*_NUMBERS} <= {*keys} <= places.keys():
         return None

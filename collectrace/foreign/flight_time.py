@@ -21,8 +21,8 @@ _MOST_UNNOTICED: Final = 2_000
 def made(rows: Sequence[Row], status: Mapping[str, GroupStatus], written: int | None) -> int | None:
     """Return when a dump was made, ns since 1970; None: nothing shows it.
 
-    Its entries show it best. torch writes dumps when a call has timed out, or when it is asked: a
-    file that was ``written`` much later than that is a copy.
+    Its entries show it best. torch writes dumps when a call has timed out, or on request. A file
+    that was ``written`` much later than that is a copy.
     """
     if not rows:
         return None
@@ -39,11 +39,11 @@ def made(rows: Sequence[Row], status: Mapping[str, GroupStatus], written: int | 
 def _noticed(rows: Sequence[Row], status: Mapping[str, GroupStatus]) -> int | None:
     """Return when the dump was made, ns since 1970, by calls that the watchdog had not noticed.
 
-    While torch writes a dump it asks the device how far each call is that is not retired, and notes
+    While torch writes a dump, it queries the device about each call that is not retired. It notes
     the time in the copy that it writes (``update_state`` in ``dump_entries``,
-    FlightRecorderDetail.hpp, torch 2.13). The watchdog retires what has completed, and counts what
-    has started. So a call that is completed and not retired, or that has started and is not
-    counted, bears the time of the dump. None: there is no such call.
+    FlightRecorderDetail.hpp, torch 2.13). The watchdog retires calls that have completed, and
+    counts calls that have started. So a call that is completed and not retired, or started and not
+    counted, has the time of the dump. None: there is no such call.
     """
     found = 0
     for row in rows:

@@ -1,8 +1,8 @@
 """Find the lines of the user's code in another tool's stacks, by the paths alone.
 
 The rules are those of the tracer's own sites: ``site`` is the innermost frame in the user's own
-code, else the innermost of a library; ``via`` the library's frame between. Here nothing is
-imported, so a library is what lies in an installation folder.
+code, or otherwise the innermost of a library. ``via`` is the library's frame in between. Nothing is
+imported here, so every file in an installation folder counts as a library's.
 """
 
 from __future__ import annotations

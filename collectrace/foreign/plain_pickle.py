@@ -4,8 +4,9 @@ A pickle is a program that may call any function. A small machine below executes
 that plain data needs, and refuses others by name. They are those of CPython's
 ``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
 
-What makes a small file large is refused as well: more containers than a dump has for its size, and
-keys that are tuples of tuples, which may take forever to hash.
+Two things that let a small file use much memory or time are refused as well. One is more containers
+than a dump of that size has. The other is keys that are tuples of tuples, which may take forever to
+hash.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ have one for 15 to 30 bytes."""
 
 _STOP: Final = ord(".")
 _STRINGS: Final = {ord("X"): 4, 0x8C: 1, 0x8D: 8}
-"""Opcodes of strings, and how many bytes tell their length: BINUNICODE, SHORT_BINUNICODE,
+"""Opcodes of strings, and how many bytes hold their length: BINUNICODE, SHORT_BINUNICODE,
 BINUNICODE8."""
 
 _SETITEMS: Final = ord("u")

@@ -28,7 +28,7 @@ class Trace:
     began: int
     """Wall clock of its first entry, ns since 1970; 0: it has none."""
     ended: int
-    """Of its last sign of anything, the same way."""
+    """Wall clock of its last sign of life, likewise."""
     until: int
     """How long its process may have stayed in that state: until the dump was made, or until the
     pending call must have timed out."""

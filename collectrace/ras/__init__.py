@@ -43,4 +43,4 @@ def read(data: bytes) -> Report:
         return as_json.read(data)
     if as_text.is_one(data[:HEAD]):
         return as_text.read(data)
-    raise NotReadable("is not a NCCL RAS report, neither text nor JSON. ncclras prints one")
+    raise NotReadable("is not a NCCL RAS report, neither text nor JSON")

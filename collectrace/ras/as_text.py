@@ -37,7 +37,7 @@ _BEGINS: Final = re.compile(
 )
 
 _OF_ALL: Final = re.compile(r"(\(total\)|per node|per process|\s)+")
-"""The second line of a heading of the job's summary; below it stand as many numbers."""
+"""The second line of a heading of the job's summary. As many numbers follow below it."""
 
 _GROUP: Final = re.compile(
     r"\s*(?P<group>\d+)\s+(?P<comms>\d+)\s+\d+\s+\d+(?:-\d+)?\s+(?P<size>\d+)\s+\d+\s+[A-Z]+\s+(?P<errors>[A-Z,]+)"
@@ -90,7 +90,7 @@ class _Reader:
         self._of: Communicator | None = None
         self._about = ""
         self._level: list[Member] | None = None
-        """Ranks of the level that is being told, to which the next lines may add."""
+        """Ranks of the current level, to which the next lines may add."""
         self._is_initialization = False
         self._of_job = {about: Processes() for about in _OF_THE_JOB}
         self._seconds: float | None = None

@@ -50,7 +50,7 @@ class Launched(Level):
     """Ranks that have launched equally many operations."""
 
     operations: int = 0
-    """Since the communicator began. Launched is not completed, and not even begun."""
+    """Since the communicator began. An operation that was launched may not have begun."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Report:
     """Largest first."""
     communicators_in_all: int
     marked: int = 0
-    """Communicators that RAS marks as not in order, whatever else is told of them."""
+    """Communicators that RAS marks as not in order."""
     processes: int | None = None
     nodes: int | None = None
     gpus: int | None = None

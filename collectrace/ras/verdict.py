@@ -2,8 +2,8 @@
 
 A rank that launched fewer operations than another is behind, but not necessarily wrong. It may be
 slow, or the others may have made calls that it rightly skipped. Counts that differ at one moment
-are normal while a job runs (NVIDIA's user guide, "RAS"); counts that are the same at a second look
-are worth more.
+are normal while a job runs (NVIDIA's user guide, "RAS"). Counts that are the same at a second look
+prove more.
 """
 
 from __future__ import annotations

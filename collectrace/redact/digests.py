@@ -2,8 +2,8 @@
 
 The ``program`` digest of a call covers the part of a framework that issued it, such as the name of
 a module. If parts are replaced, each digest has to be that of the new names. The chain is linear,
-so the difference to the old one follows from the lines; after lost lines, it is taken from a rank
-that has them.
+so the difference to the old digest follows from the lines. After lost lines, it is taken from a
+rank that has them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Stretch:
         return self.first + len(self.programs) - 2
 
     def difference(self, seq: int, program: int) -> int | None:
-        """The difference after a call whose digest is ``program``; None: this is not known here."""
+        """Return the difference after the call with digest ``program``; None: it is not known."""
         at = seq - self.first + 1
         if not 0 <= at < len(self.differences) or self.programs[at] != program:
             return None

@@ -19,7 +19,7 @@ _F_STRINGS: Final = {
     for kind in ("F", "T")
     if hasattr(token, f"{kind}STRING_START")
 }
-"""Where Python splits a formatted text into tokens, the first and the last of them."""
+"""The first and the last tokens of a formatted text, in versions that split it into tokens."""
 
 
 def of(text: str, names: Names) -> str | None:
@@ -60,7 +60,7 @@ def fragment(text: str, names: Names) -> str:
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """Return what stands between two tokens: spaces, and a backslash at the end of a line."""
+    """Return the text between two tokens: spaces, and a backslash at the end of a line."""
     if start >= end:
         return ""
     if start[0] == end[0]:

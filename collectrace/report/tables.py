@@ -14,7 +14,7 @@ from collectrace.records import Call
 from collectrace.report import text
 from collectrace.signature import is_user
 
-_MOST_ROWS: Final = 6
+_MOST_ROWS: Final = 4
 _MOST_NAMES: Final = 6
 _MOST_FRAMES: Final = 8
 _MOST_COLUMNS: Final = 3
@@ -24,7 +24,7 @@ MARKS: Final = {"": "", "parted": "apart >", "root": "first >", "fatal": "fails 
 ``parted`` marks an earlier call, since which ranks were at different lines."""
 
 _OUTCOMES: Final = {
-    "": "", "parted": "from different lines", "root": "first difference", "fatal": "fails here",
+    "": "", "parted": "different lines", "root": "first difference", "fatal": "fails here",
 }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ _LONG_NUMBER: Final = re.compile(r"-?\d+\.\d{5,}(e[-+]?\d+)?")
 def value(one: Any, *, hashed: bool = True) -> str:
     """Return a recorded value in words: ``nan``, ``a list of 4``.
 
-    A string's text may not be recorded. ``hashed`` adds its hash, which tells two strings apart.
+    A string's text may not be recorded. ``hashed`` adds its hash, by which two strings differ.
     """
     if not isinstance(one, Mapping):
         return text.clean(str(one))

@@ -54,8 +54,10 @@ def write(alignment: Alignment, out: TextIO) -> None:
     roots = [n for n in range(len(alignment.findings)) if cause_of(alignment.findings, n) is None]
     for n in roots[:_MOST_FINDINGS]:
         if alignment.findings[n].kind != "evidence_gap":
-            terminal.show(page, document(alignment, n))
-            terminal.blocks(page, list(blocks(alignment, n)))
+            told = document(alignment, n)
+            terminal.title(page, told)
+            for some in (told.blocks, list(blocks(alignment, n))):
+                terminal.blocks(page, some)
             page.line()
             _consequences(page, alignment, n, 0)
     terminal.remarks(page, alignment, roots[_MOST_FINDINGS:])
@@ -89,9 +91,7 @@ def details(finding: Finding) -> Iterator[Block]:
         yield Prose("note", text.clean("\n".join(finding.notes), lines=True))
     if finding.evidence:
         rows = tuple(_evidence(row) for row in finding.evidence[:_MOST_EVIDENCE])
-        yield Grid(
-            "evidence", ("blame", "ranks", "weight", "what is known about these ranks"), rows
-        )
+        yield Grid("evidence", ("blame", "ranks", "what is known about these ranks"), rows)
     for one in (finding.decisions or ())[:_MOST_DECISIONS]:
         yield _decision(one)
 
@@ -123,24 +123,25 @@ def _decision(one: Decision) -> Listing:
 
 
 def _evidence(row: EvidenceRow) -> tuple[str, ...]:
-    told = text.clean(f"{row.says} ({row.fact})" if row.says else row.fact)
+    told = text.clean(row.says or row.fact)
     sites = ", ".join(text.short_site(site) for site in row.sites or ())
     if sites:
         told += f" {sites}"
-    return row.speaks, words.ranges(row.ranks), str(row.weight), told
+    return row.speaks, words.ranges(row.ranks), told
 
 
 def place(finding: Finding) -> str:
-    """Return kind, call, group and suspects of a finding, in words."""
-    where: str = finding.kind
+    """Return call, group, suspects and kind of a finding, in words."""
+    where = []
     if finding.seq is not None and finding.kind != "group_mismatch":
         # Messages are numbered per channel, calls per group.
         numbered = "message" if KINDS[finding.kind].family == "message" else "call"
-        where += f" at {numbered} {finding.seq}"
+        where.append(f"at {numbered} {finding.seq}")
     if finding.group is not None:
-        where += f" {'in' if finding.seq is None else 'of'} {text.whole_group(finding.group)}"
+        where.append(f"{'of' if where else 'in'} {text.whole_group(finding.group)}")
     suspects = words.ranks(finding.suspects) if finding.suspects else "none"
-    return f"{where}; suspects: {suspects}"
+    told = [" ".join(where), f"suspects: {suspects}", f"kind: {finding.kind}"]
+    return "; ".join(filter(None, told))
 
 
 def _consequences(page: Page, alignment: Alignment, cause: int, depth: int) -> None:

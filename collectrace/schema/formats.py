@@ -68,10 +68,10 @@ class Format:
     """The JSON Schema of a document, which refers to ``parts`` by their names."""
 
     parts: Mapping[str, type[Any]]
-    """Every object in it, by name, in the order in which they are told."""
+    """Every object in it, by name, in the order of the text."""
 
     known: frozenset[str] = frozenset()
-    """Fields that the legend tells, once for all parts."""
+    """Fields that the legend explains once for all parts."""
 
     glossaries: tuple[Glossary, ...] = ()
     """Lists of values that are explained one by one."""

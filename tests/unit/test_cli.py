@@ -119,7 +119,7 @@ def test_json_to_a_file_leaves_the_report_on_the_screen(
         (LogError("logs: no rank files\nin here"), "collectrace: logs: no rank files in here\n"),
         (
             PermissionError(13, "Permission denied", "logs"),
-            "collectrace: logs: Permission denied\n",
+            "collectrace: logs: Permission denied. Check its permissions, or name another place.\n",
         ),
         (OSError("odd"), "collectrace: odd\n"),
     ],
@@ -178,8 +178,8 @@ def test_ctrl_c_at_once(module: str) -> None:
             "--html nodir/x/r.html: the folder nodir/x does not exist. Create it, or",
         ),
         (("explain", "uneven"), "no cause 'uneven'. Did you mean CT204 (uneven-inputs)?"),
-        (("docs", "crahses"), "no chapter 'crahses'. Did you mean crashes? collectrace docs lists"),
-        (("docs", ""), "no chapter ''. No chapter contains it. collectrace docs lists"),
+        (("docs", "crahses"), "is called 'crahses' or contains it. Did you mean crashes?"),
+        (("docs", ""), "no chapter is called '' or contains it. collectrace docs lists"),
         (("import", "nowhere"), "nowhere: no such file or folder. Give a folder of Flight"),
         (("import", __file__), "test_cli.py is not a dump. Give a folder of Flight Recorder dumps"),
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
@@ -210,6 +210,8 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--perfetto"), "--perfetto needs a file. "),
         (("align", "logs", "--jobs"), "--jobs needs a value (N). "),
         (("align", "s3://bucket/logs"), "cannot read s3://bucket/logs: Install s3fs"),
+        (("align", "--store", "127.0.0.1:1"), "Connection refused. Give MASTER_ADDR:MASTER_PORT"),
+        (("redact", ".", "-o", "x", "--map", "no/x"), "--map no/x: the folder no does not exist. "),
         (("run", "--heartbeat", "0", __file__), "'0' is not a number of seconds above 0"),
         (("schema", "--nonsense"), "--nonsense"),
     ],
@@ -307,7 +309,7 @@ INSTALLED = "import sys\nfrom collectrace.cli import script\nsys.exit(script())\
 
 @pytest.mark.slow
 def test_the_installed_program(tmp_path: Path) -> None:
-    """As an installer writes it; it runs modules of the working directory, as python -m does."""
+    """As an installer writes it. Only ``run`` uses modules of the working directory."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "collectrace"
     program.write_text(INSTALLED)
@@ -325,6 +327,9 @@ def test_the_installed_program(tmp_path: Path) -> None:
     status, said = called("show")
     assert status == 2
     assert said.endswith("required: --rank. collectrace show --help lists the arguments.\n")
+    (tmp_path / "grp.py").write_text("raise SystemExit('not the one of Python')\n")
+    assert "nowhere: no such folder" in called("align", "nowhere")[1]
+    (tmp_path / "grp.py").unlink()
     for target in (["-m", "mine"], ["mine.py"]):
         assert called("run", *target, "1") == (0, f"mine ['1'] {tmp_path}\n")
 
@@ -419,7 +424,7 @@ def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     [
         (
             "xyzzy",
-            "no chapter 'xyzzy'. No chapter contains it. collectrace docs lists the chapters.",
+            "no chapter is called 'xyzzy' or contains it. collectrace docs lists the chapters.",
         ),
         ("ct102", "ct102 is a cause. collectrace explain CT102 shows it."),
     ],

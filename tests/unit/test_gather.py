@@ -141,7 +141,7 @@ def test_sources(text: str, host: str, folder: str) -> None:
 
 @pytest.mark.parametrize("text", ["-oProxyCommand=x:/logs", "node1:", ""])
 def test_what_is_no_source(text: str) -> None:
-    with pytest.raises(CollectraceError, match="is not HOST:FOLDER"):
+    with pytest.raises(CollectraceError, match="Give HOST:FOLDER"):
         gather.Source.parse(text)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -34,9 +33,6 @@ _SUGGESTIONS: Final = 3
 
 _ALIKE: Final = 0.75
 """The least similarity of a suggestion. Codes that differ in two characters are less similar."""
-
-_COLUMNS: Final = 100
-"""Columns of the list of retired codes."""
 
 _INTRODUCTION: Final = """\
 # Causes
@@ -124,9 +120,7 @@ def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
             lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
     if retired:
-        codes = textwrap.fill(" ".join(one.code for one in retired), _COLUMNS)
-        about = f"No report has them any more. {_where(retired)}"
-        lines += ["## Retired codes", "", about, "", "```text", codes, "```"]
+        lines.append(_retired(retired))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -135,7 +129,7 @@ def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
     used, retired = _split(causes)
     lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
     if retired:
-        lines += ["", f"{words.counted(len(retired), 'more code')} are retired. {_where(retired)}"]
+        lines += ["", _retired(retired)]
     return "\n".join([*lines, ""])
 
 
@@ -146,6 +140,7 @@ def _split(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
     return [one for one in rows if one.status != "retired"], retired
 
 
-def _where(retired: Sequence[Cause]) -> str:
-    """Return how to learn what became of a retired code."""
-    return f"`collectrace explain {retired[0].code}` names the code that covers it."
+def _retired(retired: Sequence[Cause]) -> str:
+    """Return how many codes are retired, and how to learn what became of one."""
+    many = f"{words.counted(len(retired), 'more code')} are retired."
+    return f"{many} `collectrace explain {retired[0].code}` names the code that covers it."

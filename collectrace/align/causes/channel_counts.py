@@ -24,7 +24,7 @@ def of_channel(case: Case, channel: ChannelKey) -> str:
     sent, received = _both(case, channel)
     if sent is None or received is None:
         return ""
-    took = "received" if received.total() <= sent.total() else "asked for"
+    took = "received" if received.total() <= sent.total() else "expected"
     return (
         f"Rank {channel.source} sent {_counts(sent, 'message')}, rank {channel.destination} {took} "
         f"{_counts(received)}."
@@ -82,7 +82,7 @@ def _of_any_source(case: Case, channel: ChannelKey) -> str:
         return ""
     each = [f"rank {rank} sent {_counts(made)}" for rank, made in sent.items() if made]
     return (
-        f"Rank {channel.destination} asked for {_counts(asked, 'message')} of any rank; "
+        f"Rank {channel.destination} asked for {_counts(asked, 'message')} from any rank; "
         f"{words.listed(each)}."
     )
 

@@ -95,7 +95,7 @@ _PLACE: Final = re.compile(r" \((?:[^()]*\.py:|line )\d+\)")
 def fitted(headline: str) -> str:
     """Return a headline within the limit.
 
-    First, files that were named before are reduced to their lines, then the file of several lines.
+    First, files that were named before are reduced to their lines, then the only file.
     Then places are removed, last ones first, as the excerpt shows the lines.
     """
     return words.brief(_without_places(headline), HEADLINE)
@@ -105,7 +105,7 @@ def _without_places(headline: str) -> str:
     if len(headline) > HEADLINE and (first := _PLACE.search(headline)):
         file = first[0].strip(" (").rpartition(":")[0]
         rest = headline[first.end() :].replace(f" ({file}:", " (line ")
-        is_one_file = ".py:" not in rest and _PLACE.search(rest)
+        is_one_file = ".py:" not in rest
         headline = headline[: first.end()] + rest
         if is_one_file and len(headline) > HEADLINE:
             headline = headline.replace(f" ({file}:", " (line ")

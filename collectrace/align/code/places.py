@@ -43,7 +43,7 @@ class Place(NamedTuple):
     context: Context | None = None
     """The calls that led to the function; None: not known."""
     line: int = 0
-    """Line of an expression whose step is not known."""
+    """Line of an expression if its step is not known."""
 
 
 class Source(NamedTuple):
@@ -52,7 +52,7 @@ class Source(NamedTuple):
     place: Place
     origin: Origin
     inner: Place | None = None
-    """Where it comes in inside functions that the expression calls, if it does."""
+    """The place in a function that the expression calls, if it is there."""
 
 
 def ignore_order(found: Iterable[Source]) -> Iterator[Source]:
@@ -64,7 +64,7 @@ def ignore_order(found: Iterable[Source]) -> Iterator[Source]:
 def as_data(found: Iterable[Source]) -> Iterator[Source]:
     """Return sources of a value that others select or compute, such as ``batches[rank]``.
 
-    Such a value is chosen by the rank, and no longer a test of it.
+    The rank selects such a value, which is weaker than a test of the rank.
     """
     for one in found:
         yield one._replace(origin=Origin.CHOSEN) if one.origin is Origin.RANK else one
@@ -80,7 +80,7 @@ def as_state(found: Iterable[Source]) -> Iterator[Source]:
 
 
 class Asked(Enum):
-    """What of a value is traced: random numbers, say, decide no size."""
+    """The property of a value that is traced. Random numbers, for example, decide no size."""
 
     VALUE = auto()
     SIZE = auto()
@@ -94,4 +94,4 @@ class Asked(Enum):
 
 
 OF_FORM: Final = frozenset({Asked.SIZE, Asked.DTYPE, Asked.LENGTH})
-"""Of these, values decide nothing: random numbers, seeds, and what fills a tensor."""
+"""Properties that do not depend on values such as random numbers, seeds, and fillings."""

@@ -29,7 +29,7 @@ _MOST_LINES: Final = 16
 
 _MOST_NOTES: Final = 4
 
-_MOST_BETWEEN: Final = 2
+_MOST_BETWEEN: Final = 1
 """Lines between two others that are shown as well."""
 
 _MOST_ASSIGNED: Final = 3

@@ -27,8 +27,8 @@ decided a finding.
   added up, and decide together if they reach {ENOUGH}.
 - If facts are about different ranks, the larger weight wins. If the weights are equal, nobody is
   blamed.
-- A fact *against* blame is a veto. It cancels the facts that name it, for the ranks that it
-  protects.
+- A fact *against* blame is a veto. It cancels the facts with its name under "vetoed by", for
+  the ranks that it protects.
 """
 
 

@@ -206,7 +206,8 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
             raise LogError(f"{path} is not a readable archive: {problem}. Copy it again.") from None
         note = f"{path.name} is cut short or damaged: the files after that were not read"
     except OSError as problem:
-        raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
+        why = problem.strerror or problem
+        raise LogError(f"cannot read {path}: {why}. Run as its owner, or copy it again.") from None
     return Contents(found, note)
 
 

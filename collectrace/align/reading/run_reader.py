@@ -150,7 +150,10 @@ class RunReader:
         opened, unusable, unreadable = self._open(chosen, on_progress)
         if not opened and any(unreadable.values()):
             rank, why = next(iter(unreadable.items()))
-            raise LogError(f"cannot read the file of rank {rank} in {folder.label}: {why}")
+            raise LogError(
+                f"cannot read the file of rank {rank} in {folder.label}: {why}. Run as its owner, "
+                "or copy it again."
+            )
         if not opened:
             raise NotThere(
                 f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)

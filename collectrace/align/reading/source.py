@@ -153,14 +153,15 @@ def _open_local(path: Path, depth: int) -> Folder:
         found = Folder(str(path), whole.name, files, str(whole.parent))
         return _or_converted(found, lambda: _others(path, "", depth, {whole}))
     except OSError as problem:
-        raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
+        why = problem.strerror or problem
+        raise LogError(f"cannot read {path}: {why}. Run as its owner, or copy it again.") from None
 
 
 def _instead(path: Path) -> str:
     """Return what a path that does not exist would be, and what to give instead."""
     if path.name.removesuffix(packed.GZIP).endswith(".jsonl") and path.parent.is_dir():
         return f"file. Give its folder, {path.parent}"
-    return "folder. Give the log_dir of the run (default: logs)"
+    return "folder. Give the folder that collectrace wrote to (default: logs)"
 
 
 def _open_file(path: Path) -> Folder:
@@ -368,7 +369,10 @@ def _open_remote(url: str, depth: int) -> Folder:
             f"cannot read {url}: {_one_line(problem)}. Run: pip install 'fsspec[{extra}]'"
         ) from None
     except Exception as problem:  # noqa: BLE001 - stores raise what they like
-        raise LogError(f"cannot read {url}: {_one_line(problem)}") from None
+        raise LogError(
+            f"cannot read {url}: {_one_line(problem)}. Check the address and your credentials, or "
+            "download the folder."
+        ) from None
     if is_file:
         raise LogError(f"{url} is a file. Give the folder that holds the rank files.")
     if not found:

@@ -1,11 +1,18 @@
-// The search, over findings, ranks, groups and calls.
+// The search, over findings, ranks, groups, calls, and the text of the page.
 
 const entries = [
   ...D.findings.map((f, n) => ({ kind: "finding", text: f.headline, go: `#finding-${n + 1}` })),
   ...D.states.flatMap((s) => (s.detail || s.last ? [{ kind: named(s.ranks), text: [s.told, s.detail, s.last].filter(Boolean).join("; "), go: "#ranks" }] : [])),
   ...D.streams.map((s, n) => ({ kind: "group", text: s.name, go: `#call-${n}-${Math.max(1, s.marks[0]?.seq ?? s.last)}` })),
   ...D.forms.map((f, n) => ({ kind: "call", text: [f.what, f.who, f.site, f.via].filter(Boolean).join(" \u00b7 "), form: n })),
+  ...[...document.querySelectorAll("main :is(.listing li, .said dd, .remark, .grid tbody tr, .settings tr)")].map((node) => (
+    { kind: node.closest(".listing") ? "source" : node.closest("dl")?.querySelector("dt").textContent ?? "report", text: textOf(node), node })),
 ];
+
+function textOf(node) {
+  const parts = node.matches("li") ? node.querySelectorAll(".no, .line > code, .notes > li") : node.cells ?? [node];
+  return [...parts].map((one) => one.textContent.trim()).join(" ");
+}
 
 function search() {
   const field = $("find"), list = $("found");
@@ -25,6 +32,12 @@ function search() {
       target = `#call-${found[0]}-${found[1]}`;
     }
     field.blur();
+    if (hit.node) {
+      hit.node.setAttribute("tabindex", "-1");
+      hit.node.classList.add("hit");
+      hit.node.focus();
+      return;
+    }
     if (location.hash === target) follow();
     else location.hash = target;
   }

@@ -33,7 +33,7 @@ reiserfs rootfs squashfs tmpfs ubifs vfat xfs zfs
 proc sysfs cgroup cgroup2 debugfs securityfs tracefs
 """
 _LOCAL: Final = frozenset(_NAMES.split())
-"""The kernel's names of local file systems, and of its own. All others may block without bound."""
+"""The kernel's names of local and virtual file systems. All others may block without bound."""
 
 _LAST_WAIT: Final = 5.0
 """Seconds for which the end of a run waits until all is moved."""

@@ -36,7 +36,7 @@ def ddp_forward(session: Session) -> Wrapper:
 def _note_flag(recorder: Recorder, model: Any) -> None:
     """Record ``no_sync()`` for a forward with its flag set by hand, as some programs do.
 
-    A function of its own, so that Dynamo compiles nothing of what it calls.
+    It is a separate function, so that Dynamo compiles nothing of what it calls.
     """
     with contained(recorder.count_failure, "recording no_sync()"):
         if model.require_backward_grad_sync is False and torch.is_grad_enabled():

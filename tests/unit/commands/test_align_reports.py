@@ -93,7 +93,7 @@ def test_a_step_summary_that_cannot_be_written(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
     status, _, err = run("align", logs)
     assert status == 1
-    assert err == f"collectrace: GITHUB_STEP_SUMMARY {tmp_path}: Is a directory\n"
+    assert err == f"collectrace: GITHUB_STEP_SUMMARY {tmp_path} was not written: Is a directory\n"
 
 
 def test_a_step_summary_that_is_a_pipe_without_reader(
@@ -104,7 +104,7 @@ def test_a_step_summary_that_is_a_pipe_without_reader(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pipe))
     status, _, err = run("align", logs)
     assert status == 1
-    assert err == f"collectrace: GITHUB_STEP_SUMMARY {pipe}: nobody reads from it\n"
+    assert err == f"collectrace: GITHUB_STEP_SUMMARY {pipe} was not written: nobody reads from it\n"
 
 
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.json", "rank00000.jsonl"])

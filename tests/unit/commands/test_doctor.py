@@ -50,7 +50,7 @@ def source(found: dict[str, Any], name: str) -> dict[str, Any]:
         ("9" * 40, f"there is no process {'9' * 40}. Leave it out to see all."),
         (
             "notes.txt",
-            "notes.txt is not a NCCL RAS report, neither text nor JSON. ncclras prints one",
+            "notes.txt is not a NCCL RAS report, neither text nor JSON. Give the output of ncclras",
         ),
         ("cut.ras.json", "cut.ras.json is cut short, or not JSON"),
         ("-1", "-1: no such folder, file or process. Leave it out to see all."),

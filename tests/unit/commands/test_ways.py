@@ -140,7 +140,7 @@ def test_a_reader_that_leaves(
         (("diff", "{}", "nowhere"), "nowhere: no such folder"),
         (("gather", "a:/x"), "-o"),
         (("gather", "a:/x", "-o", "{}/run-1/rank00000.jsonl"), "that is a file"),
-        (("gather", "a:", "-o", "x"), "is not HOST:FOLDER"),
+        (("gather", "a:", "-o", "x"), "Give HOST:FOLDER"),
         (("gather", "a:/x", "a:/y", "-o", "x"), "two folders of a"),
         (("gather", "--via", "smoke", "a:/x", "-o", "x"), "--via smoke"),
     ],

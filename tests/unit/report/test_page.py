@@ -138,7 +138,7 @@ def test_each_column_of_the_evidence_has_a_heading() -> None:
     page = written(alignments.explained())
     head = page.partition("<caption>evidence</caption>")[2].partition("</thead>")[0]
     assert re.findall(r'<th scope="col">(.*?)</th>|<td></td>', head) == [
-        "blame", "ranks", "weight", "what is known about these ranks",
+        "blame", "ranks", "what is known about these ranks",
     ]  # fmt: skip
 
 

@@ -189,7 +189,8 @@ def test_a_retired_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Retired: CT102 says the same; gone in 0.2." in out
     chapter = catalogue.chapter(registry.CAUSES)
     assert "old-rule" not in chapter
-    assert "CT998" in chapter.partition("## Retired codes\n")[2]
+    retired = sum(one.status == "retired" for one in registry.CAUSES)
+    assert chapter.splitlines()[-1].startswith(f"{retired} more codes are retired. ")
 
 
 def _on_terminal(*command: str) -> str:

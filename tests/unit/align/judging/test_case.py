@@ -9,6 +9,7 @@ import pytest
 from collectrace.align import align
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.findings import is_proven
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 
@@ -72,3 +73,15 @@ def test_ranks_that_asked_for_no_group_are_told_apart_by_what_they_did(tmp_path:
     assert [(side.ranks, side.state) for side in finding.sides] == [
         ((0,), "blocked"), ((1,), "raised"), ((2,), "blocked"),
     ]  # fmt: skip
+    assert not is_proven(finding)  # rank 2 may still request it
+
+
+def test_different_requests_of_a_group_are_proof(tmp_path: Path) -> None:
+    run = Run(3)
+    run.all("all_reduce")
+    for rank, members in zip(run, ([0, 1], [0, 1], [0, 2]), strict=True):
+        rank.beat(60, rank.creating(rank.group("7", members, phase="asked", site="/job/a.py:9")))
+    run.write(tmp_path)
+    finding = align(tmp_path).findings[0]
+    assert finding.kind == "group_mismatch"
+    assert is_proven(finding)

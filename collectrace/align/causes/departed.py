@@ -15,7 +15,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
 from collectrace.align.judging.own_calls import Awaited, awaited, call_of, calls_of
-from collectrace.align.judging.own_round import LeftRound, are_same_line, left_own_round
+from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.records import Call
 
 _BY_RANK: Final = "led_by_its_rank"
@@ -130,9 +130,8 @@ def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
 def _ended_a_loop(situation: Situation, left: LeftRound) -> bool:
     """Whether a rank only went on from a loop over one message, as one over tensors ends."""
     is_new = not left.skipped and not left.extra
-    is_run = left.before is not None and are_same_line(left.before, left.usual)
     is_message = left.usual.peer is not None
-    return is_message and is_new and is_run and structure.is_outside_loop(situation, left)
+    return is_message and is_new and structure.is_outside_loop(situation, left)
 
 
 def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:

@@ -26,8 +26,8 @@ _FORMS: Final[dict[Way, Form]] = {
 }  # fmt: skip
 
 _FIRST: Final[tuple[DependsOn, ...]] = (
-    "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
-    "state", "chosen", "data", "length", "unknown", "agreed",
+    "rank", "state", "exception", "clock", "random", "files", "environment", "received", "root",
+    "order", "chosen", "data", "length", "unknown", "agreed",
 )  # fmt: skip
 """Origins, the most informative first."""
 

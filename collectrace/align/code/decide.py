@@ -297,8 +297,9 @@ class _Naming:
             counts = origins.sorted_by_weight(one.origin for one in counted)
             if found[0] is not Origin.ORDER and counts == (Origin.AGREED,):
                 return (Origin.AGREED,), None
-            if found[0] is Origin.RANDOM and counts not in ((), (Origin.UNKNOWN,)):
-                found, sources = counts, counted  # it draws which items there are, not how many
+            draws = found[0] is Origin.RANDOM and counts not in ((), (Origin.UNKNOWN,))
+            if draws or (found == (Origin.AGREED,) and counts):
+                found, sources = counts, counted  # which items there are is not how many
             sources = [*(one for one in counted if one.origin is found[0]), *sources]
         comes_from = origin_site(sources, found, line_of(node))
         if node.kind is Kind.CALL:
@@ -307,11 +308,18 @@ class _Naming:
         return found or (Origin.UNKNOWN,), comes_from
 
     def _is_alike_by_rank(self, context: Context, node: Node, found: Sequence[Origin]) -> bool:
-        """Whether a test of the rank always has the same outcome on both sides."""
+        """Whether a test of the rank has the same outcome on both sides, each time."""
         condition = condition_of(node)
         if tuple(found) != (Origin.RANK,) or node.kind is not Kind.TEST or condition is None:
             return False
         place = Place(context.function, node, context)
+        if self._is_of_one_rank:
+            # What a constructor sets, and the rank itself, are the same in each iteration.
+            return all(
+                one.origin in (Origin.RANK, Origin.AGREED)
+                and (one.place.node is node or one.place.function.name == "__init__")
+                for one in self._tracer.sources(condition, place)
+            )
         outcomes = {outcome_on(self._program, condition, place, one) for one in self._ranks}
         return len(outcomes) == 1 and None not in outcomes
 

@@ -318,7 +318,7 @@ def attribute_bindings(owner: Function, name: str) -> Iterator[AttributeBinding]
         if function.owner is not owner and function is not owner:
             continue
         for statement in statements(getattr(function.tree, "body", ())):
-            for text, how, value in _bound_by(statement):
+            for text, how, value in _bound_of(statement):
                 if text in ((name,) if function is owner else (f"self.{name}", f"cls.{name}")):
                     yield AttributeBinding(function, statement, how, _with_index(statement, value))
 
@@ -397,6 +397,8 @@ def changed_in(tree: ast.AST) -> frozenset[str]:
                 reads.update(map(id, [one.left, *one.comparators]))
             case ast.If() | ast.While():
                 reads.add(id(one.test))
+            case ast.Return():
+                reads.add(id(one.value))
             case _:
                 pass
     return frozenset(one.id for one in loads if id(one) not in reads)

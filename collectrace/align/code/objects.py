@@ -18,17 +18,19 @@ from collectrace.align.code.places import Place
 from collectrace.align.code.program import Program
 
 _MOST_CALLS: Final = 6
-"""Calls of one constructor that are followed."""
+"""Calls of one function that are followed."""
 
 _DEEPEST: Final = 6
 """Longest chain of names that leads to the constructor of an object."""
 
 
-def passed(program: Program, name: str, place: Place) -> Iterator[tuple[ast.expr | None, Place]]:
+def passed(
+    program: Program, name: str, place: Place, *, anywhere: bool = False
+) -> Iterator[tuple[ast.expr | None, Place]]:
     """Yield what is passed for a parameter of a function, each with the place of the call.
 
     None stands for a value that is not known. On a stack the caller decides, and for a constructor
-    all calls that are known.
+    all calls that are known. ``anywhere``: so for any function.
     """
     context, function = place.context, place.function
     if context is not None and context.parent is not None and context.call is not None:
@@ -38,13 +40,22 @@ def passed(program: Program, name: str, place: Place) -> Iterator[tuple[ast.expr
             tree = names.argument(call, context.function, name)
         yield tree, Place(context.parent.function, context.call, context.parent)
         return
-    made = program.constructed(function.owner) if function.owner is not None else ()
-    if function.name != "__init__" or not 0 < len(made) <= _MOST_CALLS:
+    made = list(_calls(program, function)) if anywhere or function.name == "__init__" else []
+    if not 0 < len(made) <= _MOST_CALLS:
         yield None, place
         return
     for around, one in made:
         tree = names.argument(one, function, name)
         yield tree, place if tree is None else Place(around, None, None, one.lineno)
+
+
+def _calls(program: Program, function: Function) -> Iterator[tuple[Function, ast.Call]]:
+    """Yield the calls of a function, or of the constructor of its class, in known files."""
+    if function.name == "__init__" and function.owner is not None:
+        yield from program.constructed(function.owner)
+    elif len(program.lookup(function.name)) == 1:
+        name = function.name if function.owner is None else f".{function.name}"
+        yield from program.calls(name)
 
 
 def fields(program: Program, owner: Function, name: str) -> Iterator[tuple[ast.expr, Place]]:
@@ -117,7 +128,7 @@ def _values(program: Program, name: str, place: Place) -> list[tuple[ast.expr | 
         found.append((value, Place(other.function, None, None)))
     for one in bound:
         if one.how is How.PARAMETER:
-            found += passed(program, name, place)
+            found += passed(program, name, place, anywhere=True)
         else:
             at = Place(place.function, one.node, place.context)
             found.append((one.value if one.how is How.VALUE else None, at))

@@ -18,6 +18,7 @@ class Origin(Enum):
     """What a value depends on, most informative first; the values are those of ``DependsOn``."""
 
     RANK = "rank"
+    STATE = "state"
     CLOCK = "clock"
     RANDOM = "random"
     FILES = "files"
@@ -26,7 +27,6 @@ class Origin(Enum):
     ROOT = "root"
     EXCEPTION = "exception"
     ORDER = "order"
-    STATE = "state"
     CHOSEN = "chosen"
     DATA = "data"
     LENGTH = "length"

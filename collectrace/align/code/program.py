@@ -48,14 +48,12 @@ class Program:
 
         Each comes with the function that contains it.
         """
-        return [
-            one for file in self.files.known() for one in file.calls_by_name.get(owner.name, ())
-        ]
+        return list(self.calls(owner.name))
 
-    def method_calls(self, name: str) -> Iterator[tuple[Function, ast.Call]]:
-        """Return the calls of methods with a name, each with the function that contains it."""
+    def calls(self, name: str) -> Iterator[tuple[Function, ast.Call]]:
+        """Return the calls of a name, or of methods as ``.name``, with the functions around."""
         for file in self.files.known():
-            yield from file.calls_by_name.get(f".{name}", ())
+            yield from file.calls_by_name.get(name, ())
 
     def stores(self, name: str) -> Iterator[tuple[Function, ast.Assign]]:
         """Return the statements that set such an attribute of another object than ``self``."""

@@ -144,7 +144,9 @@ class Results:
         is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
             found = self._trace.follow(operand, place, depth)
-            yield from found if is_asked else self.processed(found)
+            # A parameter that has a part in the result is unknown inside.
+            known = (one for one in found if is_asked or one.origin is not Origin.UNKNOWN)
+            yield from known if is_asked else self.processed(known)
 
     def _iterated(self, iterator: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what decides how many items an object of a known class yields, or their order."""

@@ -60,7 +60,7 @@ class Tracer:
         self, tree: ast.AST | None, place: Place, asked: Asked = Asked.VALUE
     ) -> list[Source]:
         """Return what an expression depends on, with the places where it comes in."""
-        trace = _Trace(self._agreements, self._program, asked)
+        trace = _Trace(self._agreements, self._program, asked, place.node)
         found = list(trace.follow(tree, place, 0))
         return [*found, *trace.around(place, 0)] if asked is Asked.DTYPE else found
 
@@ -90,8 +90,12 @@ class Tracer:
 class _Trace:
     """The trace of one expression."""
 
-    def __init__(self, agreements: Agreements, program: Program, asked: Asked) -> None:
+    def __init__(
+        self, agreements: Agreements, program: Program, asked: Asked, use: Node | None
+    ) -> None:
         self._agreements = agreements
+        self._use = use
+        """The step that uses the value. What it decides itself is no reason for its outcome."""
         self._program = program
         self._asked = asked
         self._results = Results(self, program, agreements, asked)
@@ -132,7 +136,7 @@ class _Trace:
             return
         match tree.ops:
             case [ast.Is() | ast.IsNot()] if self._asked is not Asked.IDENTITY:
-                trace = _Trace(self._agreements, self._program, Asked.IDENTITY)
+                trace = _Trace(self._agreements, self._program, Asked.IDENTITY, self._use)
                 yield from trace.follow(tree, place, depth)
             case [ast.In() | ast.NotIn()]:
                 yield from ignore_order(self._parts(tree, place, depth))
@@ -254,6 +258,8 @@ class _Trace:
                 yield from self._defined(name, at)
             case How.ITEM if _is_index(name, binding):
                 yield Source(at, Origin.AGREED)
+            case How.CHANGE if self._asked is Asked.LENGTH and _adds_one(binding):
+                yield Source(at, Origin.AGREED)
             case How.ITEM:  # the loop itself decides the item
                 found = self.follow(binding.value, at, depth + 1)
                 yield from (Source(at, one.origin, one.inner or one.place) for one in found)
@@ -365,6 +371,12 @@ class _Trace:
         found = list(names.attribute_bindings(owner, name))
         for one in found:
             at = Place(one.function, None, None, one.statement.lineno)
+            if (
+                one.how is How.CHANGE
+                and self._asked is Asked.IDENTITY
+                and not isinstance(one.statement, ast.Assign)
+            ):
+                continue
             if one.how is How.CHANGE:
                 yield from self._changed(one, at, depth)
             elif one.value is not None:
@@ -385,7 +397,7 @@ class _Trace:
 
     def _called_under(self, method: Function, owner: Function, depth: int) -> Iterator[Source]:
         """Return what decides whether a method of an object is called that sets its state."""
-        for function, call in self._program.method_calls(method.name):
+        for function, call in self._program.calls(f".{method.name}"):
             graph = self._program.graph(function)
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             nodes = [one for one in graph.nodes if one.tree is call] if graph is not None else []
@@ -417,6 +429,8 @@ class _Trace:
         """Return what decides whether some steps are reached."""
         for one in controls.controls(function, graph, steps):
             at = Place(function, next(iter(steps), None), None)
+            if self._use is not None and one.head is self._use.head:
+                continue
             if one.is_handler:
                 yield Source(at, Origin.EXCEPTION)
             elif one.node is not None:
@@ -441,6 +455,11 @@ def _keeps_length(binding: Binding) -> bool:
     """Whether a statement changes an item and not their number: ``meters["loss"] += loss``."""
     tree = binding.node.tree
     return isinstance(tree, ast.AugAssign) and isinstance(tree.target, ast.Subscript)
+
+
+def _adds_one(binding: Binding) -> bool:
+    """Whether a call adds one item to a list, whichever it is: ``parts.append(part)``."""
+    return called_name(binding.node.tree) in ("append", "appendleft", "insert")
 
 
 def _blocks(graph: Graph | None, node: Node | None) -> Iterator[tuple[Node, ast.With]]:

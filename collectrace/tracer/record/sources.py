@@ -83,7 +83,7 @@ class Sources:
             if path not in self._lines and len(self._lines) < _MOST_FILES:
                 yield from self._read(path)
             lines, number = self._lines.get(path, ()), int(digits)
-            if number <= len(lines):
+            if 0 < number <= len(lines):  # a frame that is being set up is at line 0
                 line = lines[number - 1].rstrip()[:_MOST_TEXT]
                 yield Source(site=site, lines=[f"{number} {line}"])
 

@@ -50,6 +50,13 @@ def test_no_file_no_source(name: str) -> None:
     assert around(name, 1) == [[]]
 
 
+def test_a_frame_at_line_0_has_no_source(mine: Path) -> None:
+    assert around(mine, 0, 1) == [[], ["1 import torch"]]
+    asked = Sources()  # of a whole file, it is the first one that is read
+    asked.ask([line(mine, 0)])
+    assert taken(asked) == []
+
+
 def test_a_cell_that_linecache_knows_has_source(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "/tmp/ipykernel_7/99.py"
     text = "if rank == 0:\n    dist.barrier()\n"

@@ -24,6 +24,10 @@ _DEEPEST: Final = 6
 """Longest chain of names that leads to the constructor of an object."""
 
 
+_SAME: Final = (How.CHANGE, How.CALL)
+"""Ways to change an object that leave its class the same."""
+
+
 def passed(
     program: Program, name: str, place: Place, *, anywhere: bool = False
 ) -> Iterator[tuple[ast.expr | None, Place]]:
@@ -99,6 +103,7 @@ def class_of(
             values = [
                 (one.value if one.how is How.VALUE else None, Place(one.function, None, None))
                 for one in names.attribute_bindings(owner, name)
+                if one.how not in _SAME
             ]
         case _:
             return None
@@ -124,12 +129,13 @@ def _values(program: Program, name: str, place: Place) -> list[tuple[ast.expr | 
     found: list[tuple[ast.expr | None, Place]] = []
     module = place.function.file.module
     for other in program.globals(module).get(name, ()) if not bound else ():
-        value = other.value if other.how is How.VALUE else None
-        found.append((value, Place(other.function, None, None)))
+        if other.how not in _SAME:
+            value = other.value if other.how is How.VALUE else None
+            found.append((value, Place(other.function, None, None)))
     for one in bound:
         if one.how is How.PARAMETER:
             found += passed(program, name, place, anywhere=True)
-        else:
+        elif one.how not in _SAME:
             at = Place(place.function, one.node, place.context)
             found.append((one.value if one.how is How.VALUE else None, at))
     return found

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from collectrace import words as words_
 from collectrace.align.causes import arguments, deciders, departed, departed_words, wait_cycle
+from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.case import Case
@@ -34,6 +35,7 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.findings import GroupInfo
+from collectrace.records import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,13 @@ def find(situation: Situation) -> Passed | None:
             return _unusual(situation)
         both = ((called[0][0].ranks, source.group), ((), groups[source.crosses]))
         return Passed(words_.name(called[0][1]), sites, both)
+    left = departed.find(situation)
     ops = {(call.op, side.call.site) for side, call in called if side.call is not None}
     # A call that is lost still shows where its rank waits.
     waits = [edge.waiting for edge in situation.candidate.cycle]
     ops |= {(one.op, one.site) for one in waits}
     if not called or len(ops) != 1 or any(one.stream is None for one in waits):
-        return None
-    left = departed.find(situation)
+        return _other_than_before(situation, left) if left is not None else None
     is_other = left is not None and left.what is What.OTHER_CALL
     (op, line) = next(iter(ops))
     passed: dict[str, list[int]] = {}
@@ -103,20 +105,42 @@ def _unusual(situation: Situation) -> Passed | None:
         return None
     usual: set[str] = set()
     for rank in suspects:
-        made = calls_of(case, rank)
-        own = mine[0].group, mine[0].seq
-        here = next((one for one in made if (one.key.group, one.seq) == own), None)
-        before = Counter(
-            one.key.group for one in made if here and one.place == here.place and one.t < here.t
-        )
+        before = _groups_before(case, rank, mine[0])
         if len(before) != 1 or mine[0].group in before or before.total() < habit.ENOUGH:
             return None
         usual |= before.keys()
-    if len(usual) != 1 or not usual <= case.comparison.groups.keys():
+    return _passed_unusually(case, suspects, mine[0], usual)
+
+
+def _other_than_before(situation: Situation, left: Departed) -> Passed | None:
+    """Return the groups of a rank that departed from its usual group at one line."""
+    call, usual = left.call, left.usual
+    if left.what is not What.OTHER_CALL or usual is None or call.peer is not None:
         return None
+    if (call.op, call.site) != (usual.op, usual.site) or len(left.ranks) != 1:
+        return None
+    before = _groups_before(situation.case, left.ranks[0], call)
+    usual_groups = before.keys() - {call.group}
+    return _passed_unusually(situation.case, left.ranks, call, usual_groups)
+
+
+def _groups_before(case: Case, rank: int, call: Call) -> Counter[str]:
+    """Return the groups of a rank's earlier calls from the place of one call."""
+    made = calls_of(case, rank)
+    here = next((one for one in made if (one.key.group, one.seq) == (call.group, call.seq)), None)
+    return Counter(
+        one.key.group for one in made if here and one.place == here.place and one.t < here.t
+    )
+
+
+def _passed_unusually(
+    case: Case, ranks: tuple[int, ...], call: Call, usual: set[str]
+) -> Passed | None:
     groups = case.comparison.groups
-    told = ((suspects, groups[mine[0].group]), ((), groups[usual.pop()]))
-    return Passed(words_.name(mine[0]), (mine[0].site or "",), told, is_unusual=True)
+    if len(usual) != 1 or not {*usual, call.group} <= groups.keys():
+        return None
+    told = ((ranks, groups[call.group]), ((), groups[next(iter(usual))]))
+    return Passed(words_.name(call), (call.site or "",), told, is_unusual=True)
 
 
 def words(situation: Situation, found: Passed) -> Words:

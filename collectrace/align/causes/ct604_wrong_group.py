@@ -169,7 +169,8 @@ def words(situation: Situation, found: Passed) -> Words:
         why: tuple[str, ...] = (
             f"In every call before, {words_.ranks(who)} passed {usual} at {lines}.",
         )
-        if set_at is not None:
+        is_here = isinstance(situation.candidate.source, Divergence)
+        if set_at is not None and is_here:  # otherwise it is about what the ranks wait in
             why += (f"The group may come from {deciders.quoted(set_at)}.",)
         return Words(
             f"{words_.ranks(who)} called {found.name} ({lines}) on {here} instead of {usual}",

@@ -140,19 +140,17 @@ def separating_branches(region: Region, *, same: bool) -> Iterator[Branch]:
     if not region.is_whole:
         return
     among = set(separating_branches(region.without, same=same)) if region.without else None
-    found = [one for one in _separating(region, same=same) if among is None or one in among]
-    if any(one.by_exception for one in found):
-        calm = _without_exceptions(region)
-        alone = set(_separating(calm, same=same))
-        found = [one for one in found if one.by_exception or one in alone]
-    yield from found
+    for branch in _separating(region, same=same):
+        if among is None or branch in among:
+            yield branch
 
 
-def _without_exceptions(region: Region) -> Region:
-    """Return a region without the paths that exceptions take."""
+def without_exceptions(region: Region) -> Region:
+    """Return a region without the exceptions of steps that may also go on: not of a ``raise``."""
 
-    def edges_of(step: int) -> Iterator[Edge]:
-        return (edge for edge in region.edges.get(step, ()) if not edge.is_exception)
+    def edges_of(step: int) -> Iterable[Edge]:
+        found = region.edges.get(step, ())
+        return [edge for edge in found if not edge.is_exception] or found
 
     return explore(edges_of, region.loops, region.begin)
 

@@ -371,6 +371,10 @@ class _Trace:
         found = list(names.attribute_bindings(owner, name))
         for one in found:
             at = Place(one.function, None, None, one.statement.lineno)
+            if one.how is How.CALL and isinstance(one.value, ast.Call):
+                if self._use is None or one.value is not self._use.tree:
+                    yield Source(at, self._results.returned(one.value, at))
+                continue
             if (
                 one.how is How.CHANGE
                 and self._asked is Asked.IDENTITY

@@ -35,10 +35,10 @@ enum {
     STATE_SCOPE, STATE_ISSUED, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_GIVEN, STATE_CALL_T,
     SCOPE_API, SCOPE_CHILDREN, GROUP_TEMPLATES, GROUP_OWNERS,
     TEMPLATE_COUNTER, TEMPLATE_STREAM, TEMPLATE_BODY, TEMPLATE_WIRE, TEMPLATE_PROGRAM,
-    TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE,
-    COUNTER_SEQ, COUNTER_DONE, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
+    TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE, TEMPLATE_BUCKET,
+    COUNTER_SEQ, COUNTER_DONE, COUNTER_OPEN, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
     NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
-    SESSION_RECORDER, RECORD_ISSUER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
+    SESSION_RECORDER, RECORD_ISSUER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T, RECORD_BUCKETS,
     WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_FULL, WRITER_CHECKPOINT,
     OWNERS_SEVERAL, READER_GROUP, READER_UNBOX, READER_IS_ALL_REDUCE, READER_REDUCE_OP, READER_FIRST, READER_TAIL,
     SLOTS
@@ -51,13 +51,14 @@ static Slot slots[SLOTS] = {
     {"Template", "counter", 0}, {"Template", "stream", 0}, {"Template", "body", 0},
     {"Template", "wire_step", 0}, {"Template", "program_step", 0},
     {"Template", "pair_step", 0}, {"Template", "is_async", 0}, {"Template", "on_device", 0},
-    {"CallCounter", "seq", 0}, {"CallCounter", "done", 0}, {"Stream", "digest", 0}, {"Stream", "program", 0},
+    {"Template", "is_bucket", 0}, {"CallCounter", "seq", 0}, {"CallCounter", "done", 0}, {"CallCounter", "open", 0},
+    {"Stream", "digest", 0}, {"Stream", "program", 0},
     {"Stream", "pairs", 0},
     {"Node", "above", 0}, {"Node", "code", 0}, {"Node", "lasti", 0}, {"Node", "others", 0},
     {"Node", "place", 0}, {"Place", "is_open", 0},
     {"HasRecorder", "recorder", 0}, {"Recorder", "issuer", 0},
     {"Recorder", "active", 0}, {"Recorder", "calls", 0}, {"Recorder", "ns", 0},
-    {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0},
+    {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0}, {"Recorder", "buckets", 0},
     {"Writer", "fd", 0}, {"Writer", "total", 0}, {"Writer", "_size", 0},
     {"Writer", "_full", 0}, {"Writer", "next_checkpoint", 0},
     {"Ordinals", "several", 0}, {"ArgumentReader", "group_index", 0}, {"ArgumentReader", "unbox", 0},
@@ -81,11 +82,11 @@ set(PyObject *object, int slot, PyObject *value)
 
 /* Other objects of the Python code, by the names under which `bind` is given them. */
 enum {
-    INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE, DEVICE,
-    NOBODY, THINGS
+    INNERMOST, TORCH_CODES, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE,
+    DEVICE, NOBODY, THINGS
 };
 static const char *const thing_names[THINGS] = {
-    "innermost", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
+    "innermost", "torch_codes", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
     "Tensor", "Parameter", "dtype", "shape", "device", "nobody",
 };
 static PyObject *things[THINGS];
@@ -249,14 +250,38 @@ node_at(PyObject *nodes, PyFrameObject *frame)
     return node;
 }
 
+/* Known as torch's, see owners.torch_codes; -1: an exception. */
+static int
+is_torchs(PyFrameObject *frame)
+{
+    PyObject *id = PyLong_FromVoidPtr(code_of(frame));
+    int found = id == NULL ? -1 : PySet_Contains(things[TORCH_CODES], id);
+    Py_XDECREF(id);
+    return found;
+}
+
+/* The node at which the walk begins, and its frame in place of `frame`. */
+static PyObject *
+first_node(PyFrameObject **frame)
+{
+    PyObject *node = node_at(things[INNERMOST], *frame);
+    if (node != NULL || PyErr_Occurred())
+        return node;
+    while (*frame != NULL && is_torchs(*frame) > 0) {
+        PyFrameObject *outer = PyFrame_GetBack(*frame);
+        Py_SETREF(*frame, outer);
+    }
+    return *frame == NULL || PyErr_Occurred() ? NULL : node_at(things[INNERMOST], *frame);
+}
+
 /* sites.find. */
 static PyObject *
 find(PyFrameObject *innermost, PyObject *state)
 {
     PyObject *place = NULL;
     if (innermost != NULL) {
-        PyObject *node = node_at(things[INNERMOST], innermost);
         PyFrameObject *frame = (PyFrameObject *)Py_NewRef(innermost);
+        PyObject *node = first_node(&frame);
         while (node != NULL) {
             PyObject *above = GET(node, NODE_ABOVE);
             /* A new frame object may let the collector run, and that forget all nodes. */
@@ -274,7 +299,7 @@ find(PyFrameObject *innermost, PyObject *state)
                 above = node_at(GET(node, NODE_OTHERS), frame);
             Py_SETREF(node, above);
         }
-        Py_DECREF(frame);
+        Py_XDECREF(frame);
         if (PyErr_Occurred())
             return NULL;
     }
@@ -690,6 +715,43 @@ pass_on(Kernel *self, PyObject *rest, PyObject *args)
                                NULL);
 }
 
+#define FEW_BUCKETS 1000 /* of one backward; of more, Recorder.issued decides */
+
+/* Recorder.issued for a gradient bucket on the CPU; 0: it is a call for Python. */
+static int
+follow_bucket(PyObject *recorder, PyObject *call)
+{
+    PyObject *template = PyTuple_GET_ITEM(call, 0), *buckets = GET(recorder, RECORD_BUCKETS);
+    if (GET(template, TEMPLATE_BUCKET) != Py_True || GET(template, TEMPLATE_DEVICE) != Py_False
+        || !PyList_CheckExact(buckets) || PyList_GET_SIZE(buckets) >= FEW_BUCKETS)
+        return 0;
+    PyObject *state = state_of_thread();
+    PyObject *open = GET(GET(template, TEMPLATE_COUNTER), COUNTER_OPEN);
+    if (state == NULL || PyDict_SetItem(open, PyTuple_GET_ITEM(call, 1), GET(state, STATE_CALL_T))
+        || PyList_Append(buckets, call)) {
+        Py_XDECREF(state);
+        PyErr_Clear();
+        return 0;
+    }
+    set(state, STATE_CALL, Py_NewRef(Py_None));
+    set(state, STATE_GIVEN, Py_NewRef(Py_None));
+    set(state, STATE_ISSUED, Py_NewRef(call));
+    Py_DECREF(state);
+    return 1;
+}
+
+/* Recorder.issued. */
+static int
+follow(PyObject *recorder, PyObject *call, PyObject *result, PyObject *args)
+{
+    if (follow_bucket(recorder, call))
+        return 0;
+    PyObject *told[] = {recorder, call, result, args};
+    PyObject *noted = PyObject_VectorcallMethod(s_issued, told, 4, NULL);
+    Py_XDECREF(noted);
+    return noted == NULL ? -1 : 0;
+}
+
 /* The kernel of tap/wire.py, where the recorder records in C. */
 static PyObject *
 kernel_call(PyObject *callable, PyObject *given, PyObject *names)
@@ -721,13 +783,8 @@ kernel_call(PyObject *callable, PyObject *given, PyObject *names)
             PyErr_SetRaisedException(problem);
         Py_XDECREF(noted);
     }
-    else if (call != Py_None) {
-        PyObject *told[] = {recorder, call, result, args};
-        PyObject *noted = PyObject_VectorcallMethod(s_issued, told, 4, NULL);
-        if (noted == NULL)
-            Py_CLEAR(result);
-        Py_XDECREF(noted);
-    }
+    else if (call != Py_None && follow(recorder, call, result, args) < 0)
+        Py_CLEAR(result);
 done:
     Py_DECREF(recorder);
     Py_DECREF(issuer);

@@ -16,7 +16,7 @@ from torch.autograd import graph as autograd_graph
 from torch.distributed import GroupMember
 
 from collectrace.signature import BASE, PRIME
-from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record import owners, scopes, sites
 from collectrace.tracer.record.groups import GroupState, Ordinals
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import Scope, ThreadState
@@ -72,7 +72,8 @@ class C(Python):
             GroupState=GroupState, Ordinals=Ordinals, Template=Template, CallCounter=CallCounter,
             Stream=Stream, Node=sites._Node, Place=sites.Place,
             ArgumentReader=arguments.ArgumentReader, project_list=arguments._project_list,
-            innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
+            innermost=sites._innermost, torch_codes=owners.torch_codes, find=sites.find,
+            local=scopes.local, ignored=IGNORED,
             engine=autograd_graph._engine_run_backward.__code__, Tensor=torch.Tensor,
             Parameter=torch.nn.Parameter, dtype=torch.Tensor.dtype, shape=torch.Tensor.shape,
             device=torch.Tensor.device, nobody=GroupMember.NON_GROUP_MEMBER,

@@ -61,7 +61,7 @@ class Recorder(RunRecord):
     signal handler of the program raises meanwhile.
     """
 
-    __slots__ = ("issuer", "iteration", "last_t")  # read by offset in _native.c
+    __slots__ = ("buckets", "issuer", "iteration", "last_t")  # read by offset in _native.c
 
     def __init__(
         self, writer: Writer, max_failures: int, *, sources: Sources | None = None

@@ -1,5 +1,6 @@
-/* What a usual call passes through, in C: the public function's wrapper (patches/scoping.py), the
-   kernel (tap/wire.py), and Recorder.issue with Recorder._number. Others go to the code in Python.
+/* What a usual call passes through, in C: the public function's wrapper (patches/scoping.py), and
+   Recorder.issue with Recorder._number. Others go to the code in Python. The kernel between them is
+   in tap/_tap.cpp.
 
    The code in Python (recorder.py, sites.py, tap/arguments.py) is the reference: this makes the
    same keys, lines and assignments in the same order. It hands over to the Python code whenever
@@ -38,7 +39,7 @@ enum {
     TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE, TEMPLATE_BUCKET,
     COUNTER_SEQ, COUNTER_DONE, COUNTER_OPEN, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
     NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
-    SESSION_RECORDER, RECORD_ISSUER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T, RECORD_BUCKETS,
+    SESSION_RECORDER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T, RECORD_BUCKETS,
     WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_FULL, WRITER_CHECKPOINT,
     OWNERS_SEVERAL, READER_GROUP, READER_UNBOX, READER_IS_ALL_REDUCE, READER_REDUCE_OP, READER_FIRST, READER_TAIL,
     SLOTS
@@ -56,7 +57,7 @@ static Slot slots[SLOTS] = {
     {"Stream", "pairs", 0},
     {"Node", "above", 0}, {"Node", "code", 0}, {"Node", "lasti", 0}, {"Node", "others", 0},
     {"Node", "place", 0}, {"Place", "is_open", 0},
-    {"HasRecorder", "recorder", 0}, {"Recorder", "issuer", 0},
+    {"HasRecorder", "recorder", 0}, 
     {"Recorder", "active", 0}, {"Recorder", "calls", 0}, {"Recorder", "ns", 0},
     {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0}, {"Recorder", "buckets", 0},
     {"Writer", "fd", 0}, {"Writer", "total", 0}, {"Writer", "_size", 0},
@@ -78,16 +79,14 @@ set(PyObject *object, int slot, PyObject *value)
     Py_XDECREF(old);
 }
 
-#define MOST_ARGUMENTS 16 /* of an operator; those with more are Python's */
-
 /* Other objects of the Python code, by the names under which `bind` is given them. */
 enum {
     INNERMOST, TORCH_CODES, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE,
-    DEVICE, NOBODY, THINGS
+    DEVICE, NOBODY, ITSELF, THINGS
 };
 static const char *const thing_names[THINGS] = {
     "innermost", "torch_codes", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
-    "Tensor", "Parameter", "dtype", "shape", "device", "nobody",
+    "Tensor", "Parameter", "dtype", "shape", "device", "nobody", "itself",
 };
 static PyObject *things[THINGS];
 static PyTypeObject *state_type, *template_type;
@@ -98,7 +97,7 @@ static uint64_t base;
 #define NAMES(X) \
     X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
     X(checkpoint) \
-    X(remove) X(not_taken) X(issued) X(at_end) \
+    X(at_end) \
     X(op) X(raised) X(left_by)
 #define DECLARE(name) static PyObject *s_##name;
 NAMES(DECLARE)
@@ -111,7 +110,7 @@ static PyObject *state_name;    /* of a ThreadState in the dictionary of its thr
 
 typedef struct {
     HEAD
-    PyObject *recorder, *in_python, *groups, *writer, *acquire, *release;
+    PyObject *recorder, *in_python, *followed_in_python, *groups, *writer, *acquire, *release;
 } Issuer;
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -586,7 +585,9 @@ issue_usual(Issuer *self, PyObject *reader, PyObject *args, long above, int64_t 
     int64_t at = get_number(reader, READER_GROUP);
     if (at < 0 || at >= PyTuple_GET_SIZE(args))
         return NULL;
-    pg = PyObject_CallOneArg(GET(reader, READER_UNBOX), PyTuple_GET_ITEM(args, at));
+    PyObject *unbox = GET(reader, READER_UNBOX);
+    pg = unbox == things[ITSELF] ? Py_NewRef(PyTuple_GET_ITEM(args, at))
+                                 : PyObject_CallOneArg(unbox, PyTuple_GET_ITEM(args, at));
     if (pg == NULL || (state = state_of_thread()) == NULL)
         goto done;
     PyObject *group = PyDict_GetItemWithError(self->groups, pg);
@@ -672,52 +673,17 @@ issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
 {
     Issuer *self = (Issuer *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
-    if (names != NULL || n != 2 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER]
-        || !PyTuple_CheckExact(given[1]))
+    if (names != NULL || n < 2 || n > 3 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER]
+        || !PyTuple_CheckExact(given[1]) || (n == 3 && !PyLong_CheckExact(given[2])))
         return PyObject_Vectorcall(self->in_python, given, n, names);
-    return issue_call(self, given[0], given[1], 1);
+    return issue_call(self, given[0], given[1], n == 3 ? PyLong_AsLong(given[2]) : 1);
 }
 
-/* -- the kernel ----------------------------------------------------------------------------- */
+/* -- after the call ------------------------------------------------------------------------- */
 
-typedef struct {
-    HEAD
-    PyObject *in_python, *session, *reader, *redispatch, *raw_repr, *remaining, *key;
-} Kernel;
+#define FEW_BUCKETS 1000 /* of one backward; of more, Python decides */
 
-/* The key set that a kernel goes on with. */
-static PyObject *
-rest_of(Kernel *self, PyObject *keyset)
-{
-    PyObject *raw = PyObject_CallOneArg(self->raw_repr, keyset);
-    if (raw == NULL)
-        return NULL;
-    PyObject *rest = Py_XNewRef(PyDict_GetItemWithError(self->remaining, raw));
-    if (rest == NULL && !PyErr_Occurred()) {
-        rest = PyObject_CallMethodOneArg(keyset, s_remove, self->key);
-        if (rest != NULL && PyDict_SetItem(self->remaining, raw, rest) < 0)
-            Py_CLEAR(rest);
-    }
-    Py_DECREF(raw);
-    return rest;
-}
-
-/* redispatch(rest, *args) */
-static PyObject *
-pass_on(Kernel *self, PyObject *rest, PyObject *args)
-{
-    PyObject *room[MOST_ARGUMENTS + 2], **given = room + 1;
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    given[0] = rest;
-    for (Py_ssize_t i = 0; i < n; i++)
-        given[i + 1] = PyTuple_GET_ITEM(args, i);
-    return PyObject_Vectorcall(self->redispatch, given, (n + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                               NULL);
-}
-
-#define FEW_BUCKETS 1000 /* of one backward; of more, Recorder.issued decides */
-
-/* Recorder.issued for a gradient bucket on the CPU; 0: it is a call for Python. */
+/* Recorder.followed; 0: it is a call for Python. */
 static int
 follow_bucket(PyObject *recorder, PyObject *call)
 {
@@ -740,58 +706,13 @@ follow_bucket(PyObject *recorder, PyObject *call)
     return 1;
 }
 
-/* Recorder.issued. */
-static int
-follow(PyObject *recorder, PyObject *call, PyObject *result, PyObject *args)
-{
-    if (follow_bucket(recorder, call))
-        return 0;
-    PyObject *told[] = {recorder, call, result, args};
-    PyObject *noted = PyObject_VectorcallMethod(s_issued, told, 4, NULL);
-    Py_XDECREF(noted);
-    return noted == NULL ? -1 : 0;
-}
-
-/* The kernel of tap/wire.py, where the recorder records in C. */
 static PyObject *
-kernel_call(PyObject *callable, PyObject *given, PyObject *names)
+followed(PyObject *self, PyObject *call)
 {
-    Kernel *self = (Kernel *)callable;
-    PyObject *recorder = Py_NewRef(GET(self->session, SESSION_RECORDER));
-    PyObject *issuer = Py_NewRef(recorder == Py_None ? Py_None : GET(recorder, RECORD_ISSUER));
-    PyObject *args = NULL, *call = NULL, *rest = NULL, *result = NULL;
-    Py_ssize_t n = PyTuple_GET_SIZE(given);
-    if (issuer == Py_None || n < 2 || n > MOST_ARGUMENTS
-        || (names != NULL && PyDict_GET_SIZE(names))) {
-        /* If there is no run, Python begins one. It also raises if calls are refused. */
-        result = PyObject_Call(self->in_python, given, names);
-        goto done;
-    }
-    /* Its frame is that of who has made the call: the kernel has none. */
-    if ((args = PyTuple_GetSlice(given, 1, n)) == NULL
-        || (call = issue_call((Issuer *)issuer, self->reader, args, 0)) == NULL
-        || (rest = rest_of(self, PyTuple_GET_ITEM(given, 0))) == NULL)
-        goto done;
-    result = pass_on(self, rest, args);
-    if (result == NULL) {
-        PyObject *problem = PyErr_GetRaisedException();
-        PyObject *told[] = {recorder, self->reader, args, call, problem};
-        PyObject *noted = PyObject_VectorcallMethod(s_not_taken, told, 5, NULL);
-        if (noted == NULL)
-            Py_DECREF(problem);
-        else
-            PyErr_SetRaisedException(problem);
-        Py_XDECREF(noted);
-    }
-    else if (call != Py_None && follow(recorder, call, result, args) < 0)
-        Py_CLEAR(result);
-done:
-    Py_DECREF(recorder);
-    Py_DECREF(issuer);
-    Py_XDECREF(args);
-    Py_XDECREF(call);
-    Py_XDECREF(rest);
-    return result;
+    PyObject *recorder = ((Issuer *)self)->recorder;
+    if (PyTuple_CheckExact(call) && follow_bucket(recorder, call))
+        Py_RETURN_TRUE;
+    return PyObject_CallOneArg(((Issuer *)self)->followed_in_python, call);
 }
 
 /* -- public functions ----------------------------------------------------------------------- */
@@ -996,6 +917,11 @@ any_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
+static PyMethodDef issuer_methods[] = {
+    {"followed", followed, METH_O, "As Recorder.followed."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef public_members[] = {
     {"__code__", T_OBJECT_EX, offsetof(Public, code), READONLY, "of the function in Python"},
     {NULL, 0, 0, 0, NULL},
@@ -1015,8 +941,7 @@ static PyMemberDef public_members[] = {
     };
 
 TYPE(issuer_type, Issuer, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
-     .tp_vectorcall_offset = offsetof(Issuer, vectorcall))
-TYPE(kernel_type, Kernel, 0, .tp_call = kernel_call)
+     .tp_vectorcall_offset = offsetof(Issuer, vectorcall), .tp_methods = issuer_methods)
 TYPE(public_type, Public, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
      .tp_vectorcall_offset = offsetof(Public, vectorcall), .tp_members = public_members)
 
@@ -1085,7 +1010,7 @@ PyInit__native(void)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL
-        && (PyModule_AddType(module, &issuer_type) < 0 || PyModule_AddType(module, &kernel_type) < 0
+        && (PyModule_AddType(module, &issuer_type) < 0
             || PyModule_AddType(module, &public_type) < 0))
         Py_CLEAR(module);
     return module;

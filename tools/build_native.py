@@ -114,9 +114,10 @@ def say(problem: str | None, name: str, language: str = "C") -> None:
 
 def build_all(folder: Path) -> list[str]:
     """Build what is possible, below this folder; return the files, relative to it."""
-    # Those of an earlier source must not be used.
-    for stale in (folder / target(), *folder.glob(f"{TAP.parent.relative_to(ROOT)}/_tap-*.so")):
-        stale.unlink(missing_ok=True)
+    taps = folder.glob(f"{TAP.parent.relative_to(ROOT)}/_tap-*.so")
+    for source, file in ((SOURCE, folder / target()), *((TAP, tap) for tap in taps)):
+        if file.exists() and file.stat().st_mtime < source.stat().st_mtime:
+            file.unlink()  # one of an earlier source must not be used
     torch = Torch.installed()
     parts: list[tuple[str, str, Any]] = [("C", target(), build)]
     if isinstance(torch, Torch):

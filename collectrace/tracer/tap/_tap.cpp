@@ -14,6 +14,8 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include <map>
+
 namespace {
 
 namespace py = pybind11;
@@ -58,47 +60,78 @@ Kind kind_of(const c10::Argument& argument) {
   return name == "__torch__.torch.classes.c10d.ReduceOp" ? Kind::reduce_op : Kind::plain;
 }
 
-// One operator's kernel. `session`, `reader` and their methods are those of tap/wire.py.
-class Kernel final : public c10::OperatorKernel {
- public:
-  Kernel(const c10::FunctionSchema& schema, py::object session, py::object reader,
-         py::tuple reduce_ops)
-      : session_(std::move(session)), reader_(std::move(reader)),
-        reduce_ops_(std::move(reduce_ops)) {
-    for (const auto& argument : schema.arguments()) {
-      kinds_.push_back(kind_of(argument));
+// What the kernel of an operator needs. It is never freed: a thread may be about to enter a kernel
+// while another one removes it, and the interpreter ends before the dispatcher.
+struct Known {
+  std::vector<Kind> kinds;  // of the arguments
+  // As in tap/wire.py, with their methods; null: tracing has ended.
+  py::object session, reader;
+  py::tuple reduce_ops;
+
+  py::tuple arguments(const torch::jit::Stack& stack) const {
+    const size_t n = kinds.size();
+    py::tuple found(n);
+    for (size_t i = 0; i < n; ++i) {
+      found[i] = as_object(kinds[i], torch::jit::peek(stack, i, n));
     }
+    return found;
   }
 
-  // The dispatcher is destroyed after the interpreter, and closed by a thread of Python.
-  ~Kernel() override {
-    if (!Py_IsInitialized()) {
-      session_.release();
-      reader_.release();
-      reduce_ops_.release();
+  py::object group(const py::tuple& args) const {
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      if (kinds[i] == Kind::group) {
+        return args[i];
+      }
     }
+    return py::none();
   }
+
+ private:
+  py::object as_object(Kind kind, const c10::IValue& value) const {
+    if (kind == Kind::group) {
+      return py::cast(value.toCustomClass<c10d::ProcessGroup>());
+    }
+    if (kind == Kind::reduce_op) {
+      const auto number = static_cast<size_t>(value.toCustomClass<c10d::ReduceOp>()->op_);
+      if (number < reduce_ops.size()) {
+        return reduce_ops[number];
+      }
+    }
+    return torch::jit::toPyObject(value);
+  }
+};
+
+class Kernel final : public c10::OperatorKernel {
+ public:
+  explicit Kernel(const Known* known) : known_(known) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
+    // Whatever waits for the GIL, or runs code of Python, may destroy this.
+    const Known* known = known_;
+    const auto rest = keys.remove(c10::DispatchKey::BackendSelect);
     // Held throughout, as by a kernel in Python: a thread of C++ keeps its state meanwhile.
-    py::gil_scoped_acquire gil;
-    const py::tuple args = arguments(*stack);
-    const py::object reader = reader_;  // the tap may be closed meanwhile, and this destroyed
+    const py::gil_scoped_acquire gil;
+    const py::object session = known->session, reader = known->reader;
+    if (!session) {
+      const py::gil_scoped_release no_gil;
+      op.redispatchBoxed(rest, stack);
+      return;
+    }
     static const Name recorder_name("recorder"), begin("begin_by_call"), issue("issue"),
         followed("followed"), issued("issued"), not_taken("not_taken");
-    py::object recorder = recorder_name.of(session_);
+    const py::tuple args = known->arguments(*stack);
+    py::object recorder = recorder_name.of(session), call = py::none();
     if (recorder.is_none()) {
-      recorder = begin.call(session_, group(args));
+      recorder = begin.call(session, known->group(args));
     }
-    py::object call = py::none();
     if (!recorder.is_none()) {
       // 0: there is no frame of the kernel.
       call = issue.call(recorder, reader, args, py::int_(0));
     }
     try {
       const py::gil_scoped_release no_gil;
-      op.redispatchBoxed(keys.remove(c10::DispatchKey::BackendSelect), stack);
+      op.redispatchBoxed(rest, stack);
     } catch (const std::exception&) {
       torch::translate_exception_to_python(std::current_exception());
       const py::error_already_set problem;
@@ -113,48 +146,16 @@ class Kernel final : public c10::OperatorKernel {
   }
 
  private:
-  py::tuple arguments(const torch::jit::Stack& stack) const {
-    const size_t n = kinds_.size();
-    py::tuple found(n);
-    for (size_t i = 0; i < n; ++i) {
-      found[i] = as_object(kinds_[i], torch::jit::peek(stack, i, n));
-    }
-    return found;
-  }
-
-  py::object as_object(Kind kind, const c10::IValue& value) const {
-    if (kind == Kind::group) {
-      return py::cast(value.toCustomClass<c10d::ProcessGroup>());
-    }
-    if (kind == Kind::reduce_op) {
-      const auto number = static_cast<size_t>(value.toCustomClass<c10d::ReduceOp>()->op_);
-      return number < reduce_ops_.size() ? py::object(reduce_ops_[number])
-                                         : torch::jit::toPyObject(value);
-    }
-    return torch::jit::toPyObject(value);
-  }
-
-  py::object group(const py::tuple& args) const {
-    for (size_t i = 0; i < kinds_.size(); ++i) {
-      if (kinds_[i] == Kind::group) {
-        return args[i];
-      }
-    }
-    return py::none();
-  }
-
   // As a kernel in Python gets it.
   static py::object result(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
     return torch::jit::createPyObjectForStack(
         torch::jit::last(stack, schema.returns().size()).vec());
   }
 
-  py::object session_, reader_;
-  py::tuple reduce_ops_;
-  std::vector<Kind> kinds_;
+  const Known* known_;
 };
 
-// The kernels of a session, until it is closed.
+// The kernels of a session, until it is closed. There is one session at a time.
 class Tap {
  public:
   Tap(py::object session, py::tuple reduce_ops)
@@ -166,13 +167,33 @@ class Tap {
   void put(const std::string& name, const py::object& reader) {
     const auto handle =
         c10::Dispatcher::singleton().findSchemaOrThrow(("c10d::" + name).c_str(), "");
-    auto kernel = std::make_unique<Kernel>(handle.schema(), session_, reader, reduce_ops_);
-    library_->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+    Known& known = all()[name];
+    if (known.kinds.empty()) {  // the first time: others may be reading it later
+      for (const auto& argument : handle.schema().arguments()) {
+        known.kinds.push_back(kind_of(argument));
+      }
+    }
+    known.session = session_;
+    known.reader = reader;
+    known.reduce_ops = reduce_ops_;
+    library_->impl(name.c_str(),
+                   torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(&known)));
   }
 
-  void close() { library_.reset(); }
+  void close() {
+    library_.reset();
+    for (auto& [name, known] : all()) {
+      known.session = known.reader = py::object();
+    }
+  }
 
  private:
+  // By the name of the operator.
+  static std::map<std::string, Known>& all() {
+    static auto* known = new std::map<std::string, Known>();
+    return *known;
+  }
+
   py::object session_;
   py::tuple reduce_ops_;
   std::unique_ptr<torch::Library> library_;

@@ -17,9 +17,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "collectrace/tracer/record/_native.c"
@@ -39,8 +38,7 @@ def build(to: Path, *flags: str) -> str | None:
     return _compile("CC", "cc", ["-O2", *flags, str(SOURCE)], to)
 
 
-@dataclass(frozen=True)
-class Torch:
+class Torch(NamedTuple):  # not a dataclass: hatchling does not register this module
     """A torch to build the part in C++ against."""
 
     folder: str

@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +25,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+import collectrace
+from collectrace.tracer.record import scopes
 from collectrace.tracer.switch import current
+from collectrace.tracer.tap import compiled
 from tests.support import op_rows_c10d, op_rows_functional, op_rows_group
 from tests.support.op_table import WORLD, walk
 from tests.support.real_ranks import ROOT, Ran, Ranks
@@ -323,6 +328,49 @@ def test_a_finalizer_that_issues_calls(ranks: Ranks) -> None:
     assert seen == count
     assert sorted(call.seq for call in ran.calls()) == list(range(1, count + seen + 1))
     assert ran.log().exit.failures == 0  # type: ignore[union-attr]
+
+
+# -- kernels in C++ ---------------------------------------------------------------------------
+
+
+def kernels() -> str:
+    return torch._C._dispatch_dump("c10d::allreduce_")
+
+
+@pytest.mark.skipif(not compiled.path().exists(), reason="not built for this torch")
+def test_the_compiled_kernels_are_used(ranks: Ranks) -> None:
+    told = [ran.result() for ran in both(ranks, kernels, 1)]
+    assert ["_tap.cpp" in one for one in told] == [False, True]
+
+
+def disabled_within() -> str:
+    """End tracing on one thread while another is inside of an operator, which then raises."""
+    done = torch.distributed.distributed_c10d._get_default_store()
+    if dist.get_rank():
+        done.wait(["done"])
+        return ""
+    raised = []
+
+    def wait() -> None:
+        try:
+            dist.monitored_barrier(timeout=timedelta(seconds=3))
+        except RuntimeError as problem:
+            raised.append(str(problem))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not any(state.call for state in scopes.all_states()):
+        time.sleep(0.01)
+    collectrace.disable()
+    assert thread.is_alive()
+    thread.join()
+    done.set("done", "")
+    return raised[0]
+
+
+def test_tracing_may_end_while_an_operator_runs(ranks: Ranks) -> None:
+    for ran in both(ranks, disabled_within, 2, limit=60):
+        assert "Rank 1 failed to pass monitoredBarrier" in ran.result()
 
 
 # -- memory ---------------------------------------------------------------------------------

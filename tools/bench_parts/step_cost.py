@@ -67,7 +67,7 @@ def part_step(empty_ns: float, *, quick: bool) -> Part:
     part.row("records per step", f"{calls:.1f}")
     part.row("per record, us", spread([r["ns"] / r["calls"] for r in rounds], 1000, 1))
     part.row("the tracer's bill, % of the step", spread(share))
-    part.row("interception on top (estimated from a), %", f"{kernel:.2f}")
+    part.row("what an interception in Python would add, %", f"{kernel:.2f}")
     part.row("step: traced / untraced", spread([r["on"] / r["off"] for r in rounds], 1, 3))
     part.row("control: untraced / untraced", spread([r["again"] / r["off"] for r in rounds], 1, 3))
     part.figures = {

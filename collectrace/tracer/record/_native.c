@@ -1,5 +1,6 @@
-/* What a usual call passes through, in C: the public function's wrapper (patches/scoping.py), the
-   kernel (tap/wire.py), and Recorder.issue with Recorder._number. Others go to the code in Python.
+/* What a usual call passes through, in C: the public function's wrapper (patches/scoping.py), and
+   Recorder.issue with Recorder._number. Others go to the code in Python. The kernel between them is
+   in tap/_tap.cpp.
 
    The code in Python (recorder.py, sites.py, tap/arguments.py) is the reference: this makes the
    same keys, lines and assignments in the same order. It hands over to the Python code whenever
@@ -35,10 +36,10 @@ enum {
     STATE_SCOPE, STATE_ISSUED, STATE_CALLER, STATE_REDUCE_OP, STATE_LABEL, STATE_CALL, STATE_GIVEN, STATE_CALL_T,
     SCOPE_API, SCOPE_CHILDREN, GROUP_TEMPLATES, GROUP_OWNERS,
     TEMPLATE_COUNTER, TEMPLATE_STREAM, TEMPLATE_BODY, TEMPLATE_WIRE, TEMPLATE_PROGRAM,
-    TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE,
-    COUNTER_SEQ, COUNTER_DONE, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
+    TEMPLATE_PAIR, TEMPLATE_ASYNC, TEMPLATE_DEVICE, TEMPLATE_BUCKET,
+    COUNTER_SEQ, COUNTER_DONE, COUNTER_OPEN, STREAM_DIGEST, STREAM_PROGRAM, STREAM_PAIRS,
     NODE_ABOVE, NODE_CODE, NODE_LASTI, NODE_OTHERS, NODE_PLACE, PLACE_IS_OPEN,
-    SESSION_RECORDER, RECORD_ISSUER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T,
+    SESSION_RECORDER, RECORD_ACTIVE, RECORD_CALLS, RECORD_NS, RECORD_ITERATION, RECORD_LAST_T, RECORD_BUCKETS,
     WRITER_FD, WRITER_TOTAL, WRITER_SIZE, WRITER_FULL, WRITER_CHECKPOINT,
     OWNERS_SEVERAL, READER_GROUP, READER_UNBOX, READER_IS_ALL_REDUCE, READER_REDUCE_OP, READER_FIRST, READER_TAIL,
     SLOTS
@@ -51,13 +52,14 @@ static Slot slots[SLOTS] = {
     {"Template", "counter", 0}, {"Template", "stream", 0}, {"Template", "body", 0},
     {"Template", "wire_step", 0}, {"Template", "program_step", 0},
     {"Template", "pair_step", 0}, {"Template", "is_async", 0}, {"Template", "on_device", 0},
-    {"CallCounter", "seq", 0}, {"CallCounter", "done", 0}, {"Stream", "digest", 0}, {"Stream", "program", 0},
+    {"Template", "is_bucket", 0}, {"CallCounter", "seq", 0}, {"CallCounter", "done", 0}, {"CallCounter", "open", 0},
+    {"Stream", "digest", 0}, {"Stream", "program", 0},
     {"Stream", "pairs", 0},
     {"Node", "above", 0}, {"Node", "code", 0}, {"Node", "lasti", 0}, {"Node", "others", 0},
     {"Node", "place", 0}, {"Place", "is_open", 0},
-    {"HasRecorder", "recorder", 0}, {"Recorder", "issuer", 0},
+    {"HasRecorder", "recorder", 0}, 
     {"Recorder", "active", 0}, {"Recorder", "calls", 0}, {"Recorder", "ns", 0},
-    {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0},
+    {"Recorder", "iteration", 0}, {"Recorder", "last_t", 0}, {"Recorder", "buckets", 0},
     {"Writer", "fd", 0}, {"Writer", "total", 0}, {"Writer", "_size", 0},
     {"Writer", "_full", 0}, {"Writer", "next_checkpoint", 0},
     {"Ordinals", "several", 0}, {"ArgumentReader", "group_index", 0}, {"ArgumentReader", "unbox", 0},
@@ -77,16 +79,14 @@ set(PyObject *object, int slot, PyObject *value)
     Py_XDECREF(old);
 }
 
-#define MOST_ARGUMENTS 16 /* of an operator; those with more are Python's */
-
 /* Other objects of the Python code, by the names under which `bind` is given them. */
 enum {
-    INNERMOST, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE, DEVICE,
-    NOBODY, THINGS
+    INNERMOST, TORCH_CODES, ENGINE, IGNORED, FIND, LOCAL, PROJECT_LIST, READER, TENSOR, PARAMETER, DTYPE, SHAPE,
+    DEVICE, NOBODY, ITSELF, THINGS
 };
 static const char *const thing_names[THINGS] = {
-    "innermost", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
-    "Tensor", "Parameter", "dtype", "shape", "device", "nobody",
+    "innermost", "torch_codes", "engine", "ignored", "find", "local", "project_list", "ArgumentReader",
+    "Tensor", "Parameter", "dtype", "shape", "device", "nobody", "itself",
 };
 static PyObject *things[THINGS];
 static PyTypeObject *state_type, *template_type;
@@ -97,7 +97,7 @@ static uint64_t base;
 #define NAMES(X) \
     X(state) X(key) X(dtype) X(shape) X(device) X(in_backward) X(inside_backward) X(models) \
     X(checkpoint) \
-    X(remove) X(not_taken) X(issued) X(at_end) \
+    X(at_end) \
     X(op) X(raised) X(left_by)
 #define DECLARE(name) static PyObject *s_##name;
 NAMES(DECLARE)
@@ -110,7 +110,7 @@ static PyObject *state_name;    /* of a ThreadState in the dictionary of its thr
 
 typedef struct {
     HEAD
-    PyObject *recorder, *in_python, *groups, *writer, *acquire, *release;
+    PyObject *recorder, *in_python, *followed_in_python, *groups, *writer, *acquire, *release;
 } Issuer;
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -249,14 +249,38 @@ node_at(PyObject *nodes, PyFrameObject *frame)
     return node;
 }
 
+/* Known as torch's, see owners.torch_codes; -1: an exception. */
+static int
+is_torchs(PyFrameObject *frame)
+{
+    PyObject *id = PyLong_FromVoidPtr(code_of(frame));
+    int found = id == NULL ? -1 : PySet_Contains(things[TORCH_CODES], id);
+    Py_XDECREF(id);
+    return found;
+}
+
+/* The node at which the walk begins, and its frame in place of `frame`. */
+static PyObject *
+first_node(PyFrameObject **frame)
+{
+    PyObject *node = node_at(things[INNERMOST], *frame);
+    if (node != NULL || PyErr_Occurred())
+        return node;
+    while (*frame != NULL && is_torchs(*frame) > 0) {
+        PyFrameObject *outer = PyFrame_GetBack(*frame);
+        Py_SETREF(*frame, outer);
+    }
+    return *frame == NULL || PyErr_Occurred() ? NULL : node_at(things[INNERMOST], *frame);
+}
+
 /* sites.find. */
 static PyObject *
 find(PyFrameObject *innermost, PyObject *state)
 {
     PyObject *place = NULL;
     if (innermost != NULL) {
-        PyObject *node = node_at(things[INNERMOST], innermost);
         PyFrameObject *frame = (PyFrameObject *)Py_NewRef(innermost);
+        PyObject *node = first_node(&frame);
         while (node != NULL) {
             PyObject *above = GET(node, NODE_ABOVE);
             /* A new frame object may let the collector run, and that forget all nodes. */
@@ -274,7 +298,7 @@ find(PyFrameObject *innermost, PyObject *state)
                 above = node_at(GET(node, NODE_OTHERS), frame);
             Py_SETREF(node, above);
         }
-        Py_DECREF(frame);
+        Py_XDECREF(frame);
         if (PyErr_Occurred())
             return NULL;
     }
@@ -561,7 +585,9 @@ issue_usual(Issuer *self, PyObject *reader, PyObject *args, long above, int64_t 
     int64_t at = get_number(reader, READER_GROUP);
     if (at < 0 || at >= PyTuple_GET_SIZE(args))
         return NULL;
-    pg = PyObject_CallOneArg(GET(reader, READER_UNBOX), PyTuple_GET_ITEM(args, at));
+    PyObject *unbox = GET(reader, READER_UNBOX);
+    pg = unbox == things[ITSELF] ? Py_NewRef(PyTuple_GET_ITEM(args, at))
+                                 : PyObject_CallOneArg(unbox, PyTuple_GET_ITEM(args, at));
     if (pg == NULL || (state = state_of_thread()) == NULL)
         goto done;
     PyObject *group = PyDict_GetItemWithError(self->groups, pg);
@@ -647,94 +673,46 @@ issue(PyObject *callable, PyObject *const *given, size_t flags, PyObject *names)
 {
     Issuer *self = (Issuer *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
-    if (names != NULL || n != 2 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER]
-        || !PyTuple_CheckExact(given[1]))
+    if (names != NULL || n < 2 || n > 3 || Py_TYPE(given[0]) != (PyTypeObject *)things[READER]
+        || !PyTuple_CheckExact(given[1]) || (n == 3 && !PyLong_CheckExact(given[2])))
         return PyObject_Vectorcall(self->in_python, given, n, names);
-    return issue_call(self, given[0], given[1], 1);
+    return issue_call(self, given[0], given[1], n == 3 ? PyLong_AsLong(given[2]) : 1);
 }
 
-/* -- the kernel ----------------------------------------------------------------------------- */
+/* -- after the call ------------------------------------------------------------------------- */
 
-typedef struct {
-    HEAD
-    PyObject *in_python, *session, *reader, *redispatch, *raw_repr, *remaining, *key;
-} Kernel;
+#define FEW_BUCKETS 1000 /* of one backward; of more, Python decides */
 
-/* The key set that a kernel goes on with. */
-static PyObject *
-rest_of(Kernel *self, PyObject *keyset)
+/* Recorder.followed; 0: it is a call for Python. */
+static int
+follow_bucket(PyObject *recorder, PyObject *call)
 {
-    PyObject *raw = PyObject_CallOneArg(self->raw_repr, keyset);
-    if (raw == NULL)
-        return NULL;
-    PyObject *rest = Py_XNewRef(PyDict_GetItemWithError(self->remaining, raw));
-    if (rest == NULL && !PyErr_Occurred()) {
-        rest = PyObject_CallMethodOneArg(keyset, s_remove, self->key);
-        if (rest != NULL && PyDict_SetItem(self->remaining, raw, rest) < 0)
-            Py_CLEAR(rest);
+    PyObject *template = PyTuple_GET_ITEM(call, 0), *buckets = GET(recorder, RECORD_BUCKETS);
+    if (GET(template, TEMPLATE_BUCKET) != Py_True || GET(template, TEMPLATE_DEVICE) != Py_False
+        || !PyList_CheckExact(buckets) || PyList_GET_SIZE(buckets) >= FEW_BUCKETS)
+        return 0;
+    PyObject *state = state_of_thread();
+    PyObject *open = GET(GET(template, TEMPLATE_COUNTER), COUNTER_OPEN);
+    if (state == NULL || PyDict_SetItem(open, PyTuple_GET_ITEM(call, 1), GET(state, STATE_CALL_T))
+        || PyList_Append(buckets, call)) {
+        Py_XDECREF(state);
+        PyErr_Clear();
+        return 0;
     }
-    Py_DECREF(raw);
-    return rest;
+    set(state, STATE_CALL, Py_NewRef(Py_None));
+    set(state, STATE_GIVEN, Py_NewRef(Py_None));
+    set(state, STATE_ISSUED, Py_NewRef(call));
+    Py_DECREF(state);
+    return 1;
 }
 
-/* redispatch(rest, *args) */
 static PyObject *
-pass_on(Kernel *self, PyObject *rest, PyObject *args)
+followed(PyObject *self, PyObject *call)
 {
-    PyObject *room[MOST_ARGUMENTS + 2], **given = room + 1;
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    given[0] = rest;
-    for (Py_ssize_t i = 0; i < n; i++)
-        given[i + 1] = PyTuple_GET_ITEM(args, i);
-    return PyObject_Vectorcall(self->redispatch, given, (n + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                               NULL);
-}
-
-/* The kernel of tap/wire.py, where the recorder records in C. */
-static PyObject *
-kernel_call(PyObject *callable, PyObject *given, PyObject *names)
-{
-    Kernel *self = (Kernel *)callable;
-    PyObject *recorder = Py_NewRef(GET(self->session, SESSION_RECORDER));
-    PyObject *issuer = Py_NewRef(recorder == Py_None ? Py_None : GET(recorder, RECORD_ISSUER));
-    PyObject *args = NULL, *call = NULL, *rest = NULL, *result = NULL;
-    Py_ssize_t n = PyTuple_GET_SIZE(given);
-    if (issuer == Py_None || n < 2 || n > MOST_ARGUMENTS
-        || (names != NULL && PyDict_GET_SIZE(names))) {
-        /* If there is no run, Python begins one. It also raises if calls are refused. */
-        result = PyObject_Call(self->in_python, given, names);
-        goto done;
-    }
-    /* Its frame is that of who has made the call: the kernel has none. */
-    if ((args = PyTuple_GetSlice(given, 1, n)) == NULL
-        || (call = issue_call((Issuer *)issuer, self->reader, args, 0)) == NULL
-        || (rest = rest_of(self, PyTuple_GET_ITEM(given, 0))) == NULL)
-        goto done;
-    result = pass_on(self, rest, args);
-    if (result == NULL) {
-        PyObject *problem = PyErr_GetRaisedException();
-        PyObject *told[] = {recorder, self->reader, args, call, problem};
-        PyObject *noted = PyObject_VectorcallMethod(s_not_taken, told, 5, NULL);
-        if (noted == NULL)
-            Py_DECREF(problem);
-        else
-            PyErr_SetRaisedException(problem);
-        Py_XDECREF(noted);
-    }
-    else if (call != Py_None) {
-        PyObject *told[] = {recorder, call, result, args};
-        PyObject *noted = PyObject_VectorcallMethod(s_issued, told, 4, NULL);
-        if (noted == NULL)
-            Py_CLEAR(result);
-        Py_XDECREF(noted);
-    }
-done:
-    Py_DECREF(recorder);
-    Py_DECREF(issuer);
-    Py_XDECREF(args);
-    Py_XDECREF(call);
-    Py_XDECREF(rest);
-    return result;
+    PyObject *recorder = ((Issuer *)self)->recorder;
+    if (PyTuple_CheckExact(call) && follow_bucket(recorder, call))
+        Py_RETURN_TRUE;
+    return PyObject_CallOneArg(((Issuer *)self)->followed_in_python, call);
 }
 
 /* -- public functions ----------------------------------------------------------------------- */
@@ -939,6 +917,11 @@ any_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
+static PyMethodDef issuer_methods[] = {
+    {"followed", followed, METH_O, "As Recorder.followed."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef public_members[] = {
     {"__code__", T_OBJECT_EX, offsetof(Public, code), READONLY, "of the function in Python"},
     {NULL, 0, 0, 0, NULL},
@@ -958,8 +941,7 @@ static PyMemberDef public_members[] = {
     };
 
 TYPE(issuer_type, Issuer, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
-     .tp_vectorcall_offset = offsetof(Issuer, vectorcall))
-TYPE(kernel_type, Kernel, 0, .tp_call = kernel_call)
+     .tp_vectorcall_offset = offsetof(Issuer, vectorcall), .tp_methods = issuer_methods)
 TYPE(public_type, Public, Py_TPFLAGS_HAVE_VECTORCALL, .tp_call = PyVectorcall_Call,
      .tp_vectorcall_offset = offsetof(Public, vectorcall), .tp_members = public_members)
 
@@ -1028,7 +1010,7 @@ PyInit__native(void)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL
-        && (PyModule_AddType(module, &issuer_type) < 0 || PyModule_AddType(module, &kernel_type) < 0
+        && (PyModule_AddType(module, &issuer_type) < 0
             || PyModule_AddType(module, &public_type) < 0))
         Py_CLEAR(module);
     return module;

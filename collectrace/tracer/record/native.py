@@ -3,7 +3,7 @@
 ``_native.c`` does what :meth:`Recorder.issue` does for the usual call. It is built when the package
 is installed, if there is a C compiler (``tools/build_native.py``). The Python code is the
 reference. It is used if the other is missing or switched off (``native=0``), and for every unusual
-call.
+call. With the code in C, the kernels are those in C++ if these were built (``tap/compiled``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.autograd import graph as autograd_graph
 from torch.distributed import GroupMember
 
 from collectrace.signature import BASE, PRIME
-from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record import owners, scopes, sites
 from collectrace.tracer.record.groups import GroupState, Ordinals
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import Scope, ThreadState
@@ -41,13 +41,11 @@ class Python:
 
     name = "python"
     """Its name in a header."""
+    is_native = False
+    """Whether the kernels are compiled, too, if they were built, see ``tap/compiled``."""
 
     def install(self, recorder: Recorder) -> None:
         """Let this code record the calls of a recorder."""
-
-    def kernel(self, in_python: Any, session: Any, *_: Any) -> Any:  # noqa: ARG002
-        """Return the kernel for the dispatcher, see ``tap/wire``."""
-        return in_python
 
     def public(self, in_python: Any, position: int | None, *_: Any) -> Any:  # noqa: ARG002
         """Return the replacement of a public function, see ``patches/scoping``."""
@@ -57,7 +55,7 @@ class Python:
 class C(Python):
     """The code in C."""
 
-    name = "c"
+    name, is_native = "c", True
 
     def __init__(self) -> None:
         from collectrace.tracer.record import _native
@@ -72,25 +70,22 @@ class C(Python):
             GroupState=GroupState, Ordinals=Ordinals, Template=Template, CallCounter=CallCounter,
             Stream=Stream, Node=sites._Node, Place=sites.Place,
             ArgumentReader=arguments.ArgumentReader, project_list=arguments._project_list,
-            innermost=sites._innermost, find=sites.find, local=scopes.local, ignored=IGNORED,
+            innermost=sites._innermost, torch_codes=owners.torch_codes, find=sites.find,
+            local=scopes.local, ignored=IGNORED,
             engine=autograd_graph._engine_run_backward.__code__, Tensor=torch.Tensor,
             Parameter=torch.nn.Parameter, dtype=torch.Tensor.dtype, shape=torch.Tensor.shape,
             device=torch.Tensor.device, nobody=GroupMember.NON_GROUP_MEMBER,
+            itself=arguments.itself,
         )  # fmt: skip
 
     def install(self, recorder: Recorder) -> None:
         """Let this code record the calls of a recorder."""
         lock = recorder.lock
-        recorder.issuer = recorder.issue = self._native.Issuer(  # type: ignore[method-assign]
-            0, recorder, recorder.issue, recorder.book.states, recorder.writer,
+        issuer: Any = self._native.Issuer(
+            0, recorder, recorder.issue, recorder.followed, recorder.book.states, recorder.writer,
             lock.acquire, lock.release,
         )  # fmt: skip
-
-    def kernel(self, in_python: Any, session: Any, *parts: Any) -> Any:
-        """Return the kernel for the dispatcher, see ``tap/wire``."""
-        if not isinstance(session, HasRecorder):  # on an older torch, see ``tap/untold``
-            return in_python
-        return self._native.Kernel(0, in_python, session, *parts)
+        recorder.issue, recorder.followed = issuer, issuer.followed  # type: ignore[method-assign]
 
     def public(self, in_python: Any, position: int | None, *parts: Any) -> Any:
         """Return the replacement of a public function, see ``patches/scoping``."""

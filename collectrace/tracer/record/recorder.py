@@ -61,14 +61,12 @@ class Recorder(RunRecord):
     signal handler of the program raises meanwhile.
     """
 
-    __slots__ = ("issuer", "iteration", "last_t")  # read by offset in _native.c
+    __slots__ = ("buckets", "iteration", "last_t")  # read by offset in _native.c
 
     def __init__(
         self, writer: Writer, max_failures: int, *, sources: Sources | None = None
     ) -> None:
         super().__init__(writer, max_failures, sources=sources)
-        self.issuer: Any = None
-        """Replaces :meth:`issue` if the C code records, see ``native``; None: Python records."""
         self.iteration = 0
         """Ordinal of the current step, in the unit ``unit``; 0: none so far. If DDP forwards are
         the unit, those that join() shadows count."""
@@ -226,14 +224,11 @@ class Recorder(RunRecord):
 
         ``result`` is what its operator returned for ``args``: the Work, alone or after the tensors.
         """
+        if self.followed(call):
+            return
         try:
             template, seq = call
-            state = self._local.state
-            template.counter.open[seq] = t = state.call_t
-            state.call, state.given, state.issued = None, None, call
-            if template.is_bucket and not template.on_device and len(self.buckets) < _MAX_BUCKETS:
-                self.buckets.append(call)
-                return
+            t = self._local.state.call_t
             work = result[-1] if isinstance(result, tuple) else result
             if work is not None:
                 message = args[0][0] if template.stream is None and args else None
@@ -242,6 +237,23 @@ class Recorder(RunRecord):
                 self.works.expect(call, template.outputs(args))
         except Exception as problem:
             self.count_failure(problem, "following a call up")
+
+    def followed(self, call: Issued) -> bool:
+        """Note that the backend has accepted a call; return whether its Work is not needed.
+
+        That is so for a gradient bucket on the CPU: it is complete when the backward returns.
+        """
+        try:
+            template, seq = call
+            state = self._local.state
+            template.counter.open[seq] = state.call_t
+            state.call, state.given, state.issued = None, None, call
+            if template.is_bucket and not template.on_device and len(self.buckets) < _MAX_BUCKETS:
+                self.buckets.append(call)
+                return True
+        except Exception as problem:
+            self.count_failure(problem, "following a call up")
+        return False
 
     def not_taken(
         self, reader: ArgumentReader, args: tuple[Any, ...], call: Issued | None,
@@ -471,7 +483,6 @@ class Recorder(RunRecord):
         def refuse(*_: Any) -> Issued | None:
             raise problem()
 
-        self.issuer = None  # the C code passes such calls on
         self.issue = refuse  # type: ignore[method-assign, assignment]
 
     def _void(

@@ -108,6 +108,11 @@ class CallFields:
     """False: a tensor is fake or meta, so nothing is communicated."""
 
 
+def itself(group: Any) -> Any:
+    """Return the ProcessGroup in an argument that is not boxed."""
+    return group
+
+
 class ArgumentReader:
     """Reads the arguments of one operator; ``row`` gives the meaning of the schema's arguments."""
 

@@ -19,8 +19,8 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer import torch_api
-from collectrace.tracer.tap import untold
-from collectrace.tracer.tap.arguments import OPERATORS, ArgumentReader, OpRow
+from collectrace.tracer.tap import compiled, untold
+from collectrace.tracer.tap.arguments import OPERATORS, ArgumentReader, OpRow, itself
 
 
 class OnIssue(Protocol):
@@ -34,6 +34,9 @@ class OnIssue(Protocol):
 
     def issued(self, call: Any, result: Any, args: tuple[Any, ...]) -> None:
         """Note that the operator has returned ``result``, so that the backend has the call."""
+
+    def followed(self, call: Any) -> bool:
+        """Do what :meth:`issued` does if that needs no result; return whether it did."""
 
     def not_taken(
         self, reader: ArgumentReader, args: tuple[Any, ...], call: Any, problem: BaseException
@@ -60,8 +63,8 @@ class OnIssue(Protocol):
 class Code(Protocol):
     """The code that records calls, see ``record/native``."""
 
-    def kernel(self, in_python: Any, *parts: Any) -> Any:
-        """Return the kernel ``in_python``, or an equivalent one that is made from these parts."""
+    is_native: bool
+    """Whether compiled kernels are wanted, see ``compiled``."""
 
 
 class HasRecorder(Protocol):
@@ -69,7 +72,7 @@ class HasRecorder(Protocol):
 
     @property
     def code(self) -> Code:
-        """Return the code that makes kernels."""
+        """Return the code that records."""
 
     @property
     def recorder(self) -> OnIssue | None:
@@ -97,17 +100,25 @@ _remaining: Final[dict[int, DispatchKeySet]] = {}
 def install(session: HasRecorder) -> Undo:
     """Put a kernel in front of every ``c10d`` operator; return the undo."""
     with ExitStack() as libraries:
-        caller, make_reader = session, ArgumentReader
+        caller, make_reader, tap = session, ArgumentReader, None
         if not torch_api.tells_reduce_op():
             caller, make_reader = untold.KnowsFrames(session), untold.UntoldReader
             libraries.callback(untold.functional_library()._destroy)
+        elif session.code.is_native:
+            tap = compiled.tap(session)
+        if tap is not None:
+            libraries.callback(tap.close)
         library = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
         libraries.callback(library._destroy)
         for schema in _schemas():
             name = schema.name.removeprefix("c10d::")
             # An operator of a newer torch that the table lacks is recorded under its own name.
             reader = make_reader(OPERATORS.get(name) or _guess(name, schema), schema.arguments)
-            _put(library, name, _kernel(name, reader, caller))
+            if tap is None:
+                _put(library, name, _kernel(name, reader, caller))
+            else:
+                reader.unbox = itself
+                tap.put(name, reader)
         waits = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
         libraries.callback(waits._destroy)
         _put(waits, "wait_tensor", _wait_kernel(session))
@@ -160,9 +171,7 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
         return result
 
     torch_api.hide_from_dynamo(kernel.__code__, callees=True)
-    return session.code.kernel(
-        kernel, session, reader, redispatch, _raw_repr, _remaining, DispatchKey.BackendSelect
-    )
+    return kernel
 
 
 def _wait_kernel(session: HasRecorder) -> Any:

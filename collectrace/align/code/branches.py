@@ -145,16 +145,6 @@ def separating_branches(region: Region, *, same: bool) -> Iterator[Branch]:
             yield branch
 
 
-def without_exceptions(region: Region) -> Region:
-    """Return a region without the exceptions of steps that may also go on: not of a ``raise``."""
-
-    def edges_of(step: int) -> Iterable[Edge]:
-        found = region.edges.get(step, ())
-        return [edge for edge in found if not edge.is_exception] or found
-
-    return explore(edges_of, region.loops, region.begin)
-
-
 def _separating(region: Region, *, same: bool) -> Iterator[Branch]:
     separation = _Separation(region, {} if same else _meeting_points(region), same)
     for step, edges in region.edges.items():

@@ -88,17 +88,8 @@ def decide(
             found.add(_Arguments(tracer).decisions(context, node, differing))
         region = between.region(gaps)
         naming = _Naming(program, between, region, tracer, (one.rank, two.rank))
-        named = [
-            (branch, list(naming.decisions(branch)))
-            for branch in branches.separating_branches(region, same=same)
-        ]
-        if any(branch.by_exception and decisions for branch, decisions in named):
-            # What separates the sides by the exception alone, as a condition around it, is not it.
-            calm = branches.without_exceptions(region)
-            alone = set(branches.separating_branches(calm, same=same))
-            named = [one for one in named if one[0].by_exception or one[0] in alone]
-        for _, decisions in named:
-            found.add(decisions)
+        for branch in branches.separating_branches(region, same=same):
+            found.add(naming.decisions(branch))
     except LookupError:
         gaps.add(Gap.UNREACHABLE)
     except (OverflowError, RecursionError):

@@ -52,7 +52,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         except Unclear as unclear:
             needed |= unclear.ranks
     try:
-        channels, messages, lost, notes = compare_channels(evidence.groups, logs, cut)
+        channels, messages, lost = compare_channels(evidence.groups, logs, cut)
     except Unclear as unclear:
         needed |= unclear.ranks
     # Looking up rows has read more of the logs.
@@ -71,7 +71,6 @@ def compare(evidence: RunEvidence) -> Comparison:
         conflicts=tuple(evidence.conflicts),
         agreed={stream: verdict.agreed for stream, verdict in verdicts.items()},
         messages=messages,
-        notes=notes,
         unproven=(*unproven, *(one for verdict in found for one in verdict.unproven), *lost),
         bridged={stream: v.bridged for stream, v in verdicts.items() if v.bridged},
         windows=tuple(verdict.window for verdict in found if verdict.window is not None),

@@ -34,6 +34,8 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
             f"the last line counts {words.counted(fact.last, 'call')}, but by their numbers there "
             f"are {fact.first:,}."
         )
+    if fact.why == "unread":
+        return "messages in the middle of the log were counted, but not read. --full reads them."
     if fact.why == "torn":
         return "the file ends within a line, or in one of an unknown kind. How it went on is lost."
     if fact.why == "cut" and fact.key is not None:

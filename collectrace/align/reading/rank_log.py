@@ -340,6 +340,10 @@ class RankLog:
         own, shift = self._own(key)
         return [(first + shift, last + shift) for first, last in self._reader.lost(own)]
 
+    def is_unread(self, key: Key) -> bool:
+        """Return whether rows or messages may be in parts of the log that were not read."""
+        return self._reader.is_unread(self._own(key)[0])
+
     def is_open(self, key: Key) -> bool:
         """Return whether lines lost at the end may hold calls of this stream or channel."""
         found = self._reader.records

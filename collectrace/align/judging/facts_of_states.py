@@ -14,7 +14,9 @@ from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.outside import ignored
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
+from collectrace.findings import Side
 from collectrace.records import HANDLED, Call, Raised
+from collectrace.signature import wire_text
 
 _CONTROL: Final = frozenset(
     {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
@@ -103,6 +105,26 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             sites = sites_of(those)
             yield Evidence("caught_exception", tuple(sorted(called[hit[0]].ranks)), sites, those)
             return
+
+
+def made_usual_call(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect ranks that made, at another line, what the others had always made at theirs."""
+    called = [(side, side.call) for side in candidate.sides if side.call is not None]
+    for side, call in called:
+        others = [one for one in called if one[0] is not side]
+        usual = {_usual(case, candidate, *one) for one in others}
+        is_elsewhere = all(one[0].stack != side.stack or one[1].site != call.site for one in others)
+        if is_elsewhere and usual == {wire_text(call, "")}:
+            yield Evidence("made_usual_call", tuple(sorted(side.ranks)))
+
+
+def _usual(case: Case, candidate: Candidate, side: Side, call: Call) -> str | None:
+    """Return what all earlier calls of a side at its line had on the wire; None: they differed."""
+    rank = side.ranks[0]
+    lines = case.frames_or_line(rank, call)
+    earlier = (one for one in case.before(rank, candidate.stream, candidate.seq) if one is not None)
+    usual = {wire_text(one, "") for one in earlier if case.frames_or_line(rank, one) == lines}
+    return usual.pop() if len(usual) == 1 else None
 
 
 def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raised | None:

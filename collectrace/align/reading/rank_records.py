@@ -398,6 +398,8 @@ class RankRecords:
 
     def _of_call(self, record: Done | Answer, offset: int) -> None:
         """Keep a record about one call, or about all calls up to it."""
+        if not 0 < record.seq < MAX_SEQ:
+            raise DamagedRecord("seq out of range")
         if isinstance(record, Done):
             self._done(record, offset)
             return

@@ -211,6 +211,23 @@ def test_the_same_line_twice_is_no_contradiction() -> None:
     assert found.status == "aligned"
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["of a new form", "of a known form"])
+def test_a_message_with_the_digest_of_a_collective_is_a_damaged_line(is_first: bool) -> None:
+    run = Run(2)
+    for _ in range(3):
+        run.rank(0).send(1)
+        run.rank(1).recv(0)
+        run.all("all_reduce")
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00001.jsonl"
+    lines = files[name].splitlines(keepends=True)
+    at = [n for n, line in enumerate(lines) if b'"op":"recv"' in line][0 if is_first else 1]
+    lines[at] = lines[at].replace(b"}", b',"digest":7,"program":7}')
+    found = aligned({**files, name: b"".join(lines)})
+    assert (found.status, found.evidence.damaged_lines) == ("unknown", 1)
+
+
 def test_two_calls_that_bear_one_number_do_not_count() -> None:
     def renumber(lines: list[bytes], at: int) -> None:
         lines[at] = lines[at].replace(b'"seq":5,', b'"seq":6,')

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging import absence, patience, places, refusals
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.candidates import IN_INIT
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.outside import ignored
 from collectrace.align.matching.comparison import Divergence
@@ -138,19 +139,18 @@ def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raise
     begin = last.t if last is not None else 0
     those = [one for one in log.caught if begin < one.t <= call.t]
     differing = case.call(rank, stream, candidate.seq or row) or call
-    return those[-1] if those and _leads_away(log.caught, those[-1], differing.t) else None
+    return those[-1] if those and _leads_away(case, rank, those[-1], differing.t) else None
 
 
 def _lacking(case: Case, source: Divergence, rank: int, ranks: Sequence[int]) -> Raised | None:
     """Return the latest exception since which a rank lacks calls that a peer made."""
     log = case.log(rank)
     for one in reversed(log.caught if log is not None else ()):
-        if log is None or not _leads_away(log.caught, one, one.t) or one.what == HANDLED:
+        if one.what == HANDLED or not _leads_away(case, rank, one, one.t):
             continue
         first = _row_after(case, source, rank, one.t)
         for peer in ranks:
-            other = case.log(peer)
-            if other is None or peer == rank or identity(one) in map(identity, other.caught):
+            if case.log(peer) is None or peer == rank or identity(one) in _caught(case, peer):
                 continue
             count = 0
             while (call := case.call(peer, source.stream, first + count)) is not None:
@@ -178,16 +178,23 @@ def _row_after(case: Case, source: Divergence, rank: int, t: int) -> int:
     return max(1, source.seq - _WINDOW)
 
 
-def _leads_away(caught: Sequence[Raised], one: Raised, until: int) -> bool:
+def _leads_away(case: Case, rank: int, one: Raised, until: int) -> bool:
     """Whether an exception can have sent a rank elsewhere: it is local, and new to the rank.
 
     One that the rank handled another time, before it diverged at ``until``, does not count.
     """
-    return is_own(one) and not any(
-        identity(other) == identity(one)
-        for other in caught
-        if other.t <= until and other is not one
-    )
+    times = _caught(case, rank)[identity(one)]
+    return is_own(one) and bisect_right(times, until) <= (one.t <= until)
+
+
+@once
+def _caught(case: Case, rank: int) -> Mapping[Identity, Sequence[int]]:
+    """Return when a rank caught which exceptions, sorted."""
+    found: dict[Identity, list[int]] = {}
+    log = case.log(rank)
+    for one in log.caught if log is not None else ():
+        insort(found.setdefault(identity(one), []), one.t)
+    return found
 
 
 def is_own(one: Raised) -> bool:
@@ -195,6 +202,10 @@ def is_own(one: Raised) -> bool:
     return one.error not in _CONTROL and not exceptions.blames_peers(one.error, one.message)
 
 
-def identity(one: Raised) -> tuple[str, str | None, str]:
+Identity = tuple[str, str | None, str]
+"""The type of an exception, its line, and the function that it left."""
+
+
+def identity(one: Raised) -> Identity:
     """Return what identifies an exception, ignoring its text."""
     return one.error, one.site, one.what

@@ -415,7 +415,12 @@ class _Sides:
         return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Next | None:
-        """Return a call as the next action, with only its line if it has no stack."""
+        """Return a call as the next action, with only its line if it has no stack.
+
+        None if its stack is lost.
+        """
+        if _is_stack_lost(self._case, rank, call):
+            return None
         stack = frames.parse_stack(self._case.stack(rank, call))
         stack = stack or frames.parse_sites([call.site or ""])
         op = call.op if isinstance(call, Call) else ""

@@ -90,4 +90,6 @@ def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unprove
     unrecorded = min((key for key in made if key.group not in told), default=None)
     if unrecorded is not None and log.imported is None:
         return [Unproven(log.rank, "group", unrecorded)]
+    if log.lacks_groups:
+        return [Unproven(log.rank, "group")]
     return [Unproven(log.rank, "end")] if not log.counts and log.is_open(StreamKey("", "")) else []

@@ -76,8 +76,8 @@ class Unproven:
     may follow. ``count``: the rank's last line counts ``last`` calls, their numbers give ``first``.
     ``cut``: the log ends before call ``first``, from which rank ``last`` returned. ``torn``: the
     file ends within a line, or with one of an unknown kind. ``group``: there are calls in a group
-    that no line says the rank made. ``unread``: messages of a channel were counted, but not
-    read."""
+    that no line says the rank made; without a key, a line on some group is lost. ``unread``:
+    messages of a channel were counted, but not read."""
     key: StreamKey | ChannelKey | None = None
     """None: it concerns all of the rank's streams and channels."""
     first: int = 0

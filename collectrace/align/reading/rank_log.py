@@ -98,6 +98,8 @@ class RankLog:
         """Records that the tracer reports as lost."""
         self.unaccounted = reader.unaccounted
         """Calls that the last line counts beyond those known by their numbers; negative: fewer."""
+        self.lacks_groups = reader.lacks_groups and not self.rotated
+        """Lines that report groups are lost."""
         self.disproved = sum(len(rows.disproved) for rows in found.rows.values())
         """Calls with lines that contradict each other, or the digests: they count as lost."""
         self.lossy = bool(self.unaccounted) or any(map(reader.lost, found.rows))

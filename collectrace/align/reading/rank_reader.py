@@ -102,6 +102,12 @@ class RankReader:
         return self.records.damaged + self.records.doubled
 
     @property
+    def lacks_groups(self) -> bool:
+        """Whether there are no records of groups that the process requested before others."""
+        ordinals = {group.ordinal for group in self.records.groups}
+        return len(ordinals) <= max(ordinals, default=-1)
+
+    @property
     def unaccounted(self) -> int:
         """Calls that the last line counts beyond those known by their numbers.
 
@@ -112,11 +118,9 @@ class RankReader:
         numbered = sum(rows.last() for rows in records.rows.values()) + len(records.refused)
         if not billed:
             return 0  # another tool wrote the log
-        if billed > numbered and self.rotated:
+        if billed > numbered and self.rotated and self.lacks_groups:
             # A group may have been made and destroyed in the middle of the log, which was removed.
-            ordinals = {group.ordinal for group in records.groups}
-            if len(ordinals) <= max(ordinals, default=0):
-                return 0
+            return 0
         return billed - numbered
 
     def chains(self) -> Iterator[Chain]:

@@ -155,6 +155,20 @@ def test_a_rank_whose_records_of_a_group_are_lost_has_asked_for_it(lost: bytes) 
     assert [f.kind for f in aligned(files).findings if f.severity == "error"] == []
 
 
+def test_who_numbers_its_groups_with_a_gap_has_lost_the_record_of_one() -> None:
+    run = Run(3)
+    run.group("1", [0, 1])
+    run.group("2", [0, 1, 2])
+    run.all("all_reduce", "2")
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00002.jsonl"
+    files[name] = re.sub(rb'\{"kind":"group"[^\n]*"group":"1"[^\n]*\n', b"", files[name])
+    found = aligned(files)
+    assert (found.status, found.findings) == ("unknown", ())
+    assert found.evidence.notes == ("Rank 2: a line that says which group the rank made is lost.",)
+
+
 # -- what digests do not prove ---------------------------------------------------------------------
 
 

@@ -242,6 +242,16 @@ def test_a_message_with_the_digest_of_a_collective_is_a_damaged_line(is_first: b
     assert (found.status, found.evidence.damaged_lines) == ("unknown", 1)
 
 
+def test_a_call_with_sizes_of_one_direction_only_is_a_damaged_line() -> None:
+    run = Run(2)
+    run.all("all_to_all_single", splits=[[1, 1], [1, 1]])
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00001.jsonl"
+    files[name] = files[name].replace(b'"splits":[[1,1],[1,1]]', b'"splits":[[1,1]]')
+    assert aligned(files).evidence.damaged_lines == 1
+
+
 def test_two_calls_that_bear_one_number_do_not_count() -> None:
     def renumber(lines: list[bytes], at: int) -> None:
         lines[at] = lines[at].replace(b'"seq":5,', b'"seq":6,')

@@ -127,8 +127,9 @@ def gather(source: Source, to: Path, via: str) -> Gathered:
             status = process.wait()
         said.seek(0)
         complaint = said.read(1 << 16).decode(errors="replace").strip()
-    # tar exits with 1 if a file grew while it was read, as the logs of a running job do.
-    if status > 1 or (status and not files) or (problem and not files):
+    # tar exits with 1 if a file grew while it was read, as the logs of a running job do. It may be
+    # ended by a signal because the zeros at the end of its archive were not read.
+    if status > 1 or (status > 0 and not files) or (problem and not files):
         said_first = (line for line in complaint.splitlines() if not line.startswith("Warning"))
         ended = f"{argv[0]} ended with exit status {status}" if status > 0 else problem
         why = next(said_first, ended)

@@ -868,10 +868,16 @@ def _rows_of_ints(value: list[Any]) -> list[Any]:
     return _ints(_rows(value))
 
 
+def _splits(value: list[Any]) -> list[Any]:
+    if len(value) != 2:
+        raise DamagedRecord("splits are not what is sent and what is expected")
+    return _rows_of_ints(value)
+
+
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
     "waits": _parts(KernelWait), "children": _parts(KernelWait), "others": _ranks,
-    "shape": _ints, "out_shape": _ints, "splits": _rows_of_ints, "ranks": _ranks,
+    "shape": _ints, "out_shape": _ints, "splits": _splits, "ranks": _ranks,
     "ranges": _rows_of_ints,
     "rounds": _ranks, "first_lines": _ranks,
     "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,

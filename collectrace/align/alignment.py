@@ -162,7 +162,6 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             dropped=sum(log.dropped for log in logs),
             notes=(
                 *evidence.notes,
-                *comparison.notes,
                 *lost,
                 *_left_out(case),
                 *evidence.source_files.notes,

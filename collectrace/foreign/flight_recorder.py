@@ -166,9 +166,9 @@ class _Writer:
             default = next((g for g, d in self._ring.described.items() if d == DEFAULT_GROUP), None)
             if default is not None:
                 # It is the group of all ranks, here of those that left a dump.
-                groups[default] = GroupConfig(
-                    default, DEFAULT_GROUP, tuple(range(self.origin.world_size))
-                )
+                known = groups.get(default)
+                ranks = known.ranks if known is not None else range(self.origin.world_size)
+                groups[default] = GroupConfig(default, DEFAULT_GROUP, tuple(ranks))
         self._configs = groups
         for n, group in enumerate(sorted(groups.values(), key=_in_order)):
             self.file.add(

@@ -116,6 +116,14 @@ def test_nothing_but_logs_of_others(tmp_path: Path) -> None:
     assert one.problem == f"no log files in {tmp_path}"
 
 
+def test_who_is_ended_over_the_rest_of_an_archive_had_no_logs(tmp_path: Path) -> None:
+    zeros = tmp_path / "zeros"
+    zeros.write_text("#!/bin/sh\nexec head -c 100000000 /dev/zero\n")
+    zeros.chmod(0o755)
+    one = gather.gather(gather.Source("n", "x"), tmp_path / "all", f"{zeros} {{host}}")
+    assert one.problem == "no log files in x"
+
+
 def test_ssh_is_given_one_line_for_its_shell() -> None:
     source = gather.Source("me@node1", "/job/my logs; rm")
     assert gather.command(source, gather.way("ssh")) == [

@@ -123,7 +123,8 @@ def earlier_difference(situation: Situation, found: Requests) -> str:
     ranks = [*(those[0] for those, _ in found.asked), *found.none]
     logs = [log for rank in ranks[:2] if (log := situation.case.log(rank)) is not None]
     asked = [{one.ordinal: one for one in log.groups if one.phase == "asked"} for log in logs]
-    for n in range(1, getattr(situation.candidate.source, "seq", 0)):
+    before = getattr(situation.candidate.source, "seq", 0)
+    for n in sorted(n for n in asked[0] if 0 < n < before) if asked else ():
         pair = [one[n] for one in asked if n in one]
         if len(pair) == 2 and pair[0].site != pair[1].site:
             lines = [

@@ -17,6 +17,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.code.between import Side as Compared
 from collectrace.align.code.files import Frame, Function, Gap, statements
 from collectrace.align.code.graph import called_name
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import LeftRound, are_same_line
 from collectrace.align.reading import chains
 from collectrace.findings import Decision, Side, SourceLine
@@ -116,8 +117,12 @@ _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 def _statement(situation: Situation, decision: Decision) -> tuple[Function, ast.stmt] | None:
     """Return the statement of a decision, and its function; None if the source is not known."""
-    frame = _frame(decision)
-    function = situation.case.program.files.function(decision.sides[0].rank, frame)
+    return _statement_at(situation.case, decision.sides[0].rank, _frame(decision))
+
+
+@once
+def _statement_at(case: Case, rank: int, frame: Frame) -> tuple[Function, ast.stmt] | None:
+    function = case.program.files.function(rank, frame)
     if isinstance(function, Gap):
         return None
     here = [

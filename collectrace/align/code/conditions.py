@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from collectrace.align.code import origins
@@ -29,7 +30,8 @@ class Choice(NamedTuple):
     by_exception: bool
 
 
-def choosing_steps(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
+@lru_cache(maxsize=1024)
+def choosing_steps(graph: Graph, bindings: tuple[Node, ...], use: Node) -> Sequence[Choice] | None:
     """Return the steps that decide which binding of a name reaches its use, the nearest first.
 
     Their outcomes first lead to different bindings, or some to a binding and others to the use.

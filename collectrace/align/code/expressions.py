@@ -24,8 +24,8 @@ from collectrace.align.code.graph import (
     called_name,
 )
 
-MOST_NODES: Final = 20_000
-"""Nodes of one function."""
+MOST_NODES: Final = 3_000
+"""Nodes of one function. Some questions on a graph take time that grows with their square."""
 
 Target = Callable[[], Node]
 """Builds a node at the first call, and returns the same node later."""

@@ -22,9 +22,6 @@ MOST_BYTES: Final = 2 << 20
 MOST_STATEMENTS: Final = 100_000
 """Most statements of a file that is parsed."""
 
-MOST_DEPTH: Final = 100
-"""Most nested blocks. Python's parser allows 100 levels of indentation."""
-
 _MOST_JOINED: Final = 6
 """Lines that are joined to one in a sentence."""
 
@@ -317,16 +314,16 @@ _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def _functions(module: Function) -> Iterator[Function]:
     """Return the functions and classes in a module; raise OverflowError if it is too large."""
     count = 0
-    todo: list[tuple[ast.stmt, Function, int]] = [(s, module, 0) for s in module.file.tree.body]
+    todo: list[tuple[ast.stmt, Function]] = [(s, module) for s in module.file.tree.body]
     while todo:
-        node, parent, depth = todo.pop()
+        node, parent = todo.pop()
         count += 1
-        if count > MOST_STATEMENTS or depth > MOST_DEPTH:
+        if count > MOST_STATEMENTS:
             raise OverflowError
         if isinstance(node, _NESTED):
             parent = _function(node, parent)
             yield parent
-        todo += ((one, parent, depth + 1) for one in _inside(node))
+        todo += ((one, parent) for one in _inside(node))
 
 
 def _function(
@@ -348,7 +345,10 @@ def _end(node: ast.expr | ast.stmt) -> int:
 def parse(path: str, text: str) -> SourceFile | None:
     """Return a parsed file; None if its text is too large, too deeply nested or not Python."""
     tree = parsing.parse(text) if len(text) <= MOST_BYTES else None
-    return None if tree is None else SourceFile(path, text, tree)
+    try:
+        return None if tree is None else SourceFile(path, text, tree)
+    except OverflowError:
+        return None
 
 
 class Files:

@@ -275,7 +275,7 @@ class _Trace:
         if place.node is None or len(bound) > _MOST_BINDINGS:
             yield Source(place, Origin.UNKNOWN)
             return
-        chosen = choosing_steps(definitions.graph, [one.node for one in bound], place.node)
+        chosen = choosing_steps(definitions.graph, tuple(one.node for one in bound), place.node)
         if chosen is None:
             yield Source(place, Origin.UNKNOWN)
         for node, by_exception in chosen or ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ from collectrace.align.code.lasting import Lasting
 from collectrace.align.code.program import Program
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Strength
-from collectrace.records import FrameValues
+from collectrace.records import DDP_FORWARD, FrameValues
 
 Plain = Any
 """A value as a record stores it."""
@@ -64,8 +65,7 @@ class Levels:
 
         ``t``: when it made that call; None if it made none. Empty if the thread was elsewhere.
         """
-        last = log.last_call if log is not None else None
-        if log is None or (t is not None and last is not None and last.t > t):
+        if log is None or (t is not None and not _is_in_call_of(log, t)):
             return cls()
         found = sorted(log.values.values(), key=lambda one: -one.t)
         for record in found:
@@ -133,6 +133,25 @@ def values_held(program: Program, decision: Decision, rank: int, levels: Sequenc
     if any(did is not None and did.way is Way.VALUE for did in decision.outcomes):
         return known  # the values show which items a loop visits, not how many
     return replace(known, outcomes=(lasting.outcome(one), lasting.outcome(two)))
+
+
+def _is_in_call_of(log: RankLog, t: int) -> bool:
+    """Return whether a rank is still in what made its call at ``t``.
+
+    One forward of DDP may make several calls.
+    """
+    last = log.last_call
+    if last is None or last.t <= t:
+        return True
+    seen = log.vocabulary.appearances
+    made = {
+        (one.where, one.role, rows.iteration[at])
+        for rows, _ in map(log.rows, log.counts)
+        for at in range(bisect_left(rows.t, t), len(rows))
+        for one in [seen[rows.appearance[at]]]
+    }
+    is_forward = last.role.startswith(f"{DDP_FORWARD}.") and last.iteration is not None
+    return len(made) == 1 and is_forward and log.unit == DDP_FORWARD
 
 
 def _are_same_lines(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:

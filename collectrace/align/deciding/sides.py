@@ -173,7 +173,20 @@ def _of_rank(rank: int, key: Key) -> Key:
 
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
-    """Return one rank of each side, with the first call in which the sides differ."""
+    """Return one rank of each side, with the first call in which the sides differ.
+
+    None if the stack of such a call is lost: any of its callers may have decided.
+    """
+    found = _differing(case, candidate)
+    is_known = found is not None and not any(_is_stack_lost(case, *end) for end in found)
+    return found if is_known else None
+
+
+def _is_stack_lost(case: Case, rank: int, call: Call | Group | None) -> bool:
+    return call is not None and call.stack is not None and not case.stack(rank, call)
+
+
+def _differing(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     first = departures.skipped_iterations(case, candidate)
     if first is not None and candidate.stream is not None:
         ahead = first.ranks[0]
@@ -403,7 +416,12 @@ class _Sides:
         return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Next | None:
-        """Return a call as the next action, with only its line if it has no stack."""
+        """Return a call as the next action, with only its line if it has no stack.
+
+        None if its stack is lost.
+        """
+        if _is_stack_lost(self._case, rank, call):
+            return None
         stack = frames.parse_stack(self._case.stack(rank, call))
         stack = stack or frames.parse_sites([call.site or ""])
         op = call.op if isinstance(call, Call) else ""

@@ -252,7 +252,7 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
     """Yield what ranks called at the first difference, and whether they wait in it."""
     call = side.call
     if call is None:
-        if side.site is not None and side.state != "blocked":
+        if side.site and side.state != "blocked":
             note = f"{WHO}: {_creation(case, finding, side)}"
             yield Mark(frames.parse_sites([side.site]), "call", note, side.ranks)
         return
@@ -352,7 +352,8 @@ def _last_places(case: Case, standing: Standing) -> Iterator[Mark]:
     rank, state = (standing.rank,), standing.state
     if detail.left_by_exit(standing) and standing.exit is not None:
         stack = frames.parse_sites([standing.exit.site or "", *standing.exit.through])
-        yield Mark(stack, "place", f"{WHO} left here, by sys.exit()", rank)
+        if stack:
+            yield Mark(stack, "place", f"{WHO} left here, by sys.exit()", rank)
     last = find_ending(standing) if state in ("raised", "busy", "died", "silent") else None
     call = standing.last_call
     if isinstance(last, Raised):

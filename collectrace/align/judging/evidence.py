@@ -66,6 +66,8 @@ def _against(summary: str) -> Fact:
 
 _SHARED: Final = ("threads_share_group",)
 
+_BY_EXCEPTION: Final = (*_SHARED, "made_usual_call")
+
 _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
@@ -122,7 +124,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they diverged.", 55, _SHARED
+        "These ranks alone caught an exception just before they diverged.", 55, _BY_EXCEPTION
     ),
     "led_past_by_rank": Fact(
         "A condition on the rank leads these ranks alone past a call that they made before.",
@@ -130,7 +132,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "in_handler": Fact(
-        "These ranks alone reached their call by handling an exception.", 30, _SHARED
+        "These ranks alone reached their call by handling an exception.", 30, _BY_EXCEPTION
     ),
     "left_own_rounds": Fact(
         "These ranks departed from their own iterations, and all others kept to theirs.",
@@ -153,6 +155,9 @@ FACTS: Final[dict[str, Fact]] = {
     ),
     "root_by_own_number": _against("Each rank may have computed the root from its own number."),
     "threads_share_group": _against("Several threads of a rank call on this group."),
+    "made_usual_call": _against(
+        "These ranks made, at another line, the call that the others had always made at theirs."
+    ),
     "same_calls_in_other_orders": _against(
         "The ranks make the same calls from here on, in more orders than there are sides."
     ),

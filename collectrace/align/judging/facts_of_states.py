@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging import absence, patience, places, refusals
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.candidates import IN_INIT
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence, sites_of
 from collectrace.align.judging.outside import ignored
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
+from collectrace.findings import Side
 from collectrace.records import HANDLED, Call, Raised
+from collectrace.signature import wire_text
 
 _CONTROL: Final = frozenset(
     {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
@@ -105,6 +108,26 @@ def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             return
 
 
+def made_usual_call(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect ranks that made, at another line, what the others had always made at theirs."""
+    called = [(side, side.call) for side in candidate.sides if side.call is not None]
+    for side, call in called:
+        others = [one for one in called if one[0] is not side]
+        usual = {_usual(case, candidate, *one) for one in others}
+        is_elsewhere = all(one[0].stack != side.stack or one[1].site != call.site for one in others)
+        if is_elsewhere and usual == {wire_text(call, "")}:
+            yield Evidence("made_usual_call", tuple(sorted(side.ranks)))
+
+
+def _usual(case: Case, candidate: Candidate, side: Side, call: Call) -> str | None:
+    """Return what all earlier calls of a side at its line had on the wire; None: they differed."""
+    rank = side.ranks[0]
+    lines = case.frames_or_line(rank, call)
+    earlier = (one for one in case.before(rank, candidate.stream, candidate.seq) if one is not None)
+    usual = {wire_text(one, "") for one in earlier if case.frames_or_line(rank, one) == lines}
+    return usual.pop() if len(usual) == 1 else None
+
+
 def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raised | None:
     """Return the exception that a rank caught between the call before and this one."""
     log, stream = case.log(rank), candidate.stream
@@ -116,19 +139,18 @@ def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raise
     begin = last.t if last is not None else 0
     those = [one for one in log.caught if begin < one.t <= call.t]
     differing = case.call(rank, stream, candidate.seq or row) or call
-    return those[-1] if those and _leads_away(log.caught, those[-1], differing.t) else None
+    return those[-1] if those and _leads_away(case, rank, those[-1], differing.t) else None
 
 
 def _lacking(case: Case, source: Divergence, rank: int, ranks: Sequence[int]) -> Raised | None:
     """Return the latest exception since which a rank lacks calls that a peer made."""
     log = case.log(rank)
     for one in reversed(log.caught if log is not None else ()):
-        if log is None or not _leads_away(log.caught, one, one.t) or one.what == HANDLED:
+        if one.what == HANDLED or not _leads_away(case, rank, one, one.t):
             continue
         first = _row_after(case, source, rank, one.t)
         for peer in ranks:
-            other = case.log(peer)
-            if other is None or peer == rank or identity(one) in map(identity, other.caught):
+            if case.log(peer) is None or peer == rank or identity(one) in _caught(case, peer):
                 continue
             count = 0
             while (call := case.call(peer, source.stream, first + count)) is not None:
@@ -156,16 +178,23 @@ def _row_after(case: Case, source: Divergence, rank: int, t: int) -> int:
     return max(1, source.seq - _WINDOW)
 
 
-def _leads_away(caught: Sequence[Raised], one: Raised, until: int) -> bool:
+def _leads_away(case: Case, rank: int, one: Raised, until: int) -> bool:
     """Whether an exception can have sent a rank elsewhere: it is local, and new to the rank.
 
     One that the rank handled another time, before it diverged at ``until``, does not count.
     """
-    return is_own(one) and not any(
-        identity(other) == identity(one)
-        for other in caught
-        if other.t <= until and other is not one
-    )
+    times = _caught(case, rank)[identity(one)]
+    return is_own(one) and bisect_right(times, until) <= (one.t <= until)
+
+
+@once
+def _caught(case: Case, rank: int) -> Mapping[Identity, Sequence[int]]:
+    """Return when a rank caught which exceptions, sorted."""
+    found: dict[Identity, list[int]] = {}
+    log = case.log(rank)
+    for one in log.caught if log is not None else ():
+        insort(found.setdefault(identity(one), []), one.t)
+    return found
 
 
 def is_own(one: Raised) -> bool:
@@ -173,6 +202,10 @@ def is_own(one: Raised) -> bool:
     return one.error not in _CONTROL and not exceptions.blames_peers(one.error, one.message)
 
 
-def identity(one: Raised) -> tuple[str, str | None, str]:
+Identity = tuple[str, str | None, str]
+"""The type of an exception, its line, and the function that it left."""
+
+
+def identity(one: Raised) -> Identity:
     """Return what identifies an exception, ignoring its text."""
     return one.error, one.site, one.what

@@ -48,6 +48,7 @@ ROWS: Final = (
     Finder(code.at_intervals, ("called_at_intervals",)),
     Finder(majority.own_number, ("root_by_own_number",)),
     Finder(majority.sharing, ("threads_share_group",)),
+    Finder(states.made_usual_call, ("made_usual_call",)),
     Finder(majority.permuted, ("same_calls_in_other_orders",)),
     Finder(majority.at_the_root, ("root_alone_had_value",)),
 )

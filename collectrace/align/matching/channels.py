@@ -26,11 +26,10 @@ from collectrace.ops import ANY_SOURCE
 
 def compare_channels(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog], cut: Collection[int] = ()
-) -> tuple[list[ChannelIssue], Counter[str], list[Unproven], list[str]]:
+) -> tuple[list[ChannelIssue], Counter[str], list[Unproven]]:
     """Return the first issue of each channel, the messages that met, and what was not compared.
 
-    Messages are counted by group. Lost lines and notes describe what was not compared. The logs of
-    the ranks ``cut`` have lost their end.
+    Messages are counted by group. The logs of the ranks ``cut`` have lost their end.
 
     Raises:
         Unclear: messages are in parts of logs that were not read.
@@ -58,13 +57,14 @@ def compare_channels(
                 needed |= unclear.ranks
     if needed:
         raise Unclear(needed)
-    notes = []
-    if inboxes and not all(log.scanned for log in logs.values()):
-        notes.append(
-            "point-to-point messages were counted, and compared at the ends of the logs only; "
-            "--full compares each"
-        )
-    return _with_near_misses(issues, logs, groups), met, lost, notes
+    lost += [
+        Unproven(rank, "unread", key)
+        for rank, log in logs.items()
+        if not log.scanned
+        for key in log.last_channel_seq
+        if log.is_unread(key)
+    ]
+    return _with_near_misses(issues, logs, groups), met, lost
 
 
 def _missing(inbox: Inbox, logs: Mapping[int, RankLog]) -> list[Unproven]:
@@ -224,6 +224,8 @@ def _with_near_misses(
 
     def is_one_message(near: NearMiss, issue: ChannelIssue) -> bool:
         both = {near.channel, issue.channel}
+        if near.send is not None and issue.recv is not None and not fits(near.send, issue.recv):
+            return False
         if near.differs == "numbering":
             return not both & usual and _are_numbers(near, issue, logs)
         return not both <= usual or (near.differs == "tag" and both <= with_several_tags)

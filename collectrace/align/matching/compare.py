@@ -52,7 +52,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         except Unclear as unclear:
             needed |= unclear.ranks
     try:
-        channels, messages, lost, notes = compare_channels(evidence.groups, logs, cut)
+        channels, messages, lost = compare_channels(evidence.groups, logs, cut)
     except Unclear as unclear:
         needed |= unclear.ranks
     # Looking up rows has read more of the logs.
@@ -71,7 +71,6 @@ def compare(evidence: RunEvidence) -> Comparison:
         conflicts=tuple(evidence.conflicts),
         agreed={stream: verdict.agreed for stream, verdict in verdicts.items()},
         messages=messages,
-        notes=notes,
         unproven=(*unproven, *(one for verdict in found for one in verdict.unproven), *lost),
         bridged={stream: v.bridged for stream, v in verdicts.items() if v.bridged},
         windows=tuple(verdict.window for verdict in found if verdict.window is not None),
@@ -91,4 +90,6 @@ def _of_the_whole(log: RankLog, groups: Mapping[str, GroupInfo]) -> list[Unprove
     unrecorded = min((key for key in made if key.group not in told), default=None)
     if unrecorded is not None and log.imported is None:
         return [Unproven(log.rank, "group", unrecorded)]
+    if log.lacks_groups:
+        return [Unproven(log.rank, "group")]
     return [Unproven(log.rank, "end")] if not log.counts and log.is_open(StreamKey("", "")) else []

@@ -70,13 +70,14 @@ class Unproven:
     """Lost or contradictory lines of a rank, without other proof of their calls."""
 
     rank: int
-    why: Literal["lines", "end", "count", "cut", "torn", "group"]
+    why: Literal["lines", "end", "count", "cut", "torn", "group", "unread"]
     """``lines``: the calls (messages) ``first`` to ``last`` of a stream (channel) are lost, and no
     digest shows that the ranks agree on them. ``end``: lines at the end are lost, so further calls
     may follow. ``count``: the rank's last line counts ``last`` calls, their numbers give ``first``.
     ``cut``: the log ends before call ``first``, from which rank ``last`` returned. ``torn``: the
     file ends within a line, or with one of an unknown kind. ``group``: there are calls in a group
-    that no line says the rank made."""
+    that no line says the rank made; without a key, a line on some group is lost. ``unread``:
+    messages of a channel were counted, but not read."""
     key: StreamKey | ChannelKey | None = None
     """None: it concerns all of the rank's streams and channels."""
     first: int = 0
@@ -164,7 +165,6 @@ class Comparison:
     """Per stream, the last call on which all ranks of the group agree."""
     messages: Mapping[str, int] = field(default_factory=dict)
     """Per group, the messages that met their other end."""
-    notes: Sequence[str] = ()
     unproven: Sequence[Unproven] = ()
     """Why the ranks cannot be called aligned, though nothing recorded disagrees."""
     bridged: Mapping[StreamKey, Sequence[Gap]] = field(default_factory=dict)

@@ -34,6 +34,8 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
             f"the last line counts {words.counted(fact.last, 'call')}, but by their numbers there "
             f"are {fact.first:,}."
         )
+    if fact.why == "unread":
+        return "messages in the middle of the log were counted, but not read. --full reads them."
     if fact.why == "torn":
         return "the file ends within a line, or in one of an unknown kind. How it went on is lost."
     if fact.why == "cut" and fact.key is not None:
@@ -42,6 +44,8 @@ def _fact(comparison: Comparison, fact: Unproven) -> str:
     if fact.why == "group" and fact.key is not None:
         group = words.group(comparison.groups[fact.key.group])
         return f"the log has calls of {group}, but the line that says who is in it is lost."
+    if fact.why == "group":
+        return "a line that says which group the rank made is lost."
     if fact.key is None:
         return "lines could not be read. They may hold calls."
     what = _calls(comparison, fact.key, fact.first, fact.last or fact.first)

@@ -179,7 +179,8 @@ def _absent(
 
     torch requires every rank to request a group, or its members only. A group that is ready on some
     rank lacked nobody, except ranks that were not members and exited without a request. A rank that
-    made calls in the group has requested it. A rank with unreadable lines may have.
+    made calls in the group has requested it. A rank with unreadable lines, or without the record of
+    a request before another one, may have.
     """
     requests = [request for those in variants.values() for request in those]
     description = requests[0].record.description
@@ -195,6 +196,7 @@ def _absent(
         for rank in sorted(silent)
         if not logs[rank].records.disabled
         and not (logs[rank].damaged or logs[rank].segments.is_torn)
+        and not (logs[rank].scanned and logs[rank].lacks_groups)
         and all(key.group != name for key in logs[rank].records.rows)
         and (is_default or not logs[rank].provisional)
         and (not is_ready or _left_whole(logs[rank]))

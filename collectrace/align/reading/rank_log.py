@@ -98,6 +98,8 @@ class RankLog:
         """Records that the tracer reports as lost."""
         self.unaccounted = reader.unaccounted
         """Calls that the last line counts beyond those known by their numbers; negative: fewer."""
+        self.lacks_groups = reader.lacks_groups and not self.rotated
+        """Lines that report groups are lost."""
         self.disproved = sum(len(rows.disproved) for rows in found.rows.values())
         """Calls with lines that contradict each other, or the digests: they count as lost."""
         self.lossy = bool(self.unaccounted) or any(map(reader.lost, found.rows))
@@ -339,6 +341,10 @@ class RankLog:
         """Return the rows or messages (first, last) that are lost, and not rotated away."""
         own, shift = self._own(key)
         return [(first + shift, last + shift) for first, last in self._reader.lost(own)]
+
+    def is_unread(self, key: Key) -> bool:
+        """Return whether rows or messages may be in parts of the log that were not read."""
+        return self._reader.is_unread(self._own(key)[0])
 
     def is_open(self, key: Key) -> bool:
         """Return whether lines lost at the end may hold calls of this stream or channel."""

@@ -102,6 +102,12 @@ class RankReader:
         return self.records.damaged + self.records.doubled
 
     @property
+    def lacks_groups(self) -> bool:
+        """Whether there are no records of groups that the process requested before others."""
+        ordinals = {group.ordinal for group in self.records.groups}
+        return len(ordinals) <= max(ordinals, default=-1)
+
+    @property
     def unaccounted(self) -> int:
         """Calls that the last line counts beyond those known by their numbers.
 
@@ -112,11 +118,9 @@ class RankReader:
         numbered = sum(rows.last() for rows in records.rows.values()) + len(records.refused)
         if not billed:
             return 0  # another tool wrote the log
-        if billed > numbered and self.rotated:
+        if billed > numbered and self.rotated and self.lacks_groups:
             # A group may have been made and destroyed in the middle of the log, which was removed.
-            ordinals = {group.ordinal for group in records.groups}
-            if len(ordinals) <= max(ordinals, default=0):
-                return 0
+            return 0
         return billed - numbered
 
     def chains(self) -> Iterator[Chain]:
@@ -133,21 +137,20 @@ class RankReader:
 
     def is_doubtful(self) -> bool:
         """Return whether lines are missing, or contradict the digests, in what was read so far."""
-        return any(any(self._holes(rows)) for rows in self.records.rows.values()) or not all(
+        return any(map(self.lost, self.records.rows)) or not all(
             chain.fits() for chain in self.chains()
         )
 
-    def _holes(self, rows: Rows) -> Iterator[tuple[int, int]]:
-        """Yield ranges of rows (first, last) that should be in what was read, and are not."""
+    def _holes(self, rows: Rows) -> Iterator[tuple[int, int, bool]]:
+        """Yield ranges of rows (first, last) that are not there, and whether all was read there."""
         known = [(0, 0, 0, 0)]
         """Runs of rows: the first and the last, and the offsets of their lines."""
         for first, last, at in rows.runs():
             known.append((first, last, rows.offset[at], rows.offset[at + last - first]))
         known.append((rows.last() + 1, 0, self.segments.size, 0))
         for (_, before, _, start), (after, _, stop, _) in pairwise(known):
-            is_lost = after > before + 1 and not self._uncovered(start, stop)
-            if is_lost and not self._is_rotated(start, stop):
-                yield before + 1, after - 1
+            if after > before + 1 and not self._is_rotated(start, stop):
+                yield before + 1, after - 1, not self._uncovered(start, stop)
 
     def _is_rotated(self, start: int, stop: int) -> bool:
         holes = self.segments.holes()
@@ -159,7 +162,13 @@ class RankReader:
         If the log was read partly, the list has only losses in what was read.
         """
         rows = self.records.rows.get(key)
-        return [] if rows is None else list(self._holes(rows))
+        holes = () if rows is None else self._holes(rows)
+        return [(first, last) for first, last, is_read in holes if is_read]
+
+    def is_unread(self, key: Key) -> bool:
+        """Return whether rows of a stream or channel may be in what was not read."""
+        rows = self.records.rows.get(key)
+        return rows is not None and not all(is_read for *_, is_read in self._holes(rows))
 
     def skim(self) -> None:
         """Read the head and the tail; read everything if these do not explain the rest."""

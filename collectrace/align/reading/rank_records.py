@@ -49,6 +49,8 @@ _TAIL: Final = re.compile(
     rb'(?:,"iteration":([1-9]\d{0,17}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
     rb'(?:,"pairs":\d{1,19})?\}'
 )
+_MESSAGE_TAIL: Final = re.compile(rb'(?:,"iteration":([1-9]\d{0,17}))?\}')
+"""A message with a digest is a line that was spliced with another one."""
 _BEAT: Final = re.compile(rb'\{"kind":"alive","t":([1-9]\d{0,17}),')
 _TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
 _NUMBERED: Final = b'"seq":'
@@ -66,6 +68,7 @@ class _Form(NamedTuple):
     appearance: int
     is_exchange: bool
     step: int | None
+    is_message: bool
 
 
 def _fixed_end(line: bytes, start: int) -> int:
@@ -161,6 +164,7 @@ class RankRecords:
         ``calls_only`` skips records that a look into the middle would collect haphazardly.
         """
         forms, head, tail, beat = self._forms, _HEAD.match, _TAIL.fullmatch, _BEAT.match
+        message_tail = _MESSAGE_TAIL.fullmatch
         self.alive = self.alive and replace(self.alive)
         latest, latest_line = self.latest
         taken, after = 0, offset
@@ -174,7 +178,7 @@ class RankRecords:
                 cut = _fixed_end(line, at)
                 form = forms.get(line[at:cut]) or self._known_form(line[at:cut])
                 if form is not None:
-                    end = tail(line, cut)
+                    end = message_tail(line, cut) if form.is_message else tail(line, cut)
                     seq, rows = int(start[2]), form.rows
                     is_next = seq > (rows.seq[-1] if rows.seq else 0)
                     is_free = seq not in rows.refused and seq not in rows.disproved
@@ -264,6 +268,8 @@ class RankRecords:
     def _call(self, call: Call, offset: int, line: bytes) -> None:
         if not 0 < call.seq < MAX_SEQ:
             raise DamagedRecord("seq out of range")
+        if call.op in POINT_TO_POINT and call.digest is not None:
+            raise DamagedRecord("a message with a digest")
         form = self._form(call)
         told = call.iteration
         iteration = NO_ITERATION if told is None or not 0 <= told < MAX_SEQ else told
@@ -298,6 +304,7 @@ class RankRecords:
             vocabulary.appearance(call, self._frames(call)),
             call.op in ALL_TO_ALL and not call.void,
             self._step(call),
+            call.op in POINT_TO_POINT,
         )
 
     def _remember(self, fixed: bytes, form: _Form) -> None:
@@ -313,7 +320,7 @@ class RankRecords:
         call = shared.call
         form = _Form(
             self.rows_of(StreamKey(call.group, call.device)), shared.meaning, shared.appearance,
-            call.op in ALL_TO_ALL and not call.void, None,
+            call.op in ALL_TO_ALL and not call.void, None, is_message=False,
         )  # fmt: skip
         self._remember(fixed, form)
         return form
@@ -398,6 +405,8 @@ class RankRecords:
 
     def _of_call(self, record: Done | Answer, offset: int) -> None:
         """Keep a record about one call, or about all calls up to it."""
+        if not 0 < record.seq < MAX_SEQ:
+            raise DamagedRecord("seq out of range")
         if isinstance(record, Done):
             self._done(record, offset)
             return

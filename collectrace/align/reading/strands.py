@@ -259,4 +259,5 @@ def _learn(odd: Sequence[Chain], all_: Sequence[Chain]) -> None:
             continue
         if not any(meaning in chain.rows.meaning for chain in passed):
             vocabulary.steps[meaning] = step
+            vocabulary.learned.add(meaning)
             vocabulary.folded.clear()

@@ -83,6 +83,8 @@ class Vocabulary:
     """A call for each meaning."""
     steps: list[int] = field(default_factory=list)
     """What each meaning adds to the ``program`` digest of its stream."""
+    learned: set[int] = field(default_factory=set)
+    """Meanings that contradict their own digests in every line: see ``strands``."""
     folded: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """Digests that were computed before: ranks with the same calls share the work."""
     known_sizes: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
@@ -152,7 +154,7 @@ class Vocabulary:
         if self.known_sizes.get(size, (0, []))[0] < len(self.examples):
             ids = [n for n, call in enumerate(self.examples) if not fits_itself(call, size)]
             self.known_sizes[size] = len(self.examples), ids
-        return self.known_sizes.get(size, (0, []))[1]
+        return [n for n in self.known_sizes.get(size, (0, []))[1] if n not in self.learned]
 
     def appearance(self, call: Call, frames: Sequence[str] = ()) -> int:
         """Return the id of a call's appearance, the same on every rank, given its stack."""

@@ -8,6 +8,7 @@ import platform
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -74,6 +75,13 @@ def grow(source: Path, target: Path, shares: Iterator[list[float]]) -> Iterator[
         yield
 
 
+def but_for_unread_messages(alignment: Alignment) -> Alignment:
+    """An answer without the note on them: who followed a run has read what a fresh look counts."""
+    found = alignment.evidence
+    notes = tuple(note for note in found.notes if "counted, but not read" not in note)
+    return replace(alignment, evidence=replace(found, notes=notes))
+
+
 @pytest.mark.parametrize("small", [0, 1 << 30], ids=["by digest", "by scan"])
 @pytest.mark.parametrize("segment", [None, 7000], ids=["one file", "segments"])
 def test_a_later_look_sees_what_a_fresh_one_sees(
@@ -91,7 +99,7 @@ def test_a_later_look_sees_what_a_fresh_one_sees(
     following = RunReader(tmp_path / "live", small=small)
     for _ in grow(source, target, shares):
         fresh = told(RunReader(tmp_path / "live", small=small))
-        assert told(following) == fresh
+        assert but_for_unread_messages(told(following)) == but_for_unread_messages(fresh)
     assert fresh.findings[0].kind == "op_mismatch"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,16 @@ def judged(answer: Alignment) -> list[tuple[Any, ...]]:
     """The verdict on everything that is judged, and not only seen."""
     found = [(f, f.kind, f.severity, f.suspects, f.sides, f.caused_by) for f in answer.findings]
     return [tuple(one[1:]) for one in found if KINDS[one[0].kind].status is not None]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_records_without_a_line_of_code_break_nothing(sample: str, tmp_path: Path) -> None:
+    for path in kind_examples.KINDS[sample]().write(tmp_path).glob("rank*.jsonl"):
+        path.write_bytes(re.sub(rb'"site":"[^"]*"', b'"site":""', path.read_bytes()))
+    answer = align(tmp_path)
+    assert answer.internal_errors is None
+    for report in REPORTS:
+        report.write(answer, io.StringIO())
 
 
 @pytest.mark.parametrize("sample", SAMPLES)

@@ -155,6 +155,20 @@ def test_a_rank_whose_records_of_a_group_are_lost_has_asked_for_it(lost: bytes) 
     assert [f.kind for f in aligned(files).findings if f.severity == "error"] == []
 
 
+def test_who_numbers_its_groups_with_a_gap_has_lost_the_record_of_one() -> None:
+    run = Run(3)
+    run.group("1", [0, 1])
+    run.group("2", [0, 1, 2])
+    run.all("all_reduce", "2")
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00002.jsonl"
+    files[name] = re.sub(rb'\{"kind":"group"[^\n]*"group":"1"[^\n]*\n', b"", files[name])
+    found = aligned(files)
+    assert (found.status, found.findings) == ("unknown", ())
+    assert found.evidence.notes == ("Rank 2: a line that says which group the rank made is lost.",)
+
+
 # -- what digests do not prove ---------------------------------------------------------------------
 
 
@@ -209,6 +223,33 @@ def test_ranks_that_lost_other_lines_are_compared_around_both() -> None:
 def test_the_same_line_twice_is_no_contradiction() -> None:
     found = change(Sample("", training()).files(), 5, lambda lines, at: lines.insert(at, lines[at]))
     assert found.status == "aligned"
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["of a new form", "of a known form"])
+def test_a_message_with_the_digest_of_a_collective_is_a_damaged_line(is_first: bool) -> None:
+    run = Run(2)
+    for _ in range(3):
+        run.rank(0).send(1)
+        run.rank(1).recv(0)
+        run.all("all_reduce")
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00001.jsonl"
+    lines = files[name].splitlines(keepends=True)
+    at = [n for n, line in enumerate(lines) if b'"op":"recv"' in line][0 if is_first else 1]
+    lines[at] = lines[at].replace(b"}", b',"digest":7,"program":7}')
+    found = aligned({**files, name: b"".join(lines)})
+    assert (found.status, found.evidence.damaged_lines) == ("unknown", 1)
+
+
+def test_a_call_with_sizes_of_one_direction_only_is_a_damaged_line() -> None:
+    run = Run(2)
+    run.all("all_to_all_single", splits=[[1, 1], [1, 1]])
+    run.finish()
+    files = Sample("", run).files()
+    name = "rank00001.jsonl"
+    files[name] = files[name].replace(b'"splits":[[1,1],[1,1]]', b'"splits":[[1,1]]')
+    assert aligned(files).evidence.damaged_lines == 1
 
 
 def test_two_calls_that_bear_one_number_do_not_count() -> None:
@@ -376,6 +417,16 @@ def test_digests_of_another_version_are_taken_as_its_lines_tell_them() -> None:
         rank.exit()
     found = aligned(Sample("", run).files())
     assert [(f.kind, f.seq, f.suspects) for f in found.findings] == [("root_mismatch", 6, (1,))]
+
+
+def test_a_call_with_a_digest_of_another_version_is_not_invalid_by_itself() -> None:
+    run = Run(3)
+    for rank in run:
+        rank.calls(3, "all_gather_single", shape=[4], out_shape=[12])
+    run.finish()
+    files = Sample("", run).files()
+    found = aligned({k: data.replace(b'"shape":[4]', b'"shape":[12]') for k, data in files.items()})
+    assert found.status == "aligned"
 
 
 def test_what_was_not_read_is_told_in_one_note() -> None:

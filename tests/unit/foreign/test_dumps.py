@@ -184,6 +184,19 @@ def test_dumps_of_format_1(tmp_path: Path) -> None:
     assert any("format 1.4" in note for note in found.evidence.notes)
 
 
+def test_the_members_of_a_group_without_a_description_are_those_in_the_dump(
+    tmp_path: Path,
+) -> None:
+    job = Job(2)
+    job.all("all_reduce", [4], count=5)
+    folder = job.write(tmp_path, form="json")
+    dump = json.loads((folder / "nccl_trace_rank_1").read_bytes())
+    dump["pg_config"]["0"]["desc"] = 0
+    for rank in (1, 9):  # there is one more file than the job had ranks
+        (folder / f"nccl_trace_rank_{rank}").write_text(json.dumps(dump))
+    assert [f for f in align(folder).findings if f.severity == "error"] == []
+
+
 def test_numbers_may_be_text(tmp_path: Path) -> None:
     job = rank_zero_is_wrong()
     for ring in job:

@@ -107,6 +107,16 @@ def test_no_text_makes_a_question_raise(name: str) -> None:
     assert answer.gaps
 
 
+def test_a_chain_of_elifs_is_not_deep() -> None:
+    text = "if a: pass\n" + "elif a: pass\n" * 300 + "def step(): pass\n"
+    assert found(text, Frame(PATH, 302, "step")) == "step"
+
+
+def test_a_file_with_too_many_statements_has_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_STATEMENTS", 5)
+    assert found(TEXT, Frame(PATH, 3, "step")) is Gap.NO_SOURCE
+
+
 def test_each_distinct_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     parse = files.parse

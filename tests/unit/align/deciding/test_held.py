@@ -163,6 +163,19 @@ for loss in losses:
 """
 
 
+FORWARD = """\
+import torch.distributed as dist
+
+def step(rank, loss):
+    dist.all_reduce(loss)  # FIRST
+    if rank == 0:  # DECIDES
+        model(loss)  # SECOND
+    dist.barrier()  # THIRD
+
+step(dist.get_rank(), loss)  # MAIN
+"""
+
+
 def test_values_of_a_later_iteration_do_not_count(tmp_path: Path) -> None:
     program = Program(tmp_path, AGAIN)
     main = ("MAIN", "<module>")
@@ -187,6 +200,31 @@ def test_values_of_a_later_iteration_do_not_count(tmp_path: Path) -> None:
     assert found.text == "if loss.isfinite():  # DECIDES"
     assert {side.rank: side.values for side in found.sides} == {0: {"loss": 0}, 1: None}
     assert found.read_later is None
+
+
+@pytest.mark.parametrize(("iterations", "known"), [((2, 2), {"rank": 0}), ((2, 3), None)])
+def test_values_read_after_several_calls_of_one_forward_count(
+    iterations: tuple[int, int], known: dict[str, int] | None, tmp_path: Path
+) -> None:
+    program = Program(tmp_path, FORWARD)
+    main = ("MAIN", "<module>")
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", ("FIRST", "step"), main, iteration=1)
+    for iteration in iterations:
+        role = "ddp.forward.sync_buffers"
+        call = program.call(0, "broadcast", ("SECOND", "step"), main, iteration=iteration,
+                            role=role, root=0)  # fmt: skip
+    calls = call, program.call(1, "barrier", ("THIRD", "step"), main, iteration=1)
+    for one, call, mark in zip(program.run, calls, ("SECOND", "THIRD"), strict=True):
+        functions = [
+            FrameValues(frame=program.frame(mark, "step"), first_line=3, values={"rank": one.rank}),
+            FrameValues(frame=program.frame(*main), first_line=1),
+        ]
+        one.stall(one.inside(call))
+        one.record(Values(reason=STALLED, thread="MainThread", functions=functions))
+        one.stuck_in(call)
+    found = next(one for one in program.decisions() if one.text.endswith("DECIDES"))
+    assert {side.rank: side.values for side in found.sides}[0] == known
 
 
 def test_values_of_both_ranks_confirm_it(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from tests.support.synthetic import Run
     ("odd", "suspects"),
     [
         pytest.param({0: [4]}, (), id="one call of the other rank differs"),
+        pytest.param({0: [2]}, (), id="the other rank leaves what it had always made at its line"),
+        pytest.param({1: [2]}, (1,), id="its first call in the handler differs"),
         pytest.param({1: [4]}, (), id="one of its calls in the handler differs"),
         pytest.param({1: [2, 4, 6]}, (1,), id="all of its calls in the handler differ"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectrace.align.alignment import compared
+from collectrace.align.alignment import compared, judged
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.run_reader import read
@@ -34,6 +34,21 @@ def test_messages_that_fit(tmp_path: Path) -> None:
         run.rank(1).recv(0, shape=[n, 1])
         run.all("all_reduce")
     assert issues(run, tmp_path) == []
+
+
+def test_messages_that_were_not_read_prove_nothing(tmp_path: Path) -> None:
+    run = Run(2)
+    for n in range(400):
+        run.rank(0).send(1, shape=[n])
+        run.rank(1).recv(0, shape=[n + (n == 200)])
+    run.finish()
+    run.write(tmp_path)
+    (issue,) = compared(read(tmp_path, full=True)).channels
+    assert issue.seq == 201
+    skimmed = compared(read(tmp_path, small=0, page=256))
+    assert skimmed.channels == ()
+    assert [(fact.rank, fact.why) for fact in skimmed.unproven] == [(0, "unread"), (1, "unread")]
+    assert judged(skimmed).status == "unknown"
 
 
 def test_both_orders_of_a_bidirectional_batch(tmp_path: Path) -> None:
@@ -113,6 +128,16 @@ def test_receives_from_any_source_take_what_is_left_over(tmp_path: Path) -> None
     run.rank(0).recv(-1)
     run.rank(0).recv(-1)
     assert issues(run, tmp_path) == []
+
+
+def test_ends_that_differ_in_more_than_the_tag_are_two_messages(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).send(1, tag=3, shape=[5])
+    run.rank(1).recv(0, tag=4, shape=[1])
+    assert [(one.channel, one.near) for one in issues(run, tmp_path)] == [
+        (channel(0, 1, 3), None),
+        (channel(0, 1, 4), None),
+    ]
 
 
 @pytest.mark.parametrize("tags", [2, 1])

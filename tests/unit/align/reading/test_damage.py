@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from collectrace.align import align
 from collectrace.align.reading.run_reader import read
-from collectrace.records import Exit
+from collectrace.records import Done, Exit, Group, encode
 from tests.support.synthetic import Run
 
 HUGE = 6 << 20
@@ -30,6 +32,24 @@ def test_a_huge_line_is_read_once_or_twice_and_costs_one_record(tmp_path: Path) 
         assert log.damaged == 1
         assert log.bytes_read < 5 * HUGE
     assert align(tmp_path).status == "aligned"
+
+
+@pytest.mark.parametrize("seq", [-1, 0, 1 << 62])
+def test_a_refused_call_with_a_number_that_no_call_has_costs_one_record(
+    seq: int, tmp_path: Path
+) -> None:
+    path = healthy(tmp_path) / "rank00001.jsonl"
+    refused = Done(t=1, group="0", device="cpu", seq=seq, failed=True, refused=True)
+    path.write_bytes(path.read_bytes() + encode(refused))
+    found = align(tmp_path)
+    assert (found.status, found.evidence.damaged_lines) == ("aligned", 1)
+
+
+def test_a_group_with_a_huge_number_is_found_at_once(tmp_path: Path) -> None:
+    path = healthy(tmp_path) / "rank00001.jsonl"
+    group = Group(t=1, phase="asked", group="x", ranks=[0, 1], ordinal=1 << 40, site="train.py:3")
+    path.write_bytes(path.read_bytes() + encode(group))
+    assert [one.kind for one in align(tmp_path).findings] == ["group_mismatch"]
 
 
 def test_a_link_to_itself_hides_nothing(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "where",
         metavar="FOLDER|PID",
         nargs="?",
+        type=common.place,
         help="a folder, a process, or a saved report of NCCL RAS (default: what runs here)",
     )
     common.add_json(parser)

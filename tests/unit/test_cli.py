@@ -185,6 +185,8 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
         (("align", "--brif"), "no option --brif. Did you mean --brief?"),
         (("--versoin",), "no option --versoin. Did you mean --version?"),
+        (("align", ""), "argument PATH: it is empty, as an unset variable is. Name a folder"),
+        (("diff", "logs", ""), "argument RUN_B: it is empty, "),
         (("align",), "logs: no such folder. Name the folder that collectrace wrote to"),
         (("runs",), "logs: no such folder. Name the folder that collectrace wrote to"),
         (("align", "logs", "--store", "here:1"), "--store"),

@@ -178,8 +178,8 @@ def test_ctrl_c_at_once(module: str) -> None:
             "--html nodir/x/r.html: the folder nodir/x does not exist. Create it, or",
         ),
         (("explain", "uneven"), "no cause 'uneven'. Did you mean CT204 (uneven-inputs)?"),
-        (("docs", "crahses"), "is called 'crahses' or contains it. Did you mean crashes?"),
-        (("docs", ""), "no chapter is called '' or contains it. collectrace docs lists"),
+        (("docs", "crahses"), "the name 'crahses', and none contains it. Did you mean crashes?"),
+        (("docs", ""), "no chapter has the name '', and none contains it. collectrace docs"),
         (("import", "nowhere"), "nowhere: no such file or folder. Give a folder of Flight"),
         (("import", __file__), "test_cli.py is not a dump. Give a folder of Flight Recorder dumps"),
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
@@ -238,7 +238,8 @@ def test_help(argv: tuple[str, ...]) -> None:
 
 
 def test_without_a_command_it_prints_the_help() -> None:
-    assert run() == run("--help")
+    assert run() == run("help") == run("--help")
+    assert run("help", "align") == run("align", "--help")
 
 
 @pytest.mark.parametrize("variable", [None, "elsewhere"])
@@ -412,6 +413,8 @@ def test_the_documentation_is_listed_and_shown() -> None:
     assert (status, err) == (0, "")
     assert out == (Path(collectrace.__file__).parent / "docs" / "report.md").read_text()
     assert run("docs", "hang") == run("docs", "hangs")
+    both = "\n".join(run("docs", one)[1] for one in ("hangs", "crashes"))
+    assert run("docs", "hangs", "crashes") == (0, both, "")
 
 
 def test_a_chapter_on_a_terminal_is_laid_out() -> None:
@@ -426,7 +429,10 @@ def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     [
         (
             "xyzzy",
-            "no chapter is called 'xyzzy' or contains it. collectrace docs lists the chapters.",
+            (
+                "no chapter has the name 'xyzzy', and none contains it. "
+                "collectrace docs lists the chapters."
+            ),
         ),
         ("ct102", "ct102 is a cause. collectrace explain CT102 shows it."),
     ],

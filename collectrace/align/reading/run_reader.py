@@ -155,9 +155,9 @@ class RunReader:
                 "or copy it again."
             )
         if not opened:
-            raise NotThere(
-                f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)
-            )
+            within = choice.name == Path(folder.label).name
+            run = folder.label if within else f"run {choice.name} in {folder.label}"
+            raise NotThere(f"{run} holds no readable record.{_instead(choice)}")
         found = _groups(opened)
         if found.undecided:
             for rank in found.undecided:

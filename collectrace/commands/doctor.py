@@ -110,6 +110,7 @@ def _examine(where: str | None) -> Checkup:
             ras=tuple(ras),
             py_spy=tools.py_spy(),
             has_debug_server=tools.listens(tools.DEBUG_SERVER),
+            torch_version=tools.torch_version(),
             now=time.time(),
         )
     )

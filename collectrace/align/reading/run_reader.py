@@ -443,8 +443,8 @@ def _imported(logs: Iterable[RankLog]) -> list[str]:
         )
     if timed:
         notes.append(
-            f"for how long calls of {words.ranks(timed)} had been pending: by the time of the dump "
-            "file, or by what the dump itself noticed"
+            f"the pending times of calls of {words.ranks(timed)} end when the dump was written: at "
+            "the time of its file, or a time that the dump itself notes"
         )
     if timeless:
         notes.append(

@@ -81,6 +81,8 @@ def _execute(
 ) -> int | Callable[[], int]:
     inserted = list(takewhile(_INSERTED.fullmatch, argv))
     given = argv[len(inserted) :]
+    if given and given[0] == "help":
+        given = [*given[1:], "--help"]
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
         raise CollectraceError(
             f"no command {given[0]!r}.{output.meant(given[0], COMMANDS)} "

@@ -1,15 +1,16 @@
 """The aligner's answer: findings, what every rank was doing, and how good the evidence is.
 
-``python -m collectrace align --json`` writes it as one JSON object, which programs rely on. This
-module is the only definition of that: its dataclasses, their fields in this order, and what their
-docstrings say. ``python -m collectrace schema --findings`` prints it from here.
+``python -m collectrace align --json FILE`` writes it as one JSON object. Skip kinds of findings and
+fields that you do not know: new ones do not make a new version, and none changes its meaning.
 
 Format history
 ==============
 
-1. The first. Kinds of findings and fields may be added without a new version; none changes its
-   meaning.
+1. The first.
 """
+
+# ``python -m collectrace schema --findings`` prints this docstring and the fields of the
+# dataclasses, in this order.
 
 from __future__ import annotations
 

@@ -1,20 +1,21 @@
-"""The lines of a rank file: one dataclass per kind, and the way to and from JSON.
+"""The lines of a rank file: each kind, and its fields.
 
-A rank file is JSONL: one object per line, ``kind`` first, every line complete in itself so that
-a person can grep it. This module is the only definition of the format; ``python -m collectrace
-schema`` prints it from here.
+A rank file is JSONL: one object per line, ``kind`` first. Every line is complete in itself, so you
+can grep it. Skip kinds and fields that you do not know: new ones do not make a new version. A field
+that changes its meaning does.
 
 Format history
 ==============
 
-1. The first. Readers skip kinds and fields they do not know, so adding either does not make a
-   new version; a field that changes its meaning does.
-2. A `group` record of many members has `ranges` in place of `ranks`, which then is empty. A reader
-   of version 1 would take it for a group without members.
+1. The first.
+2. A ``group`` record of many members has ``ranges`` in place of ``ranks``, which then is empty. A
+   reader of version 1 would take it for a group without members.
 
 Conventions: times are nanoseconds of the process's monotonic clock (the header pairs it with
 the wall clock); ranks, roots and peers are global ranks; a field that does not apply is absent.
 """
+
+# ``python -m collectrace schema`` prints this docstring and the fields of the dataclasses.
 
 from __future__ import annotations
 

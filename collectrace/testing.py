@@ -17,6 +17,7 @@ the ranks, not by this module.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import multiprocessing
 import os
@@ -91,19 +92,21 @@ def assert_ranks_align(
 
     Args:
         function: a function that a spawned process can import.
-        world_size: how many ranks.
+        world_size: how many ranks, 1 or more.
         log_dir: a folder of the test's own, such as ``tmp_path``.
         args: what the function gets after its rank; picklable.
         timeout: seconds until ranks that still run are killed, and their logs are read as they are.
 
     Raises:
         AssertionError: as :func:`assert_aligned`; or a rank did not end well.
-        CollectraceError: the function or its arguments cannot be given to another process.
+        CollectraceError: there is no rank, or the function does not take its arguments, or they
+            cannot be given to another process.
 
     """  # noqa: D205 - one sentence, and a long one
     __tracebackhide__ = _HIDDEN
     from collectrace.align import align
 
+    _check(function, world_size, args)
     folder = Path(log_dir)
     earlier = {run.name for run in folder.iterdir()} if folder.is_dir() else set()
     bad = _run(function, world_size, folder, earlier, tuple(args), timeout)
@@ -120,6 +123,26 @@ def assert_ranks_align(
         said = f"{clean(raised.cause)} ({bad})" if raised is not None else bad
         raise AssertionError(_message(said, alignment))
     return alignment
+
+
+def _check(function: Callable[..., object], world_size: int, args: Sequence[Any]) -> None:
+    """Check what each rank would only find after it has started.
+
+    Raises:
+        CollectraceError: what to change.
+
+    """
+    if world_size < 1:
+        raise CollectraceError(f"world_size is {world_size}. Give the number of ranks, 1 or more.")
+    with contextlib.suppress(ValueError):  # no signature: a function in C
+        signature = inspect.signature(function)
+        try:
+            signature.bind(0, *args)
+        except TypeError as problem:
+            name = getattr(function, "__name__", "the function")
+            raise CollectraceError(
+                f"{name}(rank, *args) does not fit {name}{signature}: {problem}. Change args=."
+            ) from None
 
 
 def _message(first: str, alignment: Alignment) -> str:

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
@@ -208,9 +209,9 @@ def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO)
 
 
 def _tell_files(names: Iterable[str | None], stderr: TextIO) -> None:
-    """Say to a person at a terminal which files were written."""
-    files = [name for name in names if name is not None and name != output.STDOUT]
-    if files and stderr.isatty():
+    """Say on standard error which files were written; a device or a pipe is none."""
+    files = [name for name in names if name not in (None, output.STDOUT) and Path(name).is_file()]
+    if files:
         output.say(stderr, f"Wrote {words.listed(files)}.")
 
 

@@ -17,9 +17,17 @@ PATH_HELP: Final = "the log folder, a run in it, a rank file (also .gz), or a .t
 _LOG_DIR: Final = f"{PREFIX}LOG_DIR"
 
 
+def place(text: str) -> str:
+    """Return the path that an argument names, which is not empty."""
+    if not text:
+        raise ArgumentTypeError("it is empty, as an unset variable is. Name a folder or a file")
+    return text
+
+
 PATH: Final[Mapping[str, Any]] = {
     "metavar": "PATH",
     "nargs": "?",
+    "type": place,
     "help": f"{PATH_HELP} (default: {_LOG_DIR}, or {Config().log_dir}/)",
 }
 """The declaration of the argument ``path``: which logs to read."""

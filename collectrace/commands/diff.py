@@ -26,8 +26,10 @@ HELP: Final = "compare two runs of one program"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the two runs."""
-    parser.add_argument("a", metavar="RUN_A", help=common.PATH_HELP)
-    parser.add_argument("b", metavar="RUN_B", help="the other run; of a log folder the latest")
+    parser.add_argument("a", metavar="RUN_A", type=common.place, help=common.PATH_HELP)
+    parser.add_argument(
+        "b", metavar="RUN_B", type=common.place, help="the other run; of a log folder the latest"
+    )
     common.add_json(parser)
 
 

@@ -61,12 +61,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the chapter."""
     parser.add_argument(
         "chapter", nargs="*", metavar="CHAPTER",
-        help="such as hangs, or words to look for (default: list the chapters)",
+        help="chapters, such as hangs; or words to look for (default: list the chapters)",
     )  # fmt: skip
 
 
 def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
-    """Show the chapter, the list, or where words are used.
+    """Show chapters, the list, or where words are used.
 
     Raises:
         CollectraceError: there is no such chapter, and no chapter uses the words.
@@ -74,9 +74,12 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     """
     asked = " ".join(arguments.chapter)
     chapters = [f"{asked.lower()}{plural}" for plural in ("", "s", "es")]
+    named = [one for one in arguments.chapter if one in CHAPTERS]
     chapter = next((one for one in chapters if one in CHAPTERS), None)
     if not arguments.chapter:
         text = _list()
+    elif len(named) == len(arguments.chapter):
+        text = "\n".join(map(read, named))
     else:
         text = read(chapter) if chapter is not None else _places(asked)
     output.write_to(output.STDOUT, stdout, lambda out: show(text, out))
@@ -116,7 +119,7 @@ def _places(sought: str) -> str:
                 found[chapter].append(heading)
     if not any(found.values()):
         like = output.meant(sought.lower(), CHAPTERS) or " collectrace docs lists the chapters."
-        raise CollectraceError(f"no chapter is called {sought!r} or contains it.{like}")
+        raise CollectraceError(f"no chapter has the name {sought!r}, and none contains it.{like}")
     widest = max(map(len, CHAPTERS))
     lines = [f"{sought} is used in", ""]
     for chapter, headings in found.items():

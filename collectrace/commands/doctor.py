@@ -54,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "where",
         metavar="FOLDER|PID",
         nargs="?",
+        type=common.place,
         help="a folder, a process, or a saved report of NCCL RAS (default: what runs here)",
     )
     common.add_json(parser)
@@ -109,6 +110,7 @@ def _examine(where: str | None) -> Checkup:
             ras=tuple(ras),
             py_spy=tools.py_spy(),
             has_debug_server=tools.listens(tools.DEBUG_SERVER),
+            torch_version=tools.torch_version(),
             now=time.time(),
         )
     )

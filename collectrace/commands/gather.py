@@ -69,9 +69,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
             print(f"{name}: {text.clean(_summary(one))}", file=stdout, flush=True)
     failed = gather.failures(found)
     if not any(one.files for one in found):
-        raise CollectraceError(
-            f"nothing was gathered: {failed[0].problem}. Check the host, the folder and --via."
-        )
+        raise CollectraceError("nothing was gathered. Check the host, the folder and --via.")
     with output.surviving_reader(stdout):
         for line in _completeness(to, [text.clean(one.source.host) for one in failed]):
             print(line, file=stdout)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from collectrace import file_modes, words
+from collectrace.commands import arguments as common
 from collectrace.commands import output
 from collectrace.errors import CollectraceError, NotLogs, NotThere
 from collectrace.printable import clean
@@ -28,7 +29,7 @@ HELP = "convert Flight Recorder dumps to rank files"
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the folder, and where the rank files go."""
     parser.add_argument(
-        "path", metavar="DUMPS",
+        "path", metavar="DUMPS", type=common.place,
         help="folder of Flight Recorder dumps (nccl_trace_rank_0, ..., or JSON), or one of them",
     )  # fmt: skip
     parser.add_argument(

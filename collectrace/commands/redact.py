@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from collectrace import words
+from collectrace.commands import arguments as common
 from collectrace.commands import output
 from collectrace.errors import CollectraceError
 from collectrace.printable import clean
@@ -34,8 +35,9 @@ _MOST_NAMED: Final = 4
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the logs, the copy, and what it keeps."""
     parser.add_argument(
-        "path", metavar="LOGS", help="log_dir, a run's folder, an archive; or a folder of dumps"
-    )
+        "path", metavar="LOGS", type=common.place,
+        help="log_dir, a run's folder, an archive; or a folder of dumps",
+    )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="DIR", required=True, help="the new folder, or an empty one"
     )

@@ -187,7 +187,8 @@ def _next_time(known: Surroundings) -> tuple[str, ...]:
         any(one.environment.get(name) for name in flight.PREFIXES) for one in processes
     )
     if uses_nccl and not is_set:
-        versions = {flight.version_of(one.torch_version) for one in processes}
+        installed = [one.torch_version for one in processes] or [known.torch_version]
+        versions = set(map(flight.version_of, installed))
         lines += flight.exports(versions.pop() if len(versions) == 1 else None)
     return tuple(lines)
 

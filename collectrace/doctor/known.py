@@ -62,6 +62,8 @@ class Surroundings:
     ras: tuple[Ras, ...] = ()
     py_spy: str | None = None
     has_debug_server: bool = False
+    torch_version: str = ""
+    """That of the torch which is installed here; empty: none is."""
     now: float = 0.0
 
     @property

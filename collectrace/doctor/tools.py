@@ -1,10 +1,11 @@
-"""Look for other tools that can inspect a process: py-spy, and torch's debug server."""
+"""Look for what is installed here: py-spy and torch, and torch's debug server."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,14 @@ _SYS_PTRACE: Final = 1 << 19
 def py_spy() -> str | None:
     """Return the path of py-spy; None: it is not installed."""
     return shutil.which("py-spy")
+
+
+def torch_version() -> str:
+    """Return the version of torch that is installed for this Python; empty: none is."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def ptrace(one: Process, proc: Path = PROC) -> str | None:

@@ -125,6 +125,16 @@ def test_an_earlier_run_in_the_folder_is_another_tests(tmp_path: Path) -> None:
     assert assert_ranks_align(agree, 1, tmp_path, args=(1,)).status == "aligned"
 
 
+def test_arguments_that_do_not_fit_are_found_before_a_process_starts(tmp_path: Path) -> None:
+    for ranks in (0, -1):
+        with pytest.raises(CollectraceError, match=rf"^world_size is {ranks}\. Give .* 1 or more"):
+            assert_ranks_align(agree, ranks, tmp_path, args=(1,))
+    for args, problem in ((), "missing a required argument: "), ((1, 2), "too many"):
+        with pytest.raises(CollectraceError, match=rf"^agree\(rank, \*args\) .*: {problem}"):
+            assert_ranks_align(agree, 2, tmp_path, args=args)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_cannot_be_given_to_a_process_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(CollectraceError, match=r"^the function or its args .*<lambda>.* def"):
         assert_ranks_align(lambda _: None, 2, tmp_path)

@@ -178,13 +178,15 @@ def test_ctrl_c_at_once(module: str) -> None:
             "--html nodir/x/r.html: the folder nodir/x does not exist. Create it, or",
         ),
         (("explain", "uneven"), "no cause 'uneven'. Did you mean CT204 (uneven-inputs)?"),
-        (("docs", "crahses"), "is called 'crahses' or contains it. Did you mean crashes?"),
-        (("docs", ""), "no chapter is called '' or contains it. collectrace docs lists"),
+        (("docs", "crahses"), "the name 'crahses', and none contains it. Did you mean crashes?"),
+        (("docs", ""), "no chapter has the name '', and none contains it. collectrace docs"),
         (("import", "nowhere"), "nowhere: no such file or folder. Give a folder of Flight"),
         (("import", __file__), "test_cli.py is not a dump. Give a folder of Flight Recorder dumps"),
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
         (("align", "--brif"), "no option --brif. Did you mean --brief?"),
         (("--versoin",), "no option --versoin. Did you mean --version?"),
+        (("align", ""), "argument PATH: it is empty, as an unset variable is. Name a folder"),
+        (("diff", "logs", ""), "argument RUN_B: it is empty, "),
         (("align",), "logs: no such folder. Name the folder that collectrace wrote to"),
         (("runs",), "logs: no such folder. Name the folder that collectrace wrote to"),
         (("align", "logs", "--store", "here:1"), "--store"),
@@ -236,7 +238,8 @@ def test_help(argv: tuple[str, ...]) -> None:
 
 
 def test_without_a_command_it_prints_the_help() -> None:
-    assert run() == run("--help")
+    assert run() == run("help") == run("--help")
+    assert run("help", "align") == run("align", "--help")
 
 
 @pytest.mark.parametrize("variable", [None, "elsewhere"])
@@ -410,6 +413,8 @@ def test_the_documentation_is_listed_and_shown() -> None:
     assert (status, err) == (0, "")
     assert out == (Path(collectrace.__file__).parent / "docs" / "report.md").read_text()
     assert run("docs", "hang") == run("docs", "hangs")
+    both = "\n".join(run("docs", one)[1] for one in ("hangs", "crashes"))
+    assert run("docs", "hangs", "crashes") == (0, both, "")
 
 
 def test_a_chapter_on_a_terminal_is_laid_out() -> None:
@@ -424,7 +429,10 @@ def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     [
         (
             "xyzzy",
-            "no chapter is called 'xyzzy' or contains it. collectrace docs lists the chapters.",
+            (
+                "no chapter has the name 'xyzzy', and none contains it. "
+                "collectrace docs lists the chapters."
+            ),
         ),
         ("ct102", "ct102 is a cause. collectrace explain CT102 shows it."),
     ],

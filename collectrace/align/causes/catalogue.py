@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace import words
 from collectrace.align.causes import registry
 from collectrace.align.causes.cause import Cause
 from collectrace.errors import CollectraceError
@@ -125,7 +124,7 @@ def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
 
 
 def listed(causes: Sequence[Cause] = registry.CAUSES) -> str:
-    """Return the codes in use with their names, one per line, and how many are retired."""
+    """Return the codes in use with their names, one per line, and how to look up retired ones."""
     used, retired = _split(causes)
     lines = [f"{one.code}  {one.name:28} {one.summary}" for one in used]
     if retired:
@@ -141,6 +140,9 @@ def _split(causes: Sequence[Cause]) -> tuple[list[Cause], list[Cause]]:
 
 
 def _retired(retired: Sequence[Cause]) -> str:
-    """Return how many codes are retired, and how to learn what became of one."""
-    many = f"{words.counted(len(retired), 'more code')} are retired."
-    return f"{many} `collectrace explain {retired[0].code}` names the code that covers it."
+    """Return how to learn what became of a code that is not listed."""
+    code = retired[0].code
+    return (
+        f"Retired codes are not listed. `collectrace explain {code}` names the code that covers "
+        f"{code}."
+    )

@@ -49,7 +49,7 @@ class Cause:
     status: Status = "stable"
 
     reason: str = ""
-    """Why it was retired, and in which version."""
+    """Why it was retired."""
 
     @property
     def module(self) -> str:

@@ -277,8 +277,8 @@ def _exited(_s: Situation, found: Standings, _who: str) -> StateWords:
 
 _KILLER: Final = "If it was killed, look for the out-of-memory killer in the kernel's log (dmesg)."
 _UNSEEN: Final = (
-    "Its process left no last line: it was killed (out of memory?), aborted in C++, or left by "
-    "os._exit."
+    "Its process did not record how it ended: it was killed (out of memory?), aborted in C++, or "
+    "left by os._exit."
 )
 
 

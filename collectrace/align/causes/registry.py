@@ -13,7 +13,7 @@ from collectrace.findings import Kind
 
 
 def _retired(code: str, name: str, successor: str) -> Cause:
-    reason = f"{successor} covers it since 0.1.0."
+    reason = f"{successor} covers it."
     return Cause(code, name, reason, ALL, status="retired", reason=reason)
 
 

@@ -89,9 +89,9 @@ def death(standing: Standing) -> str:
     if end is not None:
         return _last_stack(end)
     if standing.lost_by_peer:
-        return "ended without a word; its peers lost the connection"
+        return "ended abruptly; its peers lost the connection"
     if standing.left_nothing:
-        return "ended without a word; SIGTERM then ended the others"
+        return "ended abruptly; SIGTERM then ended the others"
     return _file_ends(standing)
 
 

@@ -83,7 +83,7 @@ class Standing:
     lost_peer: bool = False
     """Its exception reports a lost connection."""
     lost_by_peer: bool = False
-    """A peer's exception reports a lost connection to it, and it left no last line."""
+    """A peer's exception reports a lost connection to it, and it did not record its end."""
     behind: int = 0
     """`died`, `silent`: ns by which its file ends before the latest of its peers'."""
     may_be_copy: bool = False

@@ -155,9 +155,9 @@ class RunReader:
                 "or copy it again."
             )
         if not opened:
-            raise NotThere(
-                f"run {choice.name} in {folder.label} holds no readable record." + _instead(choice)
-            )
+            within = choice.name == Path(folder.label).name
+            run = folder.label if within else f"run {choice.name} in {folder.label}"
+            raise NotThere(f"{run} holds no readable record.{_instead(choice)}")
         found = _groups(opened)
         if found.undecided:
             for rank in found.undecided:
@@ -443,8 +443,8 @@ def _imported(logs: Iterable[RankLog]) -> list[str]:
         )
     if timed:
         notes.append(
-            f"for how long calls of {words.ranks(timed)} had been pending: by the time of the dump "
-            "file, or by what the dump itself noticed"
+            f"the pending times of calls of {words.ranks(timed)} end when the dump was written: at "
+            "the time of its file, or a time that the dump itself notes"
         )
     if timeless:
         notes.append(

@@ -70,7 +70,7 @@ function course(one) {
   const y = (us) => h - 22 - Math.min(1, us / most) * (h - 42);
   const line = ([rank, late]) => svg("polyline", { class: rank === worst ? "odd" : null, points: late.map((us, i) => `${x(i).toFixed(1)},${y(us).toFixed(1)}`).join(" ") }, svg("title", {}, `rank ${rank}`));
   const order = [...one.course].sort((a, b) => (a[0] === worst) - (b[0] === worst));
-  return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: worst lateness behind the first rank, by call; rank ${worst}${holds(suspects, worst) ? ", the suspect," : ""} highlighted`),
+  return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: how long after the first rank each rank began a call; rank ${worst}${holds(suspects, worst) ? ", the suspect," : ""} is highlighted`),
     svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `rank ${worst} came up to ${time(Math.max(...(one.course.find((c) => c[0] === worst)?.[1] ?? [0])) * 1000)} after the first` },
       svg("line", { x1: 54, y1: h - 22, x2: w - 16, y2: h - 22 }),
       svg("text", { x: 48, y: 26, "text-anchor": "end" }, time(most * 1000)),

@@ -63,7 +63,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
             }
             for c in overview.channels
         ],
-        "freeing": _freeing(overview),
+        "freeing": _freeing(alignment, overview),
         "ranges": words.ranges, "has_waits": bool(overview.waits.nodes),
         "has_stacks": bool(overview.stacks),
         "has_streams": bool(overview.streams),
@@ -127,10 +127,15 @@ def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
     return [(type(block).__name__.lower(), block) for block in blocks]
 
 
-def _freeing(overview: Overview) -> str:
-    """Return the one call that would unblock most threads, as a sentence; empty: none would."""
+def _freeing(alignment: Alignment, overview: Overview) -> str:
+    """Return the one call that would unblock most threads, as a sentence.
+
+    Empty: none would, or it is not the call of a suspect, and would contradict the finding.
+    """
     free = overview.waits.freeing
-    if free is None:
+    errors = (one for one in alignment.findings if one.severity == "error")
+    suspects = {rank for one in errors for rank in one.suspects}
+    if free is None or (suspects and free.rank not in suspects):
         return ""
     at = f" (its peers are at {text.short_site(free.site)})" if free.site else ""
     numbered = "message" if free.op in POINT_TO_POINT else "call"

@@ -54,7 +54,7 @@ def test_brief_beside_files(logs: str, tmp_path: Path) -> None:
     assert (tmp_path / "r.md").read_text().startswith("### collectrace: diverged")
 
 
-def test_a_person_at_a_terminal_is_told_which_files_were_written(logs: str, tmp_path: Path) -> None:
+def test_files_that_were_written_are_named(logs: str, tmp_path: Path) -> None:
     page, data = str(tmp_path / "r.html"), str(tmp_path / "r.json")
     terminal, child = os.openpty()
     with os.fdopen(child, "w", encoding="utf-8") as err:
@@ -65,7 +65,7 @@ def test_a_person_at_a_terminal_is_told_which_files_were_written(logs: str, tmp_
     os.close(terminal)
     assert said.endswith(f"Wrote {data} and {page}.\r\n")
     assert said.count("Wrote") == 1
-    assert run("align", logs, "--html", page)[2] == ""
+    assert run("align", logs, "--html", page)[2] == f"Wrote {page}.\n"
 
 
 def test_a_step_summary_is_added_to(

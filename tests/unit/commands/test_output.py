@@ -138,7 +138,7 @@ def test_one_report_that_fails_takes_no_other_with_it(folder: Path) -> None:
 
 
 def test_standard_output_that_is_closed(folder: Path) -> None:
-    assert bash(folder, f"{ALIGN} --json reports/a.json >&-") == (1, "", "")
+    assert bash(folder, f"{ALIGN} --json reports/a.json >&-") == (1, "", "Wrote reports/a.json.\n")
     assert json.loads((folder / "reports" / "a.json").read_bytes())["status"] == "diverged"
 
 

@@ -150,6 +150,11 @@ next time        export COLLECTRACE=1
     )
 
 
+def test_the_torch_that_is_installed_decides_the_names_if_nothing_runs() -> None:
+    answer = examine(known(Found(()), torch_version="2.13.0"))
+    assert "export TORCH_FR_BUFFER_SIZE=2000" in screen(answer)
+
+
 def test_another_users_job() -> None:
     hidden = (replace(process(0), is_readable=False, user="eve", environment={}),)
     answer = examine(known(Found((), hidden), pid=4711, py_spy="/usr/bin/py-spy"))

@@ -18,7 +18,7 @@ from collectrace.align.overview import bands
 from collectrace.align.overview.repeats import unpack
 from collectrace.findings import Alignment
 from collectrace.report.page import content, data, embedded, write
-from tests.support import alignments, seed_cases
+from tests.support import alignments, kind_examples, seed_cases
 from tests.support.commands import run
 from tests.support.judging import aligned
 from tests.support.synthetic import Run
@@ -153,3 +153,14 @@ def test_only_decisions_that_are_told_have_a_panel() -> None:
     assert content._telling(replace(root, decisions=(vague,))) == (vague,)
     named = replace(found, decisions=(vague,), cause="`if other:` (other.py:3) may differ.")
     assert content._telling(named) == (vague,)
+
+
+def test_a_call_that_frees_all_is_left_out_if_no_suspect_makes_it(tmp_path: Path) -> None:
+    found = aligned(kind_examples.KINDS["deadlock"](), tmp_path)
+    assert found.overview is not None
+    free = found.overview().waits.freeing
+    assert free is not None
+    root = replace(found.findings[0], suspects=(free.rank,))
+    assert "One call could free" in written(replace(found, findings=(root,)))
+    other = replace(root, suspects=(free.rank + 1,))
+    assert "One call could free" not in written(replace(found, findings=(other,)))

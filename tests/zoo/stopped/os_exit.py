@@ -1,10 +1,10 @@
-"""Rank 1 leaves by os._exit, without a word.
+"""Rank 1 leaves by os._exit, which records no end.
 
 ranks: 3
 expect: missing_call
 suspects: 1
 status: hung
-cause: rank 1; died | ended without a word; BUG
+cause: rank 1; died | ended abruptly; BUG
 fix: exit code
 """
 

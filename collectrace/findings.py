@@ -710,7 +710,9 @@ class Alignment(Tabular):
             absent = {r for side in errors[0].sides if side.call is None for r in side.ranks}
             guilty = set(errors[0].suspects) or absent
             states = {rank.state for rank in self.ranks if rank.rank in guilty}
-            return "crashed" if states and states <= {"raised", "died"} else "hung"
+            # Ranks of a deadlock raise after they have waited in vain.
+            is_end = errors[0].kind != "deadlock" and states and states <= {"raised", "died"}
+            return "crashed" if is_end else "hung"
         crashed = any(f.kind == "raised" and f.severity == "warning" for f in self.findings)
         return "crashed" if self.status == "aligned" and crashed else self.status
 

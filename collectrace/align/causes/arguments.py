@@ -273,9 +273,15 @@ def sure(situation: Situation) -> Decision | None:
 
 def computed_first(situation: Situation, fixes: Sequence[str]) -> list[str]:
     """Return fixes with one for the statement that computed the argument first, if it is sure."""
+    own = computed(situation)
+    return [*own, *(f"Or {words.lower(one)}" for one in fixes[:1])] if own else [*fixes]
+
+
+def computed(situation: Situation) -> tuple[str, ...]:
+    """Return the fix for the statement that computed the argument; empty if it is not sure."""
     found = sure(situation)
-    computed = remedies.computed(found) if found is not None else ""
-    return [computed, *(f"Or {words.lower(one)}" for one in fixes[:1])] if computed else [*fixes]
+    said = remedies.computed(found) if found is not None else ""
+    return (said,) if said else ()
 
 
 def why(situation: Situation) -> tuple[str, ...]:

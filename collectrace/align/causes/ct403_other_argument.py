@@ -104,7 +104,10 @@ def words(situation: Situation, found: Argument) -> Words:
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"
     )
     fixes = [one.format(name=text.root(call), root=call.root, share=share) for one in row.fixes]
-    fixes = arguments.computed_first(situation, fixes)
+    if found == "dtype":  # the same code can infer another dtype, as from an empty list
+        fixes += arguments.computed(situation)
+    else:
+        fixes = arguments.computed_first(situation, fixes)
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
     more_fixes = arguments.fixes(situation)

@@ -69,7 +69,15 @@ def requests(situation: Situation) -> Requests | None:
     for one, other in permutations(ordered, 2):
         if _can_skip(situation, (one, other)) and _later(situation.case, one[0], *other):
             skipped.append((one[0], other[1]))
-    return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), source.own)
+    own = source.own and not _has_foreign(situation.case, ordered)
+    return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), own)
+
+
+def _has_foreign(case: Case, asked: Sequence[Asked]) -> bool:
+    """Whether one of some ranks has requested a group that it is not in, at any time."""
+    logs = [log for ranks, _ in asked for rank in ranks if (log := case.log(rank)) is not None]
+    requested = ((log.rank, one) for log in logs for one in log.groups if one.phase == "asked")
+    return any(rank not in one.ranks for rank, one in requested)
 
 
 def _can_skip(situation: Situation, asked: Sequence[Asked]) -> bool:

@@ -142,18 +142,20 @@ class _Look:
         found = []
         me, user = os.getpid(), os.getuid()
         began = proc.began("self")
-        for entry in os.scandir("/proc"):
+        for process in Path("/proc").iterdir():
+            name = process.name
             if time.monotonic() > self._until:
                 return None
-            if not entry.name.isdigit() or int(entry.name) == me:
+            if not name.isdigit() or int(name) == me:
                 continue
             try:
-                if entry.stat().st_uid == user and proc.holds_end(entry.path, link, writes=writes):
-                    found.append(int(entry.name))
+                is_own = process.stat().st_uid == user
+                if is_own and proc.holds_end(str(process), link, writes=writes):
+                    found.append(int(name))
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended
             except OSError:
-                if int(entry.name) == os.getppid() or proc.began(entry.name) >= began:
+                if int(name) == os.getppid() or proc.began(name) >= began:
                     return None
         return sorted(found)[:_MOST_OTHERS]
 

@@ -119,7 +119,9 @@ def chapter(causes: Sequence[Cause] = registry.CAUSES) -> str:
             lines += [f"| {one.code} | {one.name} | {one.summary} |" for one in rows]
             lines.append("")
     if retired:
-        lines.append(_retired(retired))
+        lines += ["## Retired codes", "", "No report has them any more.", ""]
+        lines += ["| code | name | why |", "|---|---|---|"]
+        lines += [f"| {one.code} | {one.name} | {one.reason} |" for one in retired]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -143,6 +145,5 @@ def _retired(retired: Sequence[Cause]) -> str:
     """Return how to learn what became of a code that is not listed."""
     code = retired[0].code
     return (
-        f"Retired codes are not listed. `collectrace explain {code}` names the code that covers "
-        f"{code}."
+        f"Retired codes are not listed here. `collectrace explain {code}` names what covers {code}."
     )

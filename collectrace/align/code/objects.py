@@ -1,6 +1,6 @@
 """Find which class an object is of, and what is passed to functions and constructors.
 
-Only what the source shows counts: a call of a known class, an annotation, and the arguments of the
+Only what the source shows counts: calls of a known class, and the arguments of the
 caller on the stack.
 """
 
@@ -19,6 +19,9 @@ from collectrace.align.code.program import Program
 
 _MOST_CALLS: Final = 6
 """Calls of one function that are followed."""
+
+_MOST_VALUES: Final = 6
+"""Values of one name that are followed."""
 
 _DEEPEST: Final = 6
 """Longest chain of names that leads to the constructor of an object."""
@@ -107,15 +110,12 @@ def class_of(
             ]
         case _:
             return None
-    found = {
-        id(one.tree): one
-        for value, at in values
-        if (one := class_of(program, value, at, depth + 1)) is not None
-    }
-    is_known = len(found) == 1 and all(
-        class_of(program, value, at, depth + 1) is not None for value, at in values
-    )
-    return next(iter(found.values())) if is_known else None
+    if len(values) > _MOST_VALUES:
+        return None
+    found = [class_of(program, value, at, depth + 1) for value, at in values]
+    first = found[0] if found else None
+    is_one = first is not None and all(one is not None and one.tree is first.tree for one in found)
+    return first if is_one else None
 
 
 def _values(program: Program, name: str, place: Place) -> list[tuple[ast.expr | None, Place]]:

@@ -68,5 +68,6 @@ function search() {
     else if (event.key === "Escape") { close(); field.blur(); } else return;
     event.preventDefault();
   });
-  field.addEventListener("blur", () => setTimeout(close, 100));
+  // A click on a hit comes after it; so may the next search.
+  field.addEventListener("blur", () => setTimeout(() => { if (document.activeElement !== field) close(); }, 100));
 }

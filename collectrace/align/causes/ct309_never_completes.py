@@ -106,7 +106,7 @@ def _late(situation: Situation, found: IncompleteRow) -> Words:
         (
             *((waited.row.fix.format(who=who),) if waited is not None else ()),
             f"Find out what keeps {who} so long before this call: work that only some ranks do, or "
-            "that takes longer there. Give it to all ranks, or do it where none waits.",
+            "that takes longer there. Give it to all ranks, or do it where no rank waits.",
             not_moving.LONGER,
         ),
         _lagging(situation),

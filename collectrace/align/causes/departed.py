@@ -128,7 +128,7 @@ def _in_tie(situation: Situation, waits: Sequence[Awaited]) -> Departed | None:
 
 
 def _ended_a_loop(situation: Situation, left: LeftRound) -> bool:
-    """Whether a rank only went on from a loop over one message, as one over tensors ends."""
+    """Whether a rank only went on from a loop over messages to what is behind it."""
     is_new = not left.skipped and not left.extra
     is_message = left.usual.peer is not None
     return is_message and is_new and structure.is_outside_loop(situation, left)

@@ -1,7 +1,7 @@
 """Find which class an object is of, and what is passed to functions and constructors.
 
-Only what the source shows counts: calls of a known class, and the arguments of the
-caller on the stack.
+Only what the source shows counts: calls of a known class, and the arguments of the caller on the
+stack.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _MOST_VALUES: Final = 6
 
 _DEEPEST: Final = 6
 """Longest chain of names that leads to the constructor of an object."""
-
 
 _SAME: Final = (How.CHANGE, How.CALL)
 """Ways to change an object that leave its class the same."""

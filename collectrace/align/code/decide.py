@@ -308,18 +308,11 @@ class _Naming:
         return found or (Origin.UNKNOWN,), comes_from
 
     def _is_alike_by_rank(self, context: Context, node: Node, found: Sequence[Origin]) -> bool:
-        """Whether a test of the rank has the same outcome on both sides, each time."""
+        """Whether a test of the rank always has the same outcome on both sides."""
         condition = condition_of(node)
         if tuple(found) != (Origin.RANK,) or node.kind is not Kind.TEST or condition is None:
             return False
         place = Place(context.function, node, context)
-        if self._is_of_one_rank:
-            # What a constructor sets, and the rank itself, are the same in each iteration.
-            return all(
-                one.origin in (Origin.RANK, Origin.AGREED)
-                and (one.place.node is node or one.place.function.name == "__init__")
-                for one in self._tracer.sources(condition, place)
-            )
         outcomes = {outcome_on(self._program, condition, place, one) for one in self._ranks}
         return len(outcomes) == 1 and None not in outcomes
 

@@ -404,11 +404,9 @@ class _Trace:
         for function, call in self._program.calls(f".{method.name}"):
             graph = self._program.graph(function)
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-            nodes = [one for one in graph.nodes if one.tree is call] if graph is not None else []
-            at = Place(function, next(iter(nodes), None))
-            if graph is None or objects.class_of(self._program, receiver, at) is not owner:
-                continue
-            yield from as_state(self._reached(function, nodes, graph, depth))
+            found = objects.class_of(self._program, receiver, Place(function, None))
+            if graph is not None and found is owner:
+                yield from as_state(self._reached(function, call, graph, depth))
 
     def _changed(self, change: names.AttributeBinding, at: Place, depth: int) -> Iterator[Source]:
         """Return what a change depends on: its value, and whether it is made."""
@@ -418,19 +416,18 @@ class _Trace:
         yield from as_data(self.follow(value, at, depth + 1))
         graph = self._program.graph(change.function)
         if graph is not None:
-            steps = [node for node in graph.nodes if node.tree is change.statement]
-            yield from as_state(self._reached(change.function, steps, graph, depth))
+            yield from as_state(self._reached(change.function, change.statement, graph, depth))
 
     def _set_under(self, name: str, depth: int) -> Iterator[Source]:
         """Return what decides whether a flag is set, as by ``trainer.should_stop = True``."""
         for function, statement, graph in self._program.flags(name):
-            steps = [node for node in graph.nodes if node.tree is statement]
-            yield from self._reached(function, steps, graph, depth)
+            yield from self._reached(function, statement, graph, depth)
 
     def _reached(
-        self, function: Function, steps: Sequence[Node], graph: Graph, depth: int
+        self, function: Function, tree: ast.AST, graph: Graph, depth: int
     ) -> Iterator[Source]:
-        """Return what decides whether some steps are reached."""
+        """Return what decides whether a statement or a call is reached."""
+        steps = [node for node in graph.nodes if node.tree is tree]
         for one in controls.controls(function, graph, steps):
             at = Place(function, next(iter(steps), None), None)
             if self._use is not None and one.head is self._use.head:

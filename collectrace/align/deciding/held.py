@@ -143,6 +143,8 @@ def _is_in_call_of(log: RankLog, t: int) -> bool:
     last = log.last_call
     if last is None or last.t <= t:
         return True
+    if not last.role.startswith(f"{DDP_FORWARD}.") or last.iteration is None:
+        return False
     seen = log.vocabulary.appearances
     made = {
         (one.where, one.role, rows.iteration[at])
@@ -150,8 +152,7 @@ def _is_in_call_of(log: RankLog, t: int) -> bool:
         for at in range(bisect_left(rows.t, t), len(rows))
         for one in [seen[rows.appearance[at]]]
     }
-    is_forward = last.role.startswith(f"{DDP_FORWARD}.") and last.iteration is not None
-    return len(made) == 1 and is_forward and log.unit == DDP_FORWARD
+    return len(made) == 1 and log.unit == DDP_FORWARD
 
 
 def _are_same_lines(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:

@@ -45,10 +45,10 @@ ITERATES: Final = f"next iteration on {WHO}"
 
 EVERY: Final = "every rank"
 
-_DULL: Final[Collection[DependsOn]] = ("unknown", "agreed")
+_UNTOLD: Final[Collection[DependsOn]] = ("unknown", "agreed")
 
 _OPEN: Final[Mapping[DependsOn, str]] = {
-    origin: "may have decided" if origin in _DULL else f"depends on {told}"
+    origin: "may have decided" if origin in _UNTOLD else f"depends on {told}"
     for origin, told in words.ORIGINS.items()
 } | {"chosen": "differs by rank"}
 """Notes for a statement with an unknown outcome: what it depends on."""
@@ -173,7 +173,7 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
             yield from (Mark(stack, "decision", note, those) for those, note in found)
         elif not (found and is_choice):
             is_named = words.names_site(finding.cause, one.site)
-            is_plain = not found and (is_named or not one.is_control) and origin in _DULL
+            is_plain = not found and (is_named or not one.is_control) and origin in _UNTOLD
             note = "" if one.is_certain or is_plain else _OPEN[origin]
             yield Mark(stack, "decision", note, ranks)
         if one.comes_from is not None and _is_told(finding, one, origin):
@@ -188,7 +188,7 @@ def _is_told(finding: Finding, decision: Decision, origin: DependsOn) -> bool:
     Most tensors are data of the rank: that tells something only of a statement that did decide.
     """
     if origin not in _COMMON or decision.comes_from is None:
-        return origin not in _DULL
+        return origin not in _UNTOLD
     return decision.is_certain or words.names_site(finding.cause, decision.comes_from.site)
 
 

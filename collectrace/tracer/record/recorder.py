@@ -224,8 +224,11 @@ class Recorder(RunRecord):
 
         ``result`` is what its operator returned for ``args``: the Work, alone or after the tensors.
         """
-        if self.followed(call):
-            return
+        if not self.followed(call):
+            self.follow_up(call, result, args)
+
+    def follow_up(self, call: Issued, result: Any, args: tuple[Any, ...]) -> None:
+        """Follow the Work of a call that :meth:`followed` does not follow."""
         try:
             template, seq = call
             t = self._local.state.call_t

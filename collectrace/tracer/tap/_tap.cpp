@@ -119,7 +119,7 @@ class Kernel final : public c10::OperatorKernel {
       return;
     }
     static const Name recorder_name("recorder"), begin("begin_by_call"), issue("issue"),
-        followed("followed"), issued("issued"), not_taken("not_taken");
+        followed("followed"), follow_up("follow_up"), not_taken("not_taken");
     const py::tuple args = known->arguments(*stack);
     py::object recorder = recorder_name.of(session), call = py::none();
     if (recorder.is_none()) {
@@ -141,7 +141,7 @@ class Kernel final : public c10::OperatorKernel {
       throw problem;
     }
     if (!call.is_none() && followed.call(recorder, call).ptr() != Py_True) {
-      issued.call(recorder, call, result(op.schema(), *stack), args);
+      follow_up.call(recorder, call, result(op.schema(), *stack), args);
     }
   }
 

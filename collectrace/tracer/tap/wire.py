@@ -36,7 +36,10 @@ class OnIssue(Protocol):
         """Note that the operator has returned ``result``, so that the backend has the call."""
 
     def followed(self, call: Any) -> bool:
-        """Do what :meth:`issued` does if that needs no result; return whether it did."""
+        """Do what :meth:`issued` does without a result; return whether that is all."""
+
+    def follow_up(self, call: Any, result: Any, args: tuple[Any, ...]) -> None:
+        """Do the rest of :meth:`issued`."""
 
     def not_taken(
         self, reader: ArgumentReader, args: tuple[Any, ...], call: Any, problem: BaseException

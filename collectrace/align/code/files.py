@@ -183,37 +183,16 @@ class SourceFile:
         return found
 
     @cached_property
-    def flags_by_name(self) -> dict[str, list[tuple[Function, ast.Assign]]]:
-        """The statements that set an attribute to a flag or a number, by its name, with methods.
-
-        What a constructor or a class body sets is the value that everything begins with.
-        """
-        found: dict[str, list[tuple[Function, ast.Assign]]] = {}
-        for function in self.functions:
-            if isinstance(function.tree, ast.ClassDef) or function.name == "__init__":
-                continue
-            for one in statements(getattr(function.tree, "body", ())):
-                match one:
-                    case ast.Assign(targets=targets, value=ast.Constant(value=int())):
-                        for target in targets:
-                            if isinstance(target, ast.Attribute):
-                                found.setdefault(target.attr, []).append((function, one))
-        return found
-
-    @cached_property
-    def stores_by_name(self) -> dict[str, list[tuple[Function, ast.Assign]]]:
-        """The statements that set an attribute of another object than ``self``, by its name."""
-        found: dict[str, list[tuple[Function, ast.Assign]]] = {}
+    def stores_by_name(self) -> dict[str, list[tuple[Function, ast.Assign, ast.expr]]]:
+        """The statements that set an attribute, by its name: each with function and object."""
+        found: dict[str, list[tuple[Function, ast.Assign, ast.expr]]] = {}
         for function in self.functions:
             for one in statements(getattr(function.tree, "body", ())):
                 if not isinstance(one, ast.Assign):
                     continue
                 for target in one.targets:
-                    match target:
-                        case ast.Attribute(value=ast.Name(id="self")):
-                            pass
-                        case ast.Attribute(attr=name):
-                            found.setdefault(name, []).append((function, one))
+                    if isinstance(target, ast.Attribute):
+                        found.setdefault(target.attr, []).append((function, one, target.value))
         return found
 
     @cached_property

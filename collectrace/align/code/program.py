@@ -57,6 +57,11 @@ class Program:
 
     def stores(self, name: str) -> Iterator[tuple[Function, ast.Assign]]:
         """Return the statements that set such an attribute of another object than ``self``."""
+        for function, statement, target in self._stores(name):
+            if not (isinstance(target, ast.Name) and target.id == "self"):
+                yield function, statement
+
+    def _stores(self, name: str) -> Iterator[tuple[Function, ast.Assign, ast.expr]]:
         for file in self.files.known():
             yield from file.stores_by_name.get(name, ())
 
@@ -68,13 +73,17 @@ class Program:
     def flags(self, name: str) -> Iterator[tuple[Function, ast.Assign, Graph]]:
         """Return the statements that set an attribute with a name to a flag or a number.
 
-        Each comes with the function that contains it, and that function's graph.
+        Each comes with the function that contains it, and that function's graph. What a constructor
+        sets is the value that everything begins with.
         """
-        for file in self.files.known():
-            for function, statement in file.flags_by_name.get(name, ()):
-                graph = self.graph(function)
-                if graph is not None:
-                    yield function, statement, graph
+        for function, statement, _ in self._stores(name):
+            match statement.value:
+                case ast.Constant(value=int()) if function.name != "__init__":
+                    graph = self.graph(function)
+                    if graph is not None:
+                        yield function, statement, graph
+                case _:
+                    pass
 
     def graph(self, function: Function) -> Graph | None:
         """Return the graph of a function, or None if it is too large."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from collectrace.align.code import origins
 from collectrace.align.code.graph import (
@@ -30,8 +29,7 @@ class Choice(NamedTuple):
     by_exception: bool
 
 
-@lru_cache(maxsize=1024)
-def choosing_steps(graph: Graph, bindings: tuple[Node, ...], use: Node) -> Sequence[Choice] | None:
+def choosing_steps(graph: Graph, bindings: Sequence[Node], use: Node) -> Sequence[Choice] | None:
     """Return the steps that decide which binding of a name reaches its use, the nearest first.
 
     Their outcomes first lead to different bindings, or some to a binding and others to the use.
@@ -39,6 +37,13 @@ def choosing_steps(graph: Graph, bindings: tuple[Node, ...], use: Node) -> Seque
     """
     if len(graph.nodes) > _MOST_NODES:
         return None
+    key = *(one.number for one in bindings), use.number
+    if key not in graph.choices:
+        graph.choices[key] = _choosing_steps(graph, bindings, use)
+    return cast(Sequence[Choice], graph.choices[key])
+
+
+def _choosing_steps(graph: Graph, bindings: Sequence[Node], use: Node) -> Sequence[Choice]:
     # Copies of one statement count as one binding.
     ends = {**{one.number: id(one.tree) for one in bindings}, use.number: 0}
     ahead = {node.number: frozenset[int]() for node in graph.nodes}

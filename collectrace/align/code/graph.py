@@ -119,6 +119,8 @@ class Graph:
     """Numbers of the nodes that a generator reaches before its first ``yield``."""
     after_yield: frozenset[int] = frozenset()
     """Numbers of the nodes that it reaches after a ``yield``."""
+    choices: dict[tuple[int, ...], Sequence[object]] = field(default_factory=dict, repr=False)
+    """What chooses between some steps, by their numbers: see ``conditions.choosing_steps``."""
 
     @property
     def is_generator(self) -> bool:

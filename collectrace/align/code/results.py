@@ -123,7 +123,7 @@ class Results:
             return
         graph = definitions.graph
         ends = [one for one in graph.nodes if isinstance(one.tree, ast.Return | ast.Raise)]
-        chosen = choosing_steps(graph, tuple(ends), graph.exit)
+        chosen = choosing_steps(graph, ends, graph.exit)
         deciding = {*graph.nodes} if chosen is None else {one.node for one in chosen}
         for node in graph.nodes:
             value: ast.AST | None = condition_of(node) if node in deciding else None

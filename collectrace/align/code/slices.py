@@ -275,7 +275,7 @@ class _Trace:
         if place.node is None or len(bound) > _MOST_BINDINGS:
             yield Source(place, Origin.UNKNOWN)
             return
-        chosen = choosing_steps(definitions.graph, tuple(one.node for one in bound), place.node)
+        chosen = choosing_steps(definitions.graph, [one.node for one in bound], place.node)
         if chosen is None:
             yield Source(place, Origin.UNKNOWN)
         for node, by_exception in chosen or ():
@@ -370,25 +370,7 @@ class _Trace:
         """Return what an attribute of ``self`` depends on, by all methods of the class."""
         found = list(names.attribute_bindings(owner, name))
         for one in found:
-            at = Place(one.function, None, None, one.statement.lineno)
-            if one.how is How.CALL and isinstance(one.value, ast.Call):
-                if self._use is None or one.value is not self._use.tree:
-                    yield Source(at, self._results.returned(one.value, at))
-                continue
-            if (
-                one.how is How.CHANGE
-                and self._asked is Asked.IDENTITY
-                and not isinstance(one.statement, ast.Assign)
-            ):
-                continue
-            if one.how is How.CHANGE:
-                yield from self._changed(one, at, depth)
-            elif one.value is not None:
-                yield from self.follow(one.value, at, depth + 1)
-            if one.how is not How.VALUE or isinstance(one.value, _MUTABLE):
-                yield Source(at, Origin.UNKNOWN)
-            if one.function.name != "__init__":
-                yield from self._called_under(one.function, owner, depth)
+            yield from self._of_binding(one, owner, depth)
         bases = getattr(owner.tree, "bases", ())
         if found and (len(found) > 1 or bases):
             yield Source(Place(owner, None, None), Origin.UNKNOWN)
@@ -398,6 +380,27 @@ class _Trace:
         )
         for value, at in (*objects.fields(self._program, owner, name), *elsewhere):
             yield from as_data(self.follow(value, at, depth + 1))
+
+    def _of_binding(
+        self, one: names.AttributeBinding, owner: Function, depth: int
+    ) -> Iterator[Source]:
+        """Return what an attribute depends on by one statement that sets or changes it."""
+        at = Place(one.function, None, None, one.statement.lineno)
+        if one.how is How.CALL and isinstance(one.value, ast.Call):
+            if self._use is None or one.value is not self._use.tree:
+                yield Source(at, self._results.returned(one.value, at))
+            return
+        is_item = isinstance(one.statement, ast.Assign)
+        if one.how is How.CHANGE and self._asked is Asked.IDENTITY and not is_item:
+            return  # it is the same object as before
+        if one.how is How.CHANGE:
+            yield from self._changed(one, at, depth)
+        elif one.value is not None:
+            yield from self.follow(one.value, at, depth + 1)
+        if one.how is not How.VALUE or isinstance(one.value, _MUTABLE):
+            yield Source(at, Origin.UNKNOWN)
+        if one.function.name != "__init__":
+            yield from self._called_under(one.function, owner, depth)
 
     def _called_under(self, method: Function, owner: Function, depth: int) -> Iterator[Source]:
         """Return what decides whether a method of an object is called that sets its state."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class CollectraceError(Exception):
     """A problem that a person can solve: the message is one line and says what to do."""
@@ -16,11 +18,15 @@ class LogError(CollectraceError):
 
 
 class Unreadable(LogError):
-    """A file cannot be read."""
+    """A file cannot be read. ``advice``: what to do."""
 
-    def __init__(self, path: object, why: str) -> None:
-        super().__init__(f"cannot read {path}: {why}")
+    def __init__(self, path: object, why: str, advice: str = "") -> None:
+        super().__init__(f"cannot read {path}: {why}{f'. {advice}' if advice else ''}")
         self.why = why
+
+
+READ_ADVICE: Final = "Run as its owner, or copy it again."
+"""What to do about a file that the system does not let one read."""
 
 
 class NotThere(LogError):

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple, Protocol
 
 from collectrace.archives import BROKEN, Archive, Readable, TooLarge, Unpacked
-from collectrace.errors import LogError, Unreadable
+from collectrace.errors import READ_ADVICE, LogError, Unreadable
 
 GZIP: Final = ".gz"
 
@@ -206,8 +206,7 @@ def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> Con
             raise LogError(f"{path} is not a readable archive: {problem}. Copy it again.") from None
         note = f"{path.name} is cut short or damaged: the files after that were not read"
     except OSError as problem:
-        why = problem.strerror or problem
-        raise LogError(f"cannot read {path}: {why}. Run as its owner, or copy it again.") from None
+        raise Unreadable(path, problem.strerror or str(problem), READ_ADVICE) from None
     return Contents(found, note)
 
 

@@ -28,7 +28,7 @@ from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
-from collectrace.errors import LogError, NotThere
+from collectrace.errors import READ_ADVICE, LogError, NotThere, Unreadable
 from collectrace.findings import GroupInfo
 from collectrace.records import FORMAT, Header
 
@@ -150,10 +150,7 @@ class RunReader:
         opened, unusable, unreadable = self._open(chosen, on_progress)
         if not opened and any(unreadable.values()):
             rank, why = next(iter(unreadable.items()))
-            raise LogError(
-                f"cannot read the file of rank {rank} in {folder.label}: {why}. Run as its owner, "
-                "or copy it again."
-            )
+            raise Unreadable(f"the file of rank {rank} in {folder.label}", why, READ_ADVICE)
         if not opened:
             within = choice.name == Path(folder.label).name
             run = folder.label if within else f"run {choice.name} in {folder.label}"

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from collectrace.align.reading import packed
-from collectrace.errors import LogError, NotLogs, NotThere, Unreadable
+from collectrace.errors import READ_ADVICE, LogError, NotLogs, NotThere, Unreadable
 from collectrace.foreign import convert as foreign
 from collectrace.foreign import documented
 from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, Blob, is_source, rank_file
@@ -153,8 +153,7 @@ def _open_local(path: Path, depth: int) -> Folder:
         found = Folder(str(path), whole.name, files, str(whole.parent))
         return _or_converted(found, lambda: _others(path, "", depth, {whole}))
     except OSError as problem:
-        why = problem.strerror or problem
-        raise LogError(f"cannot read {path}: {why}. Run as its owner, or copy it again.") from None
+        raise Unreadable(path, problem.strerror or str(problem), READ_ADVICE) from None
 
 
 def _instead(path: Path) -> str:

@@ -179,3 +179,10 @@ def test_lines_that_are_lost_do_not_move_the_difference(tmp_path: Path) -> None:
     file.write_bytes(b"".join(lines))
     torn = corpus.align(logs, ENTRIES[name].living).findings[0]
     assert (torn.code, torn.seq, torn.parted) == (whole.code, whole.seq, whole.parted)
+
+
+def test_a_test_of_the_rank_that_may_not_have_decided_has_no_outcome(tmp_path: Path) -> None:
+    # Rank 2 is compared with itself: its rank was the same each time, and so was the outcome.
+    found = aligned("p2p/overflow_on_one_stage", tmp_path).findings[0]
+    [here] = [line for part in found.excerpt or () for line in part.lines if line.line == 45]
+    assert list(here.notes) == ["depends on the rank"]

@@ -164,9 +164,10 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
         stack = (Frame(path, line, one.function),)
         found = sorted(_outcomes(case, finding, one))
         origin: DependsOn = next(iter(one.depends_on), "unknown")
-        # What a test of the rank did on a rank is certain, whether or not it decided.
-        is_sure = one.is_certain or len(telling) == 1 or (origin == "rank" and one.is_control)
         ranks = tuple(side.rank for side in one.sides)
+        # What a test of the rank did on two ranks is certain, whether or not it decided.
+        by_rank = origin == "rank" and one.is_control and len({*ranks}) > 1
+        is_sure = one.is_certain or len(telling) == 1 or by_rank
         # Which function may have been called says little.
         is_choice = {side.did for side in one.sides} <= {"calls", "calls_other", None}
         if is_sure and found:

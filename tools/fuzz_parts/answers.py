@@ -86,7 +86,10 @@ class Harm:
 
 def harm(before: Files, log: Log) -> Harm:
     """Return what has become of a log."""
-    found = Harm(forged=set(log.forged))
+    found = Harm()
+    for rank, forged in log.forged.items():
+        if any(not forged.isdisjoint(lines_of(data)) for data in _of(log.files, rank).values()):
+            found.forged.add(rank)
     for rank in sorted({r for p in (*before, *log.files) if (r := rank_of(p)) is not None}):
         _of_rank(found, rank, _of(before, rank), _of(log.files, rank))
     beside = {p for p in {*before, *log.files} if rank_of(p) is None}
@@ -143,8 +146,9 @@ def _is_told(call: Call, before: Mapping[tuple[Any, ...], Call]) -> bool:
     if call.digest is None:
         return True
     old = before.get((call.group, call.device, call.seq))
-    if old is None:
-        return not any(key[:2] == (call.group, call.device) for key in before)
+    if old is None:  # only the digests of the calls beside it can contradict it
+        beside = ((call.group, call.device, call.seq + n) for n in (-1, 1))
+        return not any(place in before for place in beside)
     texts = [(wire_text(one, ""), program_text(one), one.void) for one in (old, call)]
     return texts[0] == texts[1] and old.digest == call.digest
 

@@ -47,12 +47,14 @@ def forge_call(log: Log, random_: random.Random) -> str | None:
     after = chain.step(call, backend, None)
     if before.wire == after.wire:
         return None
-    log.forged.add(rank)
+    forged = log.forged.setdefault(rank, set())
     delta = after.wire - before.wire, after.program - before.program
     for path, those in zip(paths, records, strict=True):
         for record in those:
             _move(record, call, delta)
-        log.files[path] = b"".join(r if isinstance(r, bytes) else encode(r) for r in those)
+        now = [r if isinstance(r, bytes) else encode(r) for r in those]
+        forged |= {*now} - {*lines_of(log.files[path])}
+        log.files[path] = b"".join(now)
     return f"call {call.seq} of {call.group} on rank {rank}: {told}, with its digests"
 
 

@@ -16,8 +16,8 @@ class Log:
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = dict(files)
-        self.forged: set[int] = set()
-        """Ranks of which a call was changed together with all digests behind it."""
+        self.forged: dict[int, set[bytes]] = {}
+        """By rank, the lines of a call that was changed together with all digests behind it."""
 
     def logs(self) -> list[str]:
         """Return the paths of rank files and dumps that are not empty."""

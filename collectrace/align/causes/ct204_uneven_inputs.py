@@ -56,7 +56,7 @@ def _headline(situation: Situation, found: Inputs) -> str:
     else:
         known = [[found.counts[one] for one in those if one in found.counts]
                  for those in (suspects, others)]  # fmt: skip
-        if not all(known) or min(known[0]) <= max(known[1]):
+        if not (all(known) and situation.called) or min(known[0]) <= max(known[1]):
             return collectives.headline(situation)
         who, gone = text.ranks(suspects), text.ranks(others)
         call = situation.called[0][1]

@@ -263,8 +263,8 @@ def _incomplete_rows(case: Case) -> Iterator[Candidate]:
         members = case.comparison.streams.get(stream, ())
         logs = [case.log(rank) for rank in members]
         seq = min(seq for seq, _ in waiters)
-        if stream in diverged or not members:
-            continue
+        if stream in diverged or {*members} <= case.evidence.without_members:
+            continue  # whoever else is a member may not have made it
         if any(log is None or log.last_seq.get(stream, 0) < seq for log in logs):
             continue
         yield from _incomplete(case, stream, seq, [s for n, s in waiters if n == seq], members)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from collectrace import words
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import announced, led
 from collectrace.align.judging.candidate import Candidate
@@ -233,10 +234,8 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if attribute == "count" and not _is_odd_in_size(case, mine, theirs, fitting):
             return
         others |= {end.rank for end in fitting}
-    dtypes = {(one.send and one.send.dtype, one.recv and one.recv.dtype) for one in alike}
-    is_odd = attribute == "count" or (
-        rank != group.ranks[0] and len({frozenset(pair) for pair in dtypes}) == 1
-    )
+    dtypes = {frozenset(words.dtypes(end) for end in (one.send, one.recv) if end) for one in alike}
+    is_odd = attribute == "count" or (rank != group.ranks[0] and len(dtypes) == 1)
     if is_odd and others and len(peers | others) >= CAN_OUTVOTE:
         yield Evidence("end_of_every_misfit", (rank,))
 

@@ -54,7 +54,7 @@ def _headline_and_fix(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
     who, missing = words.ranks(s.rank for s in those), words.ranks(case.evidence.missing)
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
     fix = "Fix what raised: the collectives agree."
-    if not any(log.groups for log in case.evidence.logs.values()):
+    if not any(log.groups or log.last_seq for log in case.evidence.logs.values()):
         headline = f"the job crashed before init_process_group: {who} ended with an exception"
         return headline, "Fix what raised. No collective was issued."
     if all(s.by_peers for s in those):

@@ -169,6 +169,19 @@ def test_who_numbers_its_groups_with_a_gap_has_lost_the_record_of_one() -> None:
     assert found.evidence.notes == ("Rank 2: a line that says which group the rank made is lost.",)
 
 
+def test_no_call_is_waited_in_by_all_ranks_of_a_group_whose_members_are_lost() -> None:
+    run = Run(2)
+    for rank in run.ranks:
+        rank.stuck_in(rank.call("all_reduce"))
+    files = Sample("", run).files()
+    assert [f.code for f in aligned(files).findings] == ["CT309"]
+    files["rank00001.jsonl"] = b""
+    name = "rank00000.jsonl"
+    files[name] = re.sub(rb'\{"kind":"(group|header)"[^\n]*\n', b"", files[name])
+    found = aligned(files)
+    assert (found.status, found.findings) == ("unknown", ())
+
+
 # -- what digests do not prove ---------------------------------------------------------------------
 
 

@@ -149,6 +149,7 @@ HALF, FULL = "bfloat16", "float32"
         pytest.param([HALF, FULL, HALF, HALF], True, (), id="it may have been told"),
         pytest.param([FULL, HALF, HALF, HALF], False, (), id="the first has another part"),
         pytest.param([HALF, FULL, FULL, HALF], False, (), id="two against two"),
+        pytest.param([FULL, [], FULL, FULL], False, (1,), id="a damaged line without dtypes"),
     ],
 )
 def test_who_is_an_end_of_every_misfit(

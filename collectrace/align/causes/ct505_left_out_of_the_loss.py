@@ -24,7 +24,6 @@ How to fix it
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal, NamedTuple
 
 from collectrace import roles
@@ -33,6 +32,7 @@ from collectrace.align.causes import apart, backwards, deciders, phrases, sharde
 from collectrace.align.causes.apart import NextCall
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.ranks import detail
 from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -113,30 +113,6 @@ def find(situation: Situation) -> Left | None:
     return _of_exchange(situation) or _of_module(situation)
 
 
-def _listed_by_ddp(situation: Situation, rank: int) -> str:
-    """Return a sentence on the parameters that DDP's own exception names, or nothing."""
-    log = situation.case.log(rank)
-    if log is not None and log.exit is not None and (names := log.exit.parameters):
-        told = text.listed([f"`{one}`" for one in names[:_MOST]])
-        more = len(names) - _MOST
-        return f"They are {told}{f' and {more} more' if more > 0 else ''}."
-    found = _WITHOUT_GRADIENT.search(situation.case.standings[rank].message)
-    if found is None:
-        return ""
-    by = " by their places in model.named_parameters()" if found[1] else ""
-    return f"Its exception names them{by}: {text.brief(found[2], _LONGEST)}."
-
-
-_LONGEST: Final = 80
-_MOST: Final = 3
-"""Parameters that a sentence names."""
-
-_WITHOUT_GRADIENT: Final = re.compile(
-    r"Parameters?( indices)? which did not receive grad for rank \d+: (.+)"
-)
-"""Torch 2.13, ``Reducer::ensure_prior_reduction_finished`` (reducer.cpp); with names in DETAIL."""
-
-
 def _of_exchange(situation: Situation) -> Left | None:
     """Return the exchange whose backward the suspects skipped, judged by the sizes."""
     sides, case = apart.at_finding(situation), situation.case
@@ -173,7 +149,7 @@ def words(situation: Situation, found: Left) -> Words:
         (
             _RUNS[found.of].format(function=found.function),
             f"On {gone.subject} {_WHY[found.of].format(line=line)}.",
-            _listed_by_ddp(situation, gone.rank) or past,
+            detail.without_gradient(situation.case.standings[gone.rank]) or past,
         ),
         _FIXES[found.of],
     )

@@ -28,7 +28,7 @@ def raised(case: Case) -> Finding | None:
             ("First see whether it comes of that. " + doubts[0].fix, *(d.fix for d in doubts[1:]))
         )
         fix += "\nIf it raises all the same, fix what raised."
-    known = _of_ddp(first.message, f"rank {first.rank}")
+    known = _of_ddp(first)
     return Finding(
         kind="raised",
         severity="warning",
@@ -74,15 +74,16 @@ def _headline_and_fix(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
     return headline, fix
 
 
-def _of_ddp(message: str, who: str) -> _Doubt | None:
+def _of_ddp(first: Standing) -> _Doubt | None:
     """Return the meaning of an exception from DDP; None if it is not a known one.
 
     From ``Reducer::ensure_prior_reduction_finished`` and ``verify_params_across_processes``.
     """
+    message = first.message
     if "Expected to have finished reduction" in message:
         return _Doubt(
-            f"DDP says so if gradients are missing: on {who} parameters took no part in the loss, "
-            "so a bucket that other ranks issued was never filled there.",
+            f"DDP says so if gradients are missing: on rank {first.rank}, some parameters took no "
+            f"part in the loss of the iteration before. {detail.without_gradient(first)}".rstrip(),
             "Let every parameter take part in the loss on every rank, or pass "
             "find_unused_parameters=True to DistributedDataParallel on every rank.",
         )

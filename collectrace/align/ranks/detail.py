@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePath
@@ -15,6 +16,15 @@ from collectrace.dumps import MAIN, Dump
 
 _SHORTEST: Final = 1_000_000
 """ns: shorter waits are described without a duration."""
+
+_LONGEST: Final = 80
+_MOST_PARAMETERS: Final = 3
+"""Parameters that a sentence names."""
+
+_WITHOUT_GRADIENT: Final = re.compile(
+    r"Parameters?( indices)? which did not receive grad for rank \d+: (.+)"
+)
+"""Torch 2.13, ``Reducer::ensure_prior_reduction_finished`` (reducer.cpp); with names in DETAIL."""
 
 _MOST_CALLERS: Final = 3
 """Lines above the innermost that are named."""
@@ -77,6 +87,18 @@ def _exception(standing: Standing) -> str:
     found = failure(leaving)
     text = words.exception(found.error, found.text) + words.at_site(found.site)
     return text + (f", after {words.brief(leaving.causes[0])}" if leaving.causes else "")
+
+
+def without_gradient(standing: Standing) -> str:
+    """Return a sentence on the parameters that DDP's own exception names; empty if it has none."""
+    if standing.exit is not None and (names := standing.exit.parameters):
+        told = words.listed([f"`{one}`" for one in names], _MOST_PARAMETERS)
+        return f"They are {told}."
+    found = _WITHOUT_GRADIENT.search(standing.message)
+    if found is None:
+        return ""
+    by = " by their places in model.named_parameters()" if found[1] else ""
+    return f"Its exception names them{by}: {words.brief(found[2], _LONGEST)}."
 
 
 def _file_ends(standing: Standing) -> str:

@@ -67,11 +67,11 @@ def markdown(parts: Iterable[Part]) -> str:
            f"{a[f'ratio_{code}']:.2f} times", f"{limit}")
           for code, limit in LIMITS.items() if f"ratio_{code}" in a),
         ("a DDP step, two gloo ranks, five buckets: the tracer's own bill",
-         f"{b['bill_percent']:.1f} % of the step", "3 %"),
+         f"{b['bill_percent']:.1f} % of the step", "1.5 %"),
         ("that step, traced / untraced (untraced / untraced)",
          f"{b['ratio']:.3f} ({b['control']:.3f})", ""),
         ("added to a gloo all_reduce of one float, of what `TORCH_DISTRIBUTED_DEBUG=DETAIL` adds",
-         f"1/{1 / c['share']:.0f}", "1/20"),
+         f"1/{1 / c['share']:.0f}", "1/25"),
         ("that all_reduce: with collectrace, DETAIL, torch's Flight Recorder / with none",
          ", ".join(f"{1 + c[name] / c['plain_ns']:.2f}" for name in added), ""),
         ("bytes per record, in the step and in the loop, besides the path of your script",

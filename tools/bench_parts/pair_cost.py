@@ -51,7 +51,7 @@ def part_pair(*, quick: bool) -> Part:
         "flight_recorder_ns": middle(flight), "share": share,
         "bytes": pairs[0]["bytes"], "path": pairs[0]["path"],
     }  # fmt: skip
-    part.claims = [Claim("collectrace adds at most a twentieth of what DETAIL adds", share, 0.05)]
+    part.claims = [Claim("collectrace adds at most 1/25 of what DETAIL adds", share, 0.04)]
     return part
 
 

@@ -78,7 +78,7 @@ def part_step(empty_ns: float, *, quick: bool) -> Part:
         "path": middle(r["path_bytes"] for r in rounds),
     }  # fmt: skip
     part.claims = [
-        Claim("the tracer's bill is at most 3 % of the step", middle(share), 3),
+        Claim("the tracer's bill is at most 1.5 % of the step", middle(share), 1.5),
     ]
     return part
 

@@ -25,11 +25,12 @@ WIDEST: Final = 110
 INDENT: Final = 2
 
 ARROW: Final = "\N{BLACK LEFT-POINTING TRIANGLE}"
+BELOW: Final = "\N{BLACK UP-POINTING TRIANGLE}"
 """Printed before what a rank did at a line."""
 
 SEPARATOR: Final = " \N{MIDDLE DOT} "
 
-_ASCII: Final = str.maketrans({ARROW: "<", SEPARATOR[1]: "|"})
+_ASCII: Final = str.maketrans({ARROW: "<", BELOW: "^", SEPARATOR[1]: "|"})
 
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _HELD: Final = "\N{OBJECT REPLACEMENT CHARACTER}"

@@ -24,7 +24,7 @@ from collectrace.report.document import (
     document,
     titled,
 )
-from collectrace.report.layout import ARROW, INDENT, LABEL, SEPARATOR, Page
+from collectrace.report.layout import ARROW, BELOW, INDENT, LABEL, SEPARATOR, Page
 from collectrace.report.tables import Grid
 
 _WHOLE: Final = 3
@@ -42,6 +42,9 @@ _HANG: Final = 4
 
 _NARROWEST: Final = 16
 """Columns that notes get at least, also on a narrow page."""
+
+_AT: Final = ("call", "place")
+"""Lines that ranks were at."""
 
 _NOTE_STYLE: Final = {"decision": "yellow", "loop": "dim"}
 _SEVERITY_STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
@@ -166,18 +169,29 @@ def _column(page: Page, rows: Sequence[Row]) -> int:
 
 
 def _lines(page: Page, row: Row, column: int) -> list[Text]:
-    """Return a line of the program, with notes on what ranks did there from ``column`` on."""
-    found = _program(page, row)
-    notes = _notes(row)
-    if notes and row.text and (len(found) > 1 or found[0].cell_len + _GAP > column):
-        found.append(Text())
-    width = max(page.width - column, _NARROWEST)
-    for n, part in enumerate(part for note in notes for part in note.wrap(page.console, width)):
-        if n:
-            found.append(Text())
-        found[-1].pad_right(column - found[-1].cell_len)
-        found[-1] += part
-    return found
+    """Return a line of the program, with notes on what ranks did there.
+
+    The notes stand beside the line, from ``column`` on. If one is too long for that, all stand
+    below the line, as wide as the page.
+    """
+    found, notes = _program(page, row), _notes(row)
+    indent, sign = column, f"{ARROW} " if row.what in _AT else ""
+    is_beside = (not row.text or (len(found) == 1 and found[0].cell_len + _GAP <= column)) and all(
+        column + len(sign) + note.cell_len <= page.width for note in notes
+    )
+    if not is_beside:
+        indent = _NUMBER + len(row.text) - len(row.text.lstrip())
+        sign = f"{BELOW if row.text else ARROW} "
+    told: list[Text] = []
+    for n, note in enumerate(notes):
+        lead = sign if not n or row.what in _AT else " " * len(sign)
+        parts = note.wrap(page.console, max(page.width - indent - len(sign), _NARROWEST))
+        leads = [lead, *[" " * len(sign)] * (len(parts) - 1)]
+        told += [Text(one, note.style) + part for one, part in zip(leads, parts, strict=True)]
+    if told and (is_beside or not row.text):
+        found[-1].pad_right(indent - found[-1].cell_len)
+        found[-1] += told.pop(0)
+    return [*found, *(Text(" " * indent) + one for one in told)]
 
 
 def _program(page: Page, row: Row) -> list[Text]:
@@ -205,8 +219,8 @@ def _listing(page: Page, listing: Listing, column: int) -> None:
 
 def _notes(row: Row) -> list[Text]:
     """Return the notes of a line: each call separately, a decision's notes on one line."""
-    if row.what in ("call", "place"):
-        return [Text(f"{ARROW} {note}", "bold") for note in row.notes]
+    if row.what in _AT:
+        return [Text(note, "bold") for note in row.notes]
     if row.what in _NOTE_STYLE:
         return [Text(SEPARATOR.join(row.notes), _NOTE_STYLE[row.what])] if row.notes else []
     return [Text(note) for note in row.notes]

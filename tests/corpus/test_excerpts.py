@@ -67,7 +67,7 @@ EXCERPTS: Final = {
             "Scheduler.settle:50 call: rank 2 waits here (17 s): call 11 of group 1, all_reduce "
             "float32[1] SUM"
         ),
-        "Scheduler.run:42 loop: iteration 1 on ranks 0-1,3 (`_` = 0)",
+        "Scheduler.run:42 loop: iteration 1 on ranks 0-1,3",
         "Scheduler.run:43 between: ",
         (
             "Scheduler.run:44 call: ranks 0-1,3 wait here (17 s): call 11 of group 2, "

@@ -43,7 +43,7 @@ def _departed(situation: Situation, found: Departure) -> str:
     if found.what is What.SKIPPED and _loop_differs(situation, "iterates", "ended"):
         own = next((c for s, c in situation.called if {*s.ranks} & {*situation.suspects}), None)
         if own is not None:
-            return f"{who} made an extra call, {phrases.call(own)}; {others} did not"
+            return f"{who} made an extra call, {phrases.call(own)}"
     at = iterations.at(situation, found.iteration)
     at += " or before" if at and _repeat(situation, found) else ""
     match found.what:
@@ -54,7 +54,7 @@ def _departed(situation: Situation, found: Departure) -> str:
                 second = found.calls[1]
                 same = (second.op, second.site) == (found.calls[0].op, found.calls[0].site)
                 which = f"{first} twice{at}" if same else f"{first} and {phrases.call(second)}{at}"
-            return f"{who} skipped {which}, {others} did not"
+            return f"{who} skipped {which}"
         case What.EXTRA if _is_instead(situation):
             return ""
         case What.EXTRA if _loop_differs(situation, "ended", "iterates") or structure.has_left_loop(
@@ -66,7 +66,7 @@ def _departed(situation: Situation, found: Departure) -> str:
         case What.EXTRA | What.MORE_ITERATIONS:
             n = len(found.calls)
             extra = "an extra call" if n == 1 else f"{n} extra calls"
-            return f"{who} made {extra}, {made(situation, found)}{at}; {others} did not"
+            return f"{who} made {extra}, {made(situation, found)}{at}"
         case What.SWAPPED:
             count, first = words.counted(len(found.calls), "call"), phrases.call(found.calls[0])
             return f"{who} made {count} in another order than {others}, first {first}"
@@ -118,7 +118,7 @@ def _absence(situation: Situation) -> str:
     if situation.suspects and set(situation.suspects) <= set(side.ranks):
         return (
             f"{words.ranks(situation.suspects)} made an extra call, {phrases.call(call)}"
-            f"{iterations.at(situation, call.iteration)}; {words.ranks(absent)} did not"
+            f"{iterations.at(situation, call.iteration)}"
         )
     states = {situation.case.standings[rank].state for rank in absent}
     how = "finished without" if states == {"finished"} else "did not reach"

@@ -19,7 +19,7 @@ Not to be confused with
 
 How to fix it
     Fix the exception. If one rank may fail alone, all_reduce an error flag before the collectives
-    of the ``try`` block. Or move them behind it, and all_reduce the flag first.
+    of the ``try`` block. Or move them after it, and all_reduce the flag first.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def words(situation: Situation, found: Found) -> Words:
         at = f", the first of them call {first_call}"
         last.insert(
             0,
-            "Make no collective in the `except` block, nor in what it runs again: move them behind "
+            "Make no collective in the `except` block, nor in what it runs again: move them after "
             "the `try` statement, where every rank makes them once.",
         )
     cleanup = [call for side, call in situation.called if {*side.ranks} & {*raised}]

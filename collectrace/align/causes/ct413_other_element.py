@@ -142,7 +142,7 @@ def words(situation: Situation, found: How) -> Words:
                 "every rank, or they are used in another order.",
             ),
             (
-                "Make these calls behind backward(), for all parameters in one order, with zeros "
+                "Make these calls after backward(), for all parameters in one order, with zeros "
                 "for a parameter without a gradient.",
                 "Let every parameter take part in the loss on every rank, in the same order.",
             ),

@@ -176,8 +176,6 @@ def words(situation: Situation, found: Skipped) -> Words:
     model = text.of_model(found.call)
     is_ = text.verb(ranks, "is", "are")
     which = f" in iteration {found.iteration}" if found.iteration is not None else model
-    sides = (side.ranks for side in situation.candidate.sides)
-    others = text.ranks(next((ranks for ranks in sides if found.rank in ranks), (found.rank,)))
     why = control.why(situation)
     fixes: tuple[str, ...] = (
         "Make the call on every rank or on none: agree on what to leave out before "
@@ -196,7 +194,7 @@ def words(situation: Situation, found: Skipped) -> Words:
             fixes[0],
         )
     return Words(
-        f"{who} skipped {call}{which}, {others} did not",
+        f"{who} skipped {call}{which}",
         (
             *why,
             f"From call {found.call.seq} on, {who} {is_} ahead of the others: results are wrong "

@@ -103,10 +103,10 @@ def _in_block(situation: Situation) -> Entered | None:
                 f"{said} holds {held.subject} at its entry, in a barrier, until "
                 f"{within.subject} {has} left it.",
                 f"In that body {within.subject} called {phrases.call(within.call)}{guard}, which "
-                f"{held.subject} can reach only behind the entry.",
+                f"{held.subject} can reach only after the entry.",
             )
             fix = (
-                f"Move {phrases.call(within.call)} behind it: keep collectives out of the body of "
+                f"Move {phrases.call(within.call)} after it: keep collectives out of the body of "
                 f"{said}, for what one rank does before the others (a download, a cache)."
             )
             return Entered(within, within.call, said, why, fix)

@@ -271,7 +271,7 @@ def _condition(situation: Situation, decision: Decision) -> str:
         may = "" if decision.is_certain else "may have been "
         was += f" and {may}true {_on(took)}" if took else ""
     if found.jump is not None:
-        return f"{said} {was}, and its `{found.jump}` skips what comes behind it."
+        return f"{said} {was}, and its `{found.jump}` skips the calls after it."
     return f"{said} {was}."
 
 

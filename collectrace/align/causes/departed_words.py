@@ -236,12 +236,12 @@ _AUTOGRAD: Final = (
 def _make_it(situation: Situation, found: Departed) -> str:
     who, made = words.ranks(found.ranks), call(situation, found)
     if found.count > 1:
-        made += f" and {words.counted(found.count - 1, 'more call')}"
+        made += f" and {found.count - 1} more"
     peers = _peers(situation, found)
     if found.what is What.SKIPPED and found.call.op == "send" and peers and situation.suspects:
         return (
             f"Let {who} send something to each of {words.ranks(peers)} in every iteration, or let "
-            "them make the recv only if it does: broadcast the list first."
+            "them call recv only if it does: broadcast the list first."
         )
     if found.what is What.SKIPPED:
         is_answer = found.after is not None and found.after.op == "recv"
@@ -253,11 +253,11 @@ def _make_it(situation: Situation, found: Departed) -> str:
             first = "give each send one recv on the other rank, and no more"
             return f"Let both ranks go by the same list: {first}."
         if found.call.op == "recv":
-            return f"Let {who} make {made} {when}, or {first}."
+            return f"Let {who} call {made} {when}, or {first}."
         if found.call.shape is None:
-            return f"Let {who} make {made} at the same point as the others, or {first}."
+            return f"Let {who} call {made} at the same point as the others, or {first}."
         return (
-            f"Let {who} make {made} {when}, with zeros or an empty tensor if it has nothing to "
+            f"Let {who} call {made} {when}, with zeros or an empty tensor if it has nothing to "
             f"send, or {first}."
         )
     usual = wait_cycle.with_group(situation.case, found.usual) if found.usual is not None else ""

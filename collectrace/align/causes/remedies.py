@@ -76,7 +76,7 @@ def fix(situation: Situation, decision: Decision) -> str:
     if kind == "handler" and structure.is_waited_in(situation, decision):
         return (
             "Share an error flag with all ranks before the collectives of the `try` block "
-            f"(all_reduce with MAX), not behind {said}: ranks that wait in the block do not reach "
+            f"(all_reduce with MAX), not after {said}: ranks that wait in the block do not reach "
             "it. Then let every rank make the same calls."
         )
     kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
@@ -126,7 +126,7 @@ def together(situation: Situation, condition: Decision) -> str:
     ops = ("MAX", "MIN") if is_first != found.is_else else ("MIN", "MAX")
     if skips and (name := _empty(condition)):
         return (
-            f"Let a rank with nothing in {name} make the calls behind {quoted(condition)}, too, "
+            f"Let a rank with nothing in {name} make the calls after {quoted(condition)}, too, "
             f"with empty tensors or zeros. Or decide together before it: all_reduce "
             f"{tested(condition)} with MIN, so that every rank {way} only if all do."
         )
@@ -200,7 +200,7 @@ _JUMPS: Final[dict[structure.Jump | None, str]] = {
 
 _FIXES: Final[dict[Form, str]] = {
     "loop": "Give the loop {} the same number of iterations on every rank. {length}.",
-    "handler": "Share an error flag with all ranks behind {} (all_reduce with MAX). Then let every "
+    "handler": "Share an error flag with all ranks after {} (all_reduce with MAX). Then let every "
     "rank make the same calls.",
     "dispatch": "Make what {} calls the same on every rank: decide together which function it is.",
     "value": "Compute {result} in {} in the same way on every rank.",
@@ -325,7 +325,7 @@ def moved(decision: Decision, call: str, through: SourceLine | None) -> str:
         )
     if through is not None:
         return (
-            f"Let every rank make {call}{where}: take it out of {deciders.shown(through)}, "
+            f"Let every rank call {call}{where}: take it out of {deciders.shown(through)}, "
             f"which only some ranks run under {quoted(decision)}. Leave the rest there."
         )
     return f"Move {call} out of {quoted(decision)}: make the call on every rank{where}, or on none."
@@ -389,7 +389,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
                 f"{tested(decision)} with MAX, and let every rank `{found.jump}` if one does."
             )
         return (
-            f"Make the calls behind {said} on every rank: move them before it, or make them on "
+            f"Make the calls after {said} on every rank: move them before it, or make them on "
             f"none.{more}"
         )
     return f"Let every rank take the same branch of {said}."

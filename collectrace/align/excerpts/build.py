@@ -174,10 +174,10 @@ def _note_callers(part: _Part) -> None:
 
 
 def _add_conditions(part: _Part) -> None:
-    """Add the conditions around calls and places, and the only statement under each condition."""
+    """Add the conditions around lines that matter, and the only statement under each condition."""
     tree = part.function.tree if part.function is not None else None
     own = [one for one in _statements_of(tree) if isinstance(one, ast.If)]
-    marked = [number for number, one in part.lines.items() if one.notes and one.what != "decision"]
+    marked = [n for n, line in part.lines.items() if line.notes or line.what == "decision"]
     for one in own:
         if any(one.body[0].lineno <= number <= (one.end_lineno or 0) for number in marked):
             part.at(one.lineno, "loop")

@@ -38,8 +38,8 @@ def note(
     told = []
     for value, ranks in sorted(by_value.items()):
         number, held = _number(loop, value), f"`{name}` = {value}"
-        on = name_ranks(case, ranks)
-        told.append(f"{held} on {on}" if number is None else f"iteration {number} on {on} ({held})")
+        on, beside = name_ranks(case, ranks), f" ({held})" if name != "_" else ""
+        told.append(f"{held} on {on}" if number is None else f"iteration {number} on {on}{beside}")
     if len(told) > _MOST:
         return "", set()
     return " · ".join(told), set().union(*by_value.values())

@@ -162,7 +162,7 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
     for one in telling:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
-        found = sorted(_outcomes(case, finding, one))
+        found = sorted(_outcomes(case, finding, one), key=lambda told: told[0])
         origin: DependsOn = next(iter(one.depends_on), "unknown")
         ranks = tuple(side.rank for side in one.sides)
         # What a test of the rank did on two ranks is certain, whether or not it decided.
@@ -215,7 +215,7 @@ def _outcomes(
         did = "" if side.did == "no_handler" and decision.cleans_up else _words(side)
         if did and n and side.rank == decision.sides[0].rank:
             if decision.sides[0].did is not None:
-                yield (side.rank,), f"usually {did}"
+                yield (side.rank,), f"before: {did}"
         elif did:
             yield _peers(case, finding, side.rank), f"{did} on {WHO}"
 

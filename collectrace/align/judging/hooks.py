@@ -24,7 +24,7 @@ class Hook(NamedTuple):
 
 HOOKS: Final = (
     # _DataConnector.prepare_data in trainer/connectors/data_connector.py, Lightning 2.6.6.
-    Hook("prepare_data", "lightning.", "setup(), which Lightning calls on every rank behind it"),
+    Hook("prepare_data", "lightning.", "setup(), which Lightning calls on every rank after it"),
     # Strategy.save_checkpoint in strategies/strategy.py, Lightning 2.6.6.
     Hook(
         "save_checkpoint", "lightning.",

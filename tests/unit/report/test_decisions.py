@@ -24,13 +24,13 @@ def test_each_decision_has_its_line_both_sides_and_how_sure_it_is() -> None:
     first = lines.index("  decision in train.py, Trainer.step")
     assert " ".join(" ".join(lines[first:]).split()).startswith(
         "decision in train.py, Trainer.step "
-        "40 if loss.isfinite(): rank 3: false; `loss` is nan (Tensor float32[]); "
+        "40 if loss.isfinite(): ▲ rank 3: false; `loss` is nan (Tensor float32[]); "
         "`self.step` is 7 "
         "rank 0: true; `loss` is 1.0 (Tensor float32[]) "
         "decided, as recorded values confirm; depends on each rank's data "
         "read later, may have changed: `batch` "
         "decision in train.py, Trainer.train "
-        "38 for batch in loader: rank 3: ends "
+        "38 for batch in loader: ▲ rank 3: ends "
         "rank 3 usually: not known "
         "may have decided; depends on each rank's data and something that the source does not show"
     )

@@ -5,7 +5,7 @@ expect: op_mismatch
 suspects: 1
 status: diverged
 cause: rank 1; FITS; EXCEPT; while it handled; call 5
-fix: behind the `try`; RAISES | FITS
+fix: after the `try`; RAISES | FITS
 never: some ranks may have; uneven; network
 """
 

@@ -4,7 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; BUG; once more, the 2nd in a row; /while len\\(found\\) < 3:/; ranks 0,2 did not
+cause: rank 1; BUG; once more, the 2nd in a row; /while len\\(found\\) < 3:/
 fix: same length | all ranks decide
 never: left out one; ranks 0,2 issued
 """

@@ -5,7 +5,7 @@ expect: op_mismatch
 suspects: 0
 status: diverged
 cause: rank 0; BUG; NEW; HELD; at its entry; in that body
-fix: body; behind it
+fix: body; after it
 never: left out; loop ended; ambiguous; rank 0 only
 """
 

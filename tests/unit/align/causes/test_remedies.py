@@ -71,7 +71,7 @@ def finding(folder: Path, head: str, data: str = "load()", text: str = TEXT) -> 
         ),
         (
             "while True:\n        if data.shape[0] == 0:\n            break",
-            "Let a rank with nothing in `data` make the calls behind",
+            "Let a rank with nothing in `data` make the calls after",
         ),
         (
             "while True:\n        if len(data) == 0:\n            break",

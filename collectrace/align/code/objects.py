@@ -1,4 +1,4 @@
-"""Find which class an object is of, and what is passed to functions and constructors.
+"""Find which class an object is of, and what is passed to functions, constructors and parsers.
 
 Only what the source shows counts: calls of a known class, and the arguments of the caller on the
 stack.
@@ -85,17 +85,47 @@ def fields(program: Program, owner: Function, name: str) -> Iterator[tuple[ast.e
             yield tree, at
 
 
+def defaults(program: Program, name: str) -> Iterator[tuple[ast.expr, Place]]:
+    """Yield the defaults of a command line's option, as ``add_argument`` is given them."""
+    for around, call in program.calls(".add_argument"):
+        given = {one.arg: one.value for one in call.keywords}
+        flags = [str(one.value) for one in call.args if isinstance(one, ast.Constant)]
+        known = {flag.lstrip("-").replace("-", "_") for flag in flags}
+        if isinstance(dest := given.get("dest"), ast.Constant):
+            known = {str(dest.value)}
+        if name in known and "default" in given:
+            yield given["default"], Place(around, None, None, call.lineno)
+
+
+def holds_options(program: Program, tree: ast.AST, place: Place) -> bool:
+    """Whether an object holds the options of the command line, as ``parse_args()`` returns them."""
+    made = _makers(program, tree, place, 0)
+    return bool(made) and all(called_name(one) == "parse_args" for one in made or ())
+
+
 def class_of(
     program: Program, tree: ast.AST | None, place: Place, depth: int = 0
 ) -> Function | None:
     """Return the class of an object; None if the source does not show one class alone."""
-    if depth > _DEEPEST:
-        return None
     match tree:
         case ast.Name(id="self" | "cls"):
             return calls.class_of(place.function)
+    made = _makers(program, tree, place, depth) or ()
+    found = [_only(program, called_name(one)) for one in made]
+    first = found[0] if found else None
+    is_one = first is not None and all(one is not None and one.tree is first.tree for one in found)
+    return first if is_one else None
+
+
+def _makers(
+    program: Program, tree: ast.AST | None, place: Place, depth: int
+) -> list[ast.Call] | None:
+    """Return the calls of which one has made an object; None if the source does not show all."""
+    if depth > _DEEPEST:
+        return None
+    match tree:
         case ast.Call():
-            return _only(program, called_name(tree))
+            return [tree]
         case ast.Name(id=name):
             values = _values(program, name, place)
         case ast.Attribute(attr=name, value=base):
@@ -111,10 +141,8 @@ def class_of(
             return None
     if len(values) > _MOST_VALUES:
         return None
-    found = [class_of(program, value, at, depth + 1) for value, at in values]
-    first = found[0] if found else None
-    is_one = first is not None and all(one is not None and one.tree is first.tree for one in found)
-    return first if is_one else None
+    made = [_makers(program, value, at, depth + 1) for value, at in values]
+    return None if None in made else [one for those in made for one in those or ()]
 
 
 def _values(program: Program, name: str, place: Place) -> list[tuple[ast.expr | None, Place]]:

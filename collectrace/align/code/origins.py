@@ -41,6 +41,7 @@ class Rule(Enum):
     THROUGH = "is agreed if they are, and else has this origin, too"
     ONLY = "is agreed if they are, and else has this origin alone"
     RESULT = "is agreed if the collective at this line was"
+    STARTED = "is agreed if all ranks were started with the same command line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,9 @@ _TABLE: Final = (
     Row("ray.train.get_checkpoint", Origin.FILES, "Ray Train"),
     Row("transformers.trainer_utils.get_last_checkpoint", Origin.FILES, "Transformers"),
     Row("os.environ os.environ.* os.getenv os.cpu_count os.getpid os.uname socket.* platform.* "
-        "sys.argv sys.platform resource.* getpass.* signal.*", Origin.ENVIRONMENT,
-        "standard library"),
-    Row(".parse_args() .parse_known_args()", Origin.ENVIRONMENT, "argparse"),
+        "sys.platform resource.* getpass.* signal.*", Origin.ENVIRONMENT, "standard library"),
+    Row("sys.argv .parse_args() .parse_known_args()", Origin.ENVIRONMENT,
+        "standard library", Rule.STARTED),
     Row("psutil.*", Origin.ENVIRONMENT, "psutil"),
     Row("torch.cuda.* torch.version.* torch.backends.* torch.get_num_threads", Origin.ENVIRONMENT,
         "torch"),

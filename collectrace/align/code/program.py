@@ -27,10 +27,14 @@ class Level(NamedTuple):
 class Program:
     """The functions of a run. Each graph is built once."""
 
-    def __init__(self, files: Files, world_size: int | None = None) -> None:
+    def __init__(
+        self, files: Files, world_size: int | None = None, *, same_arguments: bool = False
+    ) -> None:
         self.files = files
         self.world_size = world_size
         """Number of ranks of the run; None: it is not known."""
+        self.same_arguments = same_arguments
+        """Whether all ranks are known to have been started with the same command line."""
         self._graphs: dict[int, Graph | None] = {}
         self._definitions: dict[int, Definitions | None] = {}
         self._globals: dict[int, Mapping[str, Sequence[GlobalBinding]]] = {}

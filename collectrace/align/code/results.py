@@ -101,8 +101,9 @@ class Results:
             for operand in operands:  # the numbers that are drawn do not decide how many there are
                 yield from self._trace.follow(operand, place, depth)
             return
-        if row.rule is Rule.ALONE:
-            yield Source(place, row.origin)
+        if row.rule in (Rule.ALONE, Rule.STARTED):
+            is_agreed = row.rule is Rule.STARTED and self._program.same_arguments
+            yield Source(place, Origin.AGREED if is_agreed else row.origin)
             return
         found = [one for tree in operands for one in self._trace.follow(tree, place, depth)]
         found = list(as_data(found))

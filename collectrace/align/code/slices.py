@@ -356,6 +356,14 @@ class _Trace:
             yield from self._results.by_row(row, [tree.value], place, depth)
         elif origins.is_rank(tree.attr):
             yield Source(place, Origin.RANK)
+        elif objects.holds_options(self._program, tree.value, place):
+            base = self.follow(tree.value, place, depth + 1)
+            yield from (one for one in base if one.origin is not Origin.UNKNOWN)
+            for value, at in (
+                *objects.defaults(self._program, tree.attr),
+                *self._stored(tree.attr),
+            ):
+                yield from self.follow(value, at, depth + 1)
         else:
             yield Source(place, Origin.UNKNOWN)
             if not self._results.is_imported(tree.value, place):
@@ -374,12 +382,13 @@ class _Trace:
         bases = getattr(owner.tree, "bases", ())
         if found and (len(found) > 1 or bases):
             yield Source(Place(owner, None, None), Origin.UNKNOWN)
-        elsewhere = (
-            (one.value, Place(function, None, None, one.lineno))
-            for function, one in self._program.stores(name)
-        )
-        for value, at in (*objects.fields(self._program, owner, name), *elsewhere):
+        for value, at in (*objects.fields(self._program, owner, name), *self._stored(name)):
             yield from as_data(self.follow(value, at, depth + 1))
+
+    def _stored(self, name: str) -> Iterator[tuple[ast.expr, Place]]:
+        """Yield what is stored in an attribute of another object than ``self``."""
+        for function, one in self._program.stores(name):
+            yield one.value, Place(function, None, None, one.lineno)
 
     def _of_binding(
         self, one: names.AttributeBinding, owner: Function, depth: int

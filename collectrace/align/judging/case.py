@@ -156,7 +156,12 @@ class Case:
     @cached_property
     def program(self) -> Program:
         """The functions of the program as the ranks ran them. Each is parsed once."""
-        return Program(Files(self.evidence.source_files), self.evidence.world_size)
+        logs = self.evidence.logs.values()
+        started = {tuple(log.header.argv) for log in logs} if not self.evidence.missing else set()
+        return Program(
+            Files(self.evidence.source_files), self.evidence.world_size,
+            same_arguments=len(started) == 1 and () not in started,
+        )  # fmt: skip
 
     @cached_property
     def lines_with_calls(self) -> Mapping[str, Collection[int]] | None:

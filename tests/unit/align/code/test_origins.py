@@ -25,11 +25,12 @@ class All(Agreements):
 
 
 def origins_of(
-    text: str, agreements: Agreements | None = None, asked: Asked = Asked.VALUE
-) -> tuple[Origin, ...]:
+    text: str, agreements: Agreements | None = None, asked: Asked = Asked.VALUE,
+    *, same_arguments: bool = False,
+) -> tuple[Origin, ...]:  # fmt: skip
     """What the condition in the line depends on that ends in ``# HERE``."""
     line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
-    program = Program(Files(Texts(**{PATH: text})))
+    program = Program(Files(Texts(**{PATH: text})), same_arguments=same_arguments)
     function, graph = standin.graph_at(program, PATH, line)
     tracer = Tracer(program, agreements or Agreements())
     found: set[Origin] = set()
@@ -374,3 +375,41 @@ def test_a_dtype_depends_on_the_contexts_around_a_value() -> None:
     )
     assert origins_of(text, asked=Asked.DTYPE)[:1] == (Origin.CHOSEN,)
     assert origins_of(text, asked=Asked.SIZE) == (Origin.UNKNOWN,)
+
+
+OPTIONS = """
+import os
+import sys
+from argparse import ArgumentParser
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+    def fit(self):
+        CONDITION:  # HERE
+            pass
+def main():
+    parser = ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--wire-dtype", default=os.environ.get("WIRE"))
+    args = parser.parse_args()
+    args.steps = len(os.listdir("data"))
+    Trainer(args).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "origin"),
+    [
+        ("if self.args.epochs > 2", Origin.AGREED),
+        ("for _ in range(self.args.epochs)", Origin.AGREED),
+        ("if self.args.wire_dtype", Origin.ENVIRONMENT),
+        ("if self.args.steps", Origin.FILES),
+        ("if len(sys.argv) > 1", Origin.AGREED),
+    ],
+)
+def test_options_are_agreed_if_all_ranks_got_the_same_command_line(
+    condition: str, origin: Origin
+) -> None:
+    text = OPTIONS.replace("CONDITION", condition)
+    assert origins_of(text, same_arguments=True)[0] is origin
+    assert origin is Origin.FILES or origins_of(text)[0] is Origin.ENVIRONMENT

@@ -325,7 +325,7 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     led = [one for one in found if deciders.form(one) in ("condition", "handler")]
     loops = [one for one in found if is_over_names(one)]
-    said = [_same_items(situation, one) for one in led[:1]]
+    said = [same_items(situation, one) for one in led[:1]]
     said += [
         f"use one order on every rank in {deciders.quoted(one)}, as sorted(...) gives."
         for one in loops[:1]
@@ -335,7 +335,7 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     return tuple(f"If the ranks are at different items: {one}" for one in said[:1])
 
 
-def _same_items(situation: Situation, decision: Decision) -> str:
+def same_items(situation: Situation, decision: Decision) -> str:
     """Return how to let a condition leave out the same items on every rank."""
     together = words.lower(remedies.fix(situation, decision))
     if deciders.form(decision) != "condition":

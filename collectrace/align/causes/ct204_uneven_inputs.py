@@ -31,7 +31,8 @@ find = inputs.uneven
 def words(situation: Situation, found: Inputs) -> Words:
     """Return the words for uneven inputs."""
     counted = " A DataLoader counted them." if found.counted_by == "loader" else ""
-    why = [f"Uneven inputs: {found.phrase}.{counted}"]
+    what = "inputs" if found.skip is None else "forward passes"
+    why = [f"Uneven {what}: {found.phrase}.{counted}"]
     if found.left is not None:
         gone, count = found.left.gone, found.counts[found.left.gone.rank]
         after = (
@@ -42,7 +43,12 @@ def words(situation: Situation, found: Inputs) -> Words:
             f"{after}; {found.left.inside.subject} "
             f"{text.verb(found.left.inside.ranks, 'is', 'are')} still in it."
         )
-    if not situation.suspects and found.counted_by == "forwards":
+    if found.skip is not None:
+        why.append(
+            f"Either it had fewer batches there, or {deciders.shown(found.skip)} skipped some "
+            "forward passes."
+        )
+    elif not situation.suspects and found.counted_by == "forwards":
         why.append("The logs do not show which number is right.")
     return Words(_headline(situation, found), tuple(why), inputs.fixes(situation, found))
 
@@ -52,7 +58,8 @@ def _headline(situation: Situation, found: Inputs) -> str:
     if left is not None and left.inside.call is not None:
         who, gone, call = left.inside.subject, left.gone.subject, left.inside.call
         if not suspects or {*suspects} != {*left.inside.ranks}:
-            return f"{gone} ran out of inputs; {who} went on to {phrases.call(call)}"
+            did = "ran out of inputs" if found.skip is None else "left the loop"
+            return f"{gone} {did}; {who} went on to {phrases.call(call)}"
     else:
         known = [[found.counts[one] for one in those if one in found.counts]
                  for those in (suspects, others)]  # fmt: skip

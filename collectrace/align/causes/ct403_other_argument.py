@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words as text
-from collectrace.align.causes import arguments, inputs
+from collectrace.align.causes import arguments, deciders, inputs
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import Divergence
@@ -98,7 +98,10 @@ def words(situation: Situation, found: Argument) -> Words:
     listed, why = arguments.listed(situation, row.show), arguments.why(situation)
     # The line that computed a tensor, or chose between two, tells more of its dtype.
     decided = arguments.deciding(situation)[:1]
-    is_shown = arguments.sure(situation) or any(map(arguments.chooses, decided))
+    is_shown = arguments.sure(situation) or any(
+        arguments.chooses(one) or deciders.origin(one) not in ("unknown", "agreed")
+        for one in decided
+    )
     more = "" if is_shown and found == "dtype" else row.more(situation)
     share = (
         "exchange the sizes" if call.root is None else f"broadcast the size from rank {call.root}"

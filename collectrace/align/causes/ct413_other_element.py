@@ -28,20 +28,20 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from collectrace import words as text
-from collectrace.align.causes import arguments, deciders, phrases, remedies
+from collectrace.align.causes import arguments, deciders, phrases, remedies, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.code.graph import called_name
 from collectrace.align.matching import habit
 from collectrace.align.reading import chains
-from collectrace.findings import Side
+from collectrace.findings import Decision, Side
 from collectrace.records import Call
 from collectrace.signature import is_asked, numel
 
-How = Literal["hook", "order", "round", "usual"]
+How = Literal["hook", "order", "round", "usual", "filter"]
 """The evidence: backward() made the calls, in hooks of parameters; the ranks go on with the same
-elements in another order; one departs from its earlier iterations; or all have passed both tensors
-before."""
+elements in another order; one departs from its earlier iterations; all have passed both tensors
+before; or a condition in the loop decided, which can only leave out elements."""
 
 _BACKWARD: Final = re.compile(r"\.backward\(")
 _REGISTERS: Final = re.compile(r"register_\w*hook")
@@ -62,8 +62,25 @@ def find(situation: Situation) -> How | None:
         return None  # one tensor that got another shape
     if any(_left_round(situation, *one) for one in situation.called):
         return "round"
-    is_one = arguments.differ_in_first_only(calls)
-    return "usual" if not is_one and arguments.all_usual(situation) else None
+    if arguments.differ_in_first_only(calls):
+        return None
+    if arguments.all_usual(situation):
+        return "usual"
+    return "filter" if _filter(situation) is not None else None
+
+
+def _filter(situation: Situation) -> Decision | None:
+    """Return the condition that decides for each element of a loop whether it is passed.
+
+    All ranks call from one line. If that is under a condition, or after its ``continue``, the
+    condition can only have chosen the iteration.
+    """
+    found = deciders.first(situation, "condition")
+    if found is None or not found.is_certain:
+        return None
+    around = structure.around(situation, found)
+    is_one = len(around.inside) == len(situation.called) or around.jump == "continue"
+    return found if is_one else None
 
 
 def _hook(situation: Situation, side: Side) -> tuple[str, str] | None:
@@ -146,6 +163,17 @@ def words(situation: Situation, found: How) -> Words:
                 "for a parameter without a gradient.",
                 "Let every parameter take part in the loss on every rank, in the same order.",
             ),
+        )
+    condition = _filter(situation) if found == "filter" else None
+    if condition is not None:
+        return Words(
+            headline,
+            (
+                f"{deciders.quoted(condition)} decides for each element of the loop whether it is "
+                "passed, and the sizes have nothing in common.",
+                f"So the ranks passed different elements to {place}.",
+            ),
+            (text.upper(arguments.same_items(situation, condition)), fewer),
         )
     return Words(
         headline,

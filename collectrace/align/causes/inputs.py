@@ -15,6 +15,7 @@ from collectrace.align.deciding import timeline
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_calls import call_of
 from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import SourceLine
 from collectrace.records import DDP_FORWARD, Batch, Call, Join
 from collectrace.roles import is_shadow, pairing_class
 from collectrace.signature import is_user
@@ -38,6 +39,8 @@ class Inputs:
     counted_by: Literal["join", "loader", "forwards"]
     left: Left | None = None
     """The loop that they left; None: not known."""
+    skip: SourceLine | None = None
+    """The condition that may skip forwards in that loop; None: nothing does, or batches count."""
 
     @property
     def phrase(self) -> str:
@@ -269,7 +272,8 @@ def _by_forwards(
         return None
     counts = dict.fromkeys(left.gone.ranks, made)
     counts |= dict.fromkeys(left.inside.ranks, inside.iteration)
-    return Inputs(counts, frozenset(left.gone.ranks), "forwards", left)
+    skip = structure.may_skip(situation, left.loop, left.inside.stack)
+    return Inputs(counts, frozenset(left.gone.ranks), "forwards", left, skip)
 
 
 def last_iteration(log: RankLog) -> int | None:
@@ -295,6 +299,12 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
         else ""
     )
     even = f"Give every rank the same number of batches{loop}{how}."
+    if found.skip is not None:
+        return (
+            f"If {deciders.shown(found.skip)} skipped some: run forward and backward in every "
+            "iteration, with a loss times zero where nothing is to be learned.",
+            f"If the number of batches differs: {words.lower(even)}",
+        )
     if inside is None or inside.call is None or not inside.call.role.startswith("ddp."):
         return (even,)
     own = own_calls(situation, found.left) if found.left is not None else []

@@ -187,7 +187,7 @@ def _draws(decision: Decision) -> bool:
 
 _NUMBER: Final = re.compile(
     r"\brandom\.(random|randint|randrange|uniform|choice|gauss|rand)\("
-    r"|\brand\((1\b|\)|\(1?,?\))|\brandint\([^()]*\(1?,?\)"
+    r"|\brand\((1\b|\)|\(1?,?\))|\brandint\([^()]*\(1?,?\)|\bmultinomial\("
 )
 """A call that draws one number, as Python's, NumPy's and torch's generators do."""
 

@@ -341,10 +341,25 @@ def is_outside_loop(situation: Situation, left: LeftRound) -> bool:
     return False
 
 
+def may_skip(situation: Situation, loop: Decision, stack: Sequence[str]) -> SourceLine | None:
+    """Return the condition in a loop that may skip a call in its body; None: nothing does."""
+    function, node = _statement(situation, loop) or (None, None)
+    if function is None or not isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        return None
+    line = _line_of(function, stack)
+    for one in statements(node.body):
+        parts = list(_parts(one)) if isinstance(one, ast.If) else []
+        jumps = one.lineno < line and any(isinstance(part[-1], ast.Continue) for part in parts)
+        if jumps or any(_holds(part, line) for part in parts):
+            site = f"{function.file.path}:{one.lineno}"
+            return SourceLine(site=site, text=function.file.whole_line(one.lineno))
+    return None
+
+
 def is_in_loop(situation: Situation, loop: Decision, stack: Sequence[str]) -> bool:
     """Whether a call was made in the body of a loop that decided."""
     found = _statement(situation, loop)
-    if found is None or not isinstance(found[1], _LOOPS):
+    if found is None or not isinstance(found[1], ast.For | ast.AsyncFor | ast.While):
         return False
     return found[1].lineno < _line_of(found[0], stack) <= _end(found[1])
 

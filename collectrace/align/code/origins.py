@@ -141,6 +141,9 @@ _TABLE: Final = (
     Row("deepspeed.comm.all_reduce deepspeed.comm.broadcast deepspeed.comm.all_gather",
         Origin.AGREED, "DeepSpeed", Rule.RESULT),
     Row("self._nested_gather", Origin.AGREED, "Transformers Trainer", Rule.RESULT),
+    Row("torch.float64 torch.double torch.float32 torch.float torch.float16 torch.half "
+        "torch.bfloat16 torch.int64 torch.long torch.int32 torch.int torch.int16 torch.int8 "
+        "torch.uint8 torch.bool", Origin.AGREED, "torch: dtypes"),
     Row("True False None NotImplemented Ellipsis __debug__ __name__ __file__ range",
         Origin.AGREED, "built-in", Rule.THROUGH),
 )  # fmt: skip

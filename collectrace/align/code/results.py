@@ -51,6 +51,9 @@ class Results:
 
     def of_call(self, tree: ast.Call, place: Place, depth: int) -> Iterator[Source]:
         """Return what the result of a call depends on."""
+        if self._asked is Asked.DTYPE and (given := _dtype_of(tree)) is not None:
+            yield from self._trace.follow(given, place, depth)
+            return
         operands = self._operands(tree)
         text = names.dotted(tree.func)
         name = called_name(tree)
@@ -211,6 +214,19 @@ def _is_of_one(value: ast.AST, function: Function) -> bool:
     known = {called_name(one) for one in parts if isinstance(one, ast.Call)}
     used = {one.id for one in parts if isinstance(one, ast.Name)}
     return len(used - known - function.file.imports.keys()) == 1
+
+
+def _dtype_of(tree: ast.Call) -> ast.expr | None:
+    """Return the argument that alone decides the dtype of what a call returns; None: unknown."""
+    named = [one.value for one in tree.keywords if one.arg == "dtype"]
+    if not named and called_name(tree) in ("to", "type") and tree.args:
+        text = names.dotted(tree.args[0])
+        row = origins.row_of(text)
+        is_one = text.endswith("dtype") or (row is not None and row.origin is Origin.AGREED)
+        named = [tree.args[0]] if is_one else []
+    may_be_none = any(isinstance(one, ast.Constant) and one.value is None
+                      for tree_ in named for one in ast.walk(tree_))  # fmt: skip
+    return named[0] if named and not may_be_none else None
 
 
 _VALUES: Final = frozenset({"generator", "fill_value"})

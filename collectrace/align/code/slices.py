@@ -409,6 +409,9 @@ class _Trace:
         if one.how is not How.VALUE or isinstance(one.value, _MUTABLE):
             yield Source(at, Origin.UNKNOWN)
         if one.function.name != "__init__":
+            graph = self._program.graph(one.function)
+            if one.how is How.VALUE and graph is not None:
+                yield from as_state(self._reached(one.function, one.statement, graph, depth))
             yield from self._called_under(one.function, owner, depth)
 
     def _called_under(self, method: Function, owner: Function, depth: int) -> Iterator[Source]:

@@ -6,7 +6,7 @@ ranks: 3
 expect: dtype_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; float16; BUG; loaded | stored
+cause: rank 1; float16; BUG; loaded | stored | file system
 fix: float(); loaded
 never: autocast
 """

@@ -180,7 +180,7 @@ def _lines(page: Page, row: Row, column: int) -> list[Text]:
         column + len(sign) + note.cell_len <= page.width for note in notes
     )
     if not is_beside:
-        indent = _NUMBER + len(row.text) - len(row.text.lstrip())
+        indent = _NUMBER + len(row.indentation)
         sign = f"{BELOW if row.text else ARROW} "
     told: list[Text] = []
     for n, note in enumerate(notes):
@@ -202,7 +202,7 @@ def _program(page: Page, row: Row) -> list[Text]:
     if line.cell_len <= page.width or not is_told:
         line.truncate(page.width, overflow="ellipsis" if page.is_unicode else "crop")
         return [line]
-    indent = len(row.text) - len(row.text.lstrip())
+    indent = len(row.indentation)
     hang = min(_NUMBER + indent + _HANG, page.width // 2)
     parts = Text(row.text.strip()).wrap(page.console, max(page.width - hang, _NARROWEST))
     first, rest = parts[0], parts[1:]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -339,6 +340,19 @@ def is_outside_loop(situation: Situation, left: LeftRound) -> bool:
     for function, loop in _loops_around(situation, left.rank, usual):
         return not loop.lineno <= _line_of(function, made) <= _end(loop)
     return False
+
+
+def may_have_left(situation: Situation, decision: Decision) -> tuple[int, ...]:
+    """Return the ranks that are not at a call that a jump in a statement skips, as others are."""
+    function, node = _statement(situation, decision) or (None, None)
+    if function is None or node is None:
+        return ()
+    ends = [_end(one) for one in _loops(function) if one.lineno < node.lineno <= _end(one)]
+    leaves_all = any(isinstance(part[-1], ast.Return | ast.Raise) for part in _parts(node))
+    end = min(ends) if ends and not leaves_all else sys.maxsize
+    made = [(side.ranks, _line_of(function, side.stack or ())) for side, _ in situation.called]
+    gone = [ranks for ranks, line in made if not node.lineno < line <= end]
+    return tuple(rank for ranks in gone for rank in ranks) if len(gone) < len(made) else ()
 
 
 def may_skip(situation: Situation, loop: Decision, stack: Sequence[str]) -> SourceLine | None:

@@ -68,21 +68,29 @@ def _finding(finding: Finding, told: Document) -> Iterator[str]:
     yield f"{kind}; suspects: {blamed}"
     code = f" [{quoted(finding.code)}]" if finding.code else ""
     yield f"what{code}: {quoted(told.headline)}"
-    places = [
-        f"at: {quoted(f'{_file(block)}:{row.number} {row.text.strip()}')}: "
-        f"{quoted('; '.join(row.notes))}"
-        for block in told.blocks
-        if isinstance(block, Listing)
-        for row in block.rows
-        if row.notes
-    ]
-    yield from places[:_MOST_PLACES]
+    yield from _places(told)
     prose = [block for block in told.blocks if isinstance(block, Prose)]
     for n, block in enumerate(prose):
         if block.label in ("why", "fix"):
             # Other fixes follow without a label; the next best is the right one at times.
             others = [one for one in prose[n + 1 : n + 2] if not one.label]
             yield f"{block.label}: {' '.join(quoted(one.text) for one in (block, *others))}"
+
+
+def _places(told: Document) -> Iterator[str]:
+    """Yield the lines that tell most, in their order: one that decided, then those of the ranks."""
+    listings = [block for block in told.blocks if isinstance(block, Listing)]
+    rows = [(block, row) for block in listings for row in block.rows if row.notes]
+    by_kind = {what: [n for n, (_, row) in enumerate(rows) if row.what == what] for what in _KINDS}
+    telling = [*by_kind["decision"][:1], *(n for what in _KINDS for n in by_kind[what])]
+    for n in sorted(list(dict.fromkeys(telling))[:_MOST_PLACES]):
+        block, row = rows[n]
+        at = f"{_file(block)}:{row.number} {row.text.strip()}"
+        yield f"at: {quoted(at)}: {quoted('; '.join(row.notes))}"
+
+
+_KINDS: Final = ("call", "place", "decision", "loop")
+"""Of lines that have notes."""
 
 
 def _file(block: Listing) -> str:

@@ -115,8 +115,8 @@ def _loop_of(decision: Decision) -> SourceLine | None:
 
 def first(situation: Situation, *forms: Form) -> Decision | None:
     """Return the most informative decision if it has one of these forms."""
-    found = ranked(situation)[0]
-    return found if form(found) in forms else None
+    found = next(iter(ranked(situation)), None)
+    return found if found is not None and form(found) in forms else None
 
 
 def ranked(situation: Situation) -> list[Decision]:

@@ -51,6 +51,17 @@ def test_the_next_best_fix_is_there_too() -> None:
     assert last == 'fix: "Do this." "Or do that."'
 
 
+def test_the_line_that_decided_and_the_calls_come_before_loops() -> None:
+    alignment = alignments.explained()
+    [first, *others] = alignment.findings
+    top, *rest = first.excerpt or ()
+    loops = [one for one in top.lines if one.notes]
+    around = replace(top, lines=tuple(replace(one, line=5) for one in loops) + top.lines)
+    findings = (replace(first, excerpt=(around, *rest)), *others)
+    at = [line for line in told(replace(alignment, findings=findings)) if line.startswith("at: ")]
+    assert [found[1] for one in at if (found := re.search(r"py:(\d+) ", one))] == ["5", "40", "41"]
+
+
 def test_what_is_aligned_and_what_is_not_known() -> None:
     assert told(alignments.all_agree())[1:] == ["agreed: 1,234 collectives"]
     assert told(alignments.not_enough())[-1] == 'not known: "ranks 2-3 left no log"'

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from collectrace.findings import Finding
+from tests.support.mutations import Sample, aligned
+from tests.support.synthetic import Run
 from tests.unit.align.deciding.program import Program
 
 GUARDED = """\
@@ -33,6 +35,16 @@ def test_a_loop_over_what_is_not_known_comes_after_a_condition_on_data(tmp_path:
     found = program.align().findings[0]
     assert found.code == "CT102"
     assert found.cause.startswith("`if not labels.any():`")
+
+
+def test_sizes_that_differ_where_no_source_is_known_are_explained_without_one() -> None:
+    run = Run(2)
+    for rank, shape in zip(run, ([3, 12], [12, 8]), strict=True):
+        rank.call("all_reduce", shape=shape, site="/job/train.py:30")
+    run.finish()
+    found = aligned(Sample("", run).files())
+    assert [one.code for one in found.findings] == ["CT403"]
+    assert not found.internal_errors
 
 
 LED = """\

@@ -349,7 +349,7 @@ class _StreamComparison:
             mark="root",
             attribute="lost",
             calls=calls if gap.first == gap.last else {},
-            unknown=tuple(rank for rank in self._group.ranks if rank not in calls),
+            unknown=tuple(r for r in self._group.ranks if r not in calls) or (gap.rank,),
             gap=(gap.first, gap.last),
         )
 

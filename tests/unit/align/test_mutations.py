@@ -68,11 +68,11 @@ def verdict(files: Files, **how: Any) -> tuple[str, list[tuple[Any, ...]]]:
 # -- a difference in one line that is lost ---------------------------------------------------------
 
 
-def one_reduced_with_max() -> dict[str, bytes]:
+def one_reduced_with_max(at: int = 5) -> dict[str, bytes]:
     def maximum(rank: Rank) -> None:
         rank.call("all_reduce", shape=[64], role="ddp.backward.bucket", reduce_op="MAX")
 
-    return Sample("", training({5: maximum})).files()
+    return Sample("", training({at: maximum})).files()
 
 
 Change = Callable[[list[bytes], int], None]
@@ -180,6 +180,20 @@ def test_no_call_is_waited_in_by_all_ranks_of_a_group_whose_members_are_lost() -
     files[name] = re.sub(rb'\{"kind":"(group|header)"[^\n]*\n', b"", files[name])
     found = aligned(files)
     assert (found.status, found.findings) == ("unknown", ())
+
+
+def test_who_lost_a_line_is_named_though_a_false_one_took_its_place() -> None:
+    files = one_reduced_with_max(13)
+    name = "rank00001.jsonl"
+    torn = rb'("seq":13,[^\n]*"digest":\d{6})[^\n]*\n[^\n]*"seq":14,[^\n]*\n'
+    files[name], n = re.subn(torn, rb"\1}\n", files[name])
+    found = judged(compared(read(Folder("logs", "run-1", [
+        LeftBlob(name, data) for name, data in sorted(files.items())
+    ], None), **SKIMMED)))  # fmt: skip
+    assert n == 1
+    assert [f.headline for f in found.findings if f.severity == "error"] == [
+        "the ranks differ in calls 13 to 14 of the default group, which rank 1 lost"
+    ]
 
 
 # -- what digests do not prove ---------------------------------------------------------------------

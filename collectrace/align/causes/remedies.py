@@ -266,8 +266,8 @@ def _named(decision: Decision) -> dict[str, str]:
             length = f"Put every message into {code} that another rank expects"
         case ast.For(iter=items) if code := _code(head, _unwrapped(items)):
             length = (
-                f"Give {code} the same items in the same order. If only their number counts, "
-                "agree on that: all_reduce it with MIN"
+                f"Give {code} the same items in the same order, or agree on their number before "
+                "the loop: all_reduce it with MIN"
             )
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code

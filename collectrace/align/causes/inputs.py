@@ -313,6 +313,12 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
         if own
         else ""
     )
+    if around := _join_around(situation.case.log(inside.rank), inside.call):
+        return (
+            even,
+            f"Or put join(){phrases.line(around.site)} around this loop alone: a rank answers the "
+            "others from the end of its `with` block on.",
+        )
     return (
         even,
         "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
@@ -320,6 +326,12 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
         "Or stop all ranks when the first runs out, and catch the RuntimeError: "
         "Join([model], throw_on_early_termination=True).",
     )
+
+
+def _join_around(log: RankLog | None, call: Call) -> Join | None:
+    """Return the ``join()`` that a rank was in as it made a call; None: it was in none."""
+    before = [one for one in log.joins if one.t <= call.t] if log is not None else []
+    return before[-1] if before and before[-1].phase == "entered" else None
 
 
 def own_calls(situation: Situation, left: Left) -> list[str]:

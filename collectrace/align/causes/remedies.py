@@ -386,7 +386,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         if decision.depends_on[1:] or tests_more:
             more = (
                 f" If only some ranks may `{found.jump}` there, decide together first: all_reduce "
-                f"{tested(decision)} with MAX, and let every rank `{found.jump}` if one does."
+                f"the result of the test with MAX, and let every rank `{found.jump}` if one does."
             )
         return (
             f"Make the calls after {said} on every rank: move them before it, or make them on "

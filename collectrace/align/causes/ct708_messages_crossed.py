@@ -72,6 +72,7 @@ def find(situation: Situation) -> Crossed | None:
     if sender is None or receiver is None:
         return None
     ends = sender, receiver
+    is_cut = any(one.rank == receiver.rank for one in situation.case.comparison.unproven)
     here = _size(issue.send), _size(issue.recv)
     for other, seq in _others(sender, issue):
         send, recv = sender.call(other, seq), receiver.call(other, seq)
@@ -80,9 +81,9 @@ def find(situation: Situation) -> Crossed | None:
         later = seq - issue.seq
         is_mutual = recv is not None and _size(recv) == here[0]
         is_mutual &= not later or _fit(ends, key, range(seq + 1, seq + _NEAR), 0)
-        # The receiver may have failed in the first of the two.
-        is_open = recv is None and receiver.last_channel_seq.get(key, 0) == issue.seq
-        if is_mutual or is_open:
+        # The receiver may have failed in the first of the two, if its log has not lost the second.
+        is_last = recv is None and receiver.last_channel_seq.get(key, 0) == issue.seq
+        if is_mutual or (is_last and not is_cut):
             return Crossed(issue, issue.send, issue.recv, later, other.tag, is_mutual)
     lacking = _lacking(ends, issue)
     if lacking is None:

@@ -69,6 +69,21 @@ def test_a_message_is_left_out_if_all_behind_it_fit_the_next(
     assert told in found.cause
 
 
+@pytest.mark.parametrize(("cut", "code"), [(False, "CT708"), (True, "CT707")])
+def test_a_receive_that_is_lost_may_not_be_swapped(tmp_path: Path, *, cut: bool, code: str) -> None:
+    run = Run(2)
+    sender, receiver = run
+    for size in (4, 2, 4):
+        sender.send(1, shape=[size], site=FIRST)
+    for size in (4, 4):
+        receiver.recv(0, shape=[size], site=SECOND)
+    if cut:
+        receiver.raw(b'{"kind":"call","t":12')
+    sender.exit()
+
+    assert _roots(run, tmp_path)[0].code == code
+
+
 def test_line_of_a_receive_that_one_rank_makes_is_told_first(tmp_path: Path) -> None:
     run = Run(4)
     for _ in range(3):

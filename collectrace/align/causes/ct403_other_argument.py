@@ -118,7 +118,7 @@ def words(situation: Situation, found: Argument) -> Words:
         more_fixes = ()  # batches of one loop, which have no names
     elif more_fixes and any(map(arguments.goes_through_set, decided)):
         fixes = []  # the sizes are right
-    elif more_fixes and any(map(arguments.is_over_names, decided)):
+    elif more_fixes and found not in ("op", "root") and any(map(arguments.is_over_names, decided)):
         fixes, more_fixes = [*more_fixes], tuple(fixes)  # equal sizes would mix the items up
     said = Words.of(
         arguments.headline(situation, row.show),

@@ -15,7 +15,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.facts_of_exchanges import Odd
 from collectrace.align.judging.own_calls import Awaited, awaited, call_of, calls_of
-from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.judging.own_round import LeftRound, are_same_line, left_own_round
 from collectrace.records import Call
 
 _BY_RANK: Final = "led_by_its_rank"
@@ -50,6 +50,8 @@ class Departed:
     """All other ranks are known to have kept their usual calls."""
     after: Call | None = None
     """The call that the skipped one always follows, except this time."""
+    in_run: bool = False
+    """The calls before are the same message: any iteration may be the one that skipped it."""
 
 
 def find(situation: Situation) -> Departed | None:
@@ -139,7 +141,11 @@ def _of_round(case: Case, left: LeftRound, others: tuple[int, ...]) -> Departed:
     call = left.usual if left.skipped else left.made
     times = _times(case, left) if left.skipped == 1 else None
     count = left.skipped or left.extra or 1
-    return Departed(what, (left.rank,), call, count, left.usual, left.rounds, others, times)
+    is_repeated = left.before is not None and are_same_line(left.before, left.usual)
+    in_run = is_repeated and left.usual.peer is not None  # a collective meets the others' by turn
+    return Departed(
+        what, (left.rank,), call, count, left.usual, left.rounds, others, times, in_run=in_run
+    )
 
 
 def _times(case: Case, left: LeftRound) -> tuple[int, int] | None:

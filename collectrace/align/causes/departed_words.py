@@ -130,6 +130,11 @@ def _usually(found: Departed) -> str:
         )
     if found.usual is None or not found.rounds:
         return ""
+    if found.in_run:
+        return (
+            f"{words.upper(who)} called {phrases.call(found.usual)} {found.rounds} times, and one "
+            "more is awaited: an iteration has skipped it, and the logs do not show which."
+        )
     return (
         f"In every iteration before ({words.counted(found.rounds, 'iteration')}), {who} called "
         f"{phrases.call(found.usual)} at this point."

@@ -34,6 +34,7 @@ from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
@@ -61,7 +62,7 @@ def find(situation: Situation) -> Passed | None:
     sites = tuple(dict.fromkeys(call.site for _, call in called if call.site))
     if isinstance(source, Divergence):
         if source.crosses is None:
-            return _unusual(situation)
+            return _unusual(situation) or _beside(situation)
         both = ((called[0][0].ranks, source.group), ((), groups[source.crosses]))
         return Passed(words_.name(called[0][1]), sites, both)
     left = departed.find(situation)
@@ -110,6 +111,32 @@ def _unusual(situation: Situation) -> Passed | None:
             return None
         usual |= before.keys()
     return _passed_unusually(case, suspects, mine[0], usual)
+
+
+def _beside(situation: Situation) -> Passed | None:
+    """Return the groups of a line at which other ranks wait for the same rank in another group."""
+    case, groups = situation.case, situation.case.comparison.groups
+    for side, call in situation.called:
+        waiting: dict[str, list[int]] = {}
+        for standing in case.standings.values():
+            for one in standing.waiting:
+                if one.stream is None or (one.op, one.site) != (call.op, call.site):
+                    continue
+                lacks = [r for r in side.ranks if _lacks(case, r, one.stream, one.seq)]
+                if one.group != call.group and lacks == [*side.ranks]:
+                    waiting.setdefault(one.group, []).append(one.rank)
+        if len(waiting) == 1:
+            [(name, ranks)] = waiting.items()
+            both = ((side.ranks, groups[call.group]), (tuple(ranks), groups[name]))
+            return Passed(words_.name(call), (call.site or "",), both)
+    return None
+
+
+def _lacks(case: Case, rank: int, stream: StreamKey, seq: int | None) -> bool:
+    """Whether a rank is in a group, and has not made a call there."""
+    log = case.log(rank)
+    is_member = rank in case.comparison.groups[stream.group].ranks
+    return is_member and log is not None and log.last_seq.get(stream, 0) < (seq or 0)
 
 
 def _other_than_before(situation: Situation, left: Departed) -> Passed | None:
@@ -178,7 +205,7 @@ def words(situation: Situation, found: Passed) -> Words:
         )  # fmt: skip
     rest = f", {words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
     headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{rest}"
-    if situation.is_tie:
+    if situation.is_tie and situation.candidate.cycle:
         ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
         names = words_.listed([words_.group(group) for _, group in found.groups])
         headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
@@ -188,6 +215,13 @@ def words(situation: Situation, found: Passed) -> Words:
     why = ()
     if decision is not None:
         why = deciders.reasons(situation, [decision])
+    elif isinstance(situation.candidate.source, Divergence) and others and others[0][0]:
+        waits = words_.verb(others[0][0], "waits", "wait")
+        named = [f"{words_.group(one)} ({words_.ranks(one.ranks)})" for _, one in found.groups]
+        why = (
+            f"{words_.upper(words_.ranks(others[0][0]))} {waits} there for {words_.ranks(who)}: "
+            f"one line passed {' and '.join(named)}.",
+        )
     through = deciders.quoted(decision) if decision is not None else lines
     order = (
         "use the same order on every rank, such as sorted(...) of names that all ranks share. A "

@@ -11,7 +11,8 @@ USED: Final[tuple[Cause, ...]] = (
     Cause(
         "CT102", "skipped-by-condition",
         "A condition was not the same on all ranks, and decided which calls they made.",
-        ROWS | kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT108"),
+        ROWS | kinds("missing_call"), ("root", "decisions"),
+        yields_to=(*STATES, "CT104", "CT108", "CT604"),
         example="stopped/exception_lived_with", counter_example="healthy/mesh_rank_zero_logs",
     ),
     Cause(

@@ -182,8 +182,6 @@ def gaps(alignment: Alignment, *, short: bool = False) -> list[str]:
     told = [_gap(f, short=short) for f in alignment.findings if f.kind == "evidence_gap"]
     if evidence.missing_ranks and not told:
         found.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
-    if evidence.damaged_lines:
-        found.append(f"{words.counted(evidence.damaged_lines, 'line')} could not be read.")
     if evidence.dropped:
         found.append(f"{words.counted(evidence.dropped, 'record')} could not be written.")
     found += [text.clean(note) for note in evidence.notes]

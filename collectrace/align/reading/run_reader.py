@@ -318,11 +318,19 @@ def _evidence(
                     *_unfamiliar(logs.values()),
                     *_imported(logs.values()),
                     *spooled.notes(logs.values()),
+                    *_damaged(logs.values()),
                 ]
             )
         ),
         read_whole=read_whole,
     )
+
+
+def _damaged(logs: Collection[RankLog]) -> Iterator[str]:
+    """Yield in whose files how many lines could not be read."""
+    if harmed := [log for log in logs if log.damaged]:
+        lines = words.counted(sum(log.damaged for log in harmed), "line")
+        yield f"{words.upper(words.ranks(log.rank for log in harmed))}: {lines} could not be read."
 
 
 MOST_MISSING: Final = 10_000

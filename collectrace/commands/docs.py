@@ -105,7 +105,8 @@ def _places(sought: str) -> str:
     if re.fullmatch(r"ct\d+", sought.lower()):
         shown = f"{sought} is a cause. collectrace explain {sought.upper()} shows it."
         raise CollectraceError(shown)
-    begins = re.compile(rf"\b{re.escape(sought)}", re.IGNORECASE)
+    words = re.split(r"[\s-]+", sought)  # "out of memory" is written out-of-memory, too
+    begins = re.compile(r"\b" + r"[\s-]+".join(map(re.escape, words)), re.IGNORECASE)
     found: dict[str, list[str]] = {}
     by_subject = sorted(CHAPTERS, key=lambda one: not begins.search(CHAPTERS[one]))
     for chapter in by_subject if re.search(r"\w", sought) else ():

@@ -284,15 +284,32 @@ def computed(situation: Situation) -> tuple[str, ...]:
     return (said,) if said else ()
 
 
+def of_model(situation: Situation) -> Decision | None:
+    """Return the loop over a model's parts that differ, if it is known what they come from.
+
+    None if a condition may have left out some of them.
+    """
+    found = deciding(situation)
+    for one in found if all(deciders.form(d) != "condition" for d in found) else ():
+        known = one.comes_from is not None and deciders.origin(one) not in ("unknown", "agreed")
+        if known and structure.OF_MODEL.search(one.text):
+            return one
+    return None
+
+
 def why(situation: Situation) -> tuple[str, ...]:
     """Return one sentence on what decided it; empty if that is not known."""
     found = deciding(situation)
     if not found:
         return ()
+    if (model := of_model(situation)) is not None:
+        reason = deciders.OF_SOURCES[deciders.origin(model)]
+        return (f"It may come from {deciders.quoted_origin(model)}, which {reason}.",)
     loops = [one for one in found if is_over_names(one)][:1]
+    sites = {call.site for _, call in situation.called}
     if loops:
         order = f"at different items of {deciders.quoted(loops[0])}, in another order"
-        others = [one for one in found if one not in loops]
+        others = [one for one in found if one not in loops and one.site not in sites]
         if goes_through_set(loops[0]):
             said = deciders.quoted(loops[0])
             return (f"The ranks are at different items: {said} {deciders.ORIGINS['order']}.",)
@@ -311,7 +328,6 @@ def why(situation: Situation) -> tuple[str, ...]:
     if reason and source and deciders.form(found[0]) == "value":
         clause += f": {source}"
     comes = "comes" if len(found) == 1 and found[0].is_certain else "may come"
-    sites = {call.site for _, call in situation.called}
     if reason and source and sites == {found[0].site}:
         # The call itself is known: what it passes comes from elsewhere.
         return (f"It {comes} from {source}, which {deciders.OF_SOURCES[origin]}.",)

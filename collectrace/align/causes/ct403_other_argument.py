@@ -114,6 +114,10 @@ def words(situation: Situation, found: Argument) -> Words:
     if not is_asked(call):
         fixes = [f"Give {text.name(call)} the same {row.noun} on every rank."]
     more_fixes = arguments.fixes(situation)
+    if (model := arguments.of_model(situation)) is not None:
+        source = deciders.quoted_origin(model)
+        fixes = [f"Build the same model on every rank: make {source} equal on all of them."]
+        more_fixes = ()
     if found in ("rows", "last batch"):
         more_fixes = ()  # batches of one loop, which have no names
     elif more_fixes and any(map(arguments.goes_through_set, decided)):

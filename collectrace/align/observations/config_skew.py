@@ -41,7 +41,8 @@ Values = Mapping[int, str]
 def config_skew(case: Case) -> Finding | None:
     """Return a finding on unintended differences of settings; None if there are none."""
     logs = case.evidence.logs
-    headers = {rank: log.header for rank, log in logs.items()}
+    # A file that has lost its header says nothing of how its rank was started.
+    headers = {rank: log.header for rank, log in logs.items() if log.header.pid}
     parts = [
         f"{what}: {_listed(values, headers, absent)}"
         for what, name, values, absent in settings(headers)

@@ -463,4 +463,7 @@ def _newer(logs: Iterable[RankLog]) -> list[str]:
     newest = max((log.header.format for log in logs), default=FORMAT)
     if newest <= FORMAT:
         return []
-    return [f"written in format {newest}, this collectrace knows {FORMAT}; a newer one reads more"]
+    return [
+        f"written by a newer collectrace, in format {newest}; this one knows {FORMAT}. Upgrade it "
+        "to read all of the log"
+    ]

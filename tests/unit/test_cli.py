@@ -455,6 +455,7 @@ def test_a_word_is_found_under_its_headings() -> None:
         (("disable",), "Options of the recorder"),
         (("compile",), "What is not recorded"),
         (("automatic", "verdict"), "The automatic verdict"),
+        (("out", "of", "memory"), "The job is traced"),
     ],
 )
 def test_words_are_found_that_are_like_a_chapter(sought: Sequence[str], heading: str) -> None:

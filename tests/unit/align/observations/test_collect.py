@@ -193,6 +193,7 @@ def test_what_differs_between_ranks_is_told(
         ({"argv": ["/home/a/train.py"]}, {"argv": ["train.py"]}),
         ({"argv": ["train.py", "--out", "x"]}, {"argv": []}),
         ({"argv": ["train.py", "--a", "1", "--b"]}, {"argv": ["train.py", "--b", "--a", "1"]}),
+        ({"env": {"NCCL_ALGO": "Ring"}}, {"env": {}, "pid": 0}),  # its header is lost
         ({"argv": [RAY_WORKER, "--worker-id=1"]}, {"argv": [RAY_WORKER, "--worker-id=2"]}),
     ],
 )

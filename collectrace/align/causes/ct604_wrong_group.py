@@ -120,7 +120,9 @@ def _beside(situation: Situation) -> Passed | None:
         waiting: dict[str, list[int]] = {}
         for standing in case.standings.values():
             for one in standing.waiting:
-                if one.stream is None or (one.op, one.site) != (call.op, call.site):
+                if one.stream is None or one.group not in groups:
+                    continue
+                if (one.op, one.site) != (call.op, call.site):
                     continue
                 lacks = [r for r in side.ranks if _lacks(case, r, one.stream, one.seq)]
                 if one.group != call.group and lacks == [*side.ranks]:

@@ -463,7 +463,5 @@ def _newer(logs: Iterable[RankLog]) -> list[str]:
     newest = max((log.header.format for log in logs), default=FORMAT)
     if newest <= FORMAT:
         return []
-    return [
-        f"written by a newer collectrace, in format {newest}; this one knows {FORMAT}. Upgrade it "
-        "to read all of the log"
-    ]
+    told = f"written by a newer collectrace, in format {newest}; this one knows {FORMAT}."
+    return [f"{told} Upgrade it to read all of the log"]

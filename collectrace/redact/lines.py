@@ -145,7 +145,9 @@ class Lines:
             if holds is None:
                 out[key] = mapped(value, lambda _: "")
             elif holds is Holds.ARGUMENT and config.ARGUMENTS not in self._keep:
-                out[key] = []
+                # Whether ranks had the same command line is part of the finding.
+                line = "\0".join(map(str, value))
+                out[key] = [self._names.of("command", line)] if value else []
             elif key == "cwd":
                 out[key] = ""
             elif holds is Holds.VALUE:

@@ -197,6 +197,8 @@ def test_the_map_leads_back_and_is_its_owners(tmp_path: Path) -> None:
     header = json.loads((tmp_path / "s" / "rank00000.jsonl").read_text().splitlines()[0])
     assert header["host"] == "host1"
     assert header["omitted"] == ["arguments", "values"]
+    assert header["argv"] == ["command1"]
+    assert told["command1"] == f"/home/{SECRET}/train.py\0--key\0{SECRET}"
 
 
 def test_what_is_kept_stays(tmp_path: Path) -> None:

@@ -264,6 +264,13 @@ def _named(decision: Decision) -> dict[str, str]:
             code := _code(head, ops)
         ):
             length = f"Put every message into {code} that another rank expects"
+        case ast.For(iter=ast.Call(func=ast.Name("range")) as items) if code := _code(head, items):
+            length = f"Broadcast what {code} is made of from one rank"
+        case ast.For(iter=items) if _has_keys(items) and (code := _code(head, _unwrapped(items))):
+            length = (
+                f"Give {code} the same items on every rank, with a default where a rank has none: "
+                "the same number of them would not be enough"
+            )
         case ast.For(iter=items) if code := _code(head, _unwrapped(items)):
             length = (
                 f"Give {code} the same items in the same order, or agree on their number before "
@@ -276,6 +283,12 @@ def _named(decision: Decision) -> dict[str, str]:
     is_sorted = "sorted(" in decision.text
     order = "sorted by what all ranks have in common" if is_sorted else "for example sorted"
     return {"test": test, "length": length, "result": result, "order": order}
+
+
+def _has_keys(items: ast.expr) -> bool:
+    """Whether a loop goes through keys or names, of which each rank may have others."""
+    called = {called_name(one) for one in ast.walk(items) if isinstance(one, ast.Call)}
+    return not called.isdisjoint({"sorted", "items", "keys", "values", "set"})
 
 
 def _unwrapped(items: ast.expr) -> ast.expr:

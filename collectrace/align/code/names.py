@@ -411,5 +411,6 @@ def _bound_of(statement: ast.stmt) -> Iterator[tuple[str, How, ast.expr | None]]
         yield from _entered(statement)
     else:
         yield from _bound_by(statement)
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            yield from _written_by(statement.value)
+        value = getattr(statement, "value", None)
+        if isinstance(value, ast.Call):  # alone, or as in ``oldest = self.steps.pop(0)``
+            yield from _written_by(value)

@@ -141,8 +141,10 @@ class Results:
             for handler in handlers:
                 yield Source(place, Origin.EXCEPTION, Place(callee, handler, None))
             for one in self._trace.follow(value, inner, depth + 3) if value else ():
-                # For ``return float(loss)``, the line that sets ``loss`` is more informative.
-                further = one.inner or one.place if is_passed_on else inner
+                # For ``return float(loss)``, the line that sets ``loss`` is more informative. So is
+                # the line that only some ranks ran.
+                is_further = is_passed_on or one.origin is Origin.STATE
+                further = one.inner or one.place if is_further else inner
                 yield Source(place, one.origin, further)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
         is_asked = origins.is_rank(called_name(tree))

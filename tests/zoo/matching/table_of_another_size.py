@@ -4,7 +4,7 @@ ranks: 2
 expect: shape_mismatch
 suspects: none
 status: diverged
-cause: rank 1; BUG; READS
+cause: rank 1; BUG; return words if
 fix: same model
 never: pad; another order
 """

@@ -65,6 +65,8 @@ def finding(folder: Path, head: str, data: str = "load()", text: str = TEXT) -> 
         ("for n in range(1, data.max()):", "all_reduce `data.max()` with MIN"),
         ("for n in range(data.first(), 9):", "broadcast `data.first()` from one rank"),
         ("for one in data.rows:", "Give `data.rows` the same items in the same order, or"),
+        ("for one in sorted(data.rows):", "Give `data.rows` the same items on every rank, with a"),
+        ("for n in range(data.a(), data.b()):", "Broadcast what `range(data.a(), data.b())` is"),
         (
             "while True:\n        if data.done().all():\n            break",
             "all_reduce `data.done().all()` with MIN, so that every rank leaves the loop",

@@ -263,6 +263,21 @@ average = Average()
 if rank == 0:
     average.restore({"updates": 3})
 average.update()""", Origin.STATE),
+    "list that one rank makes shorter": (
+        """class Kept:
+    def __init__(self):
+        self.steps = []
+        self.is_first = get_rank() == 0
+    def due(self):
+        return self.steps[0] > 4
+    def prune(self):
+        if not self.is_first:
+            return
+        oldest = self.steps.pop(0)
+        print(oldest)
+kept = Kept()
+if kept.due():  # HERE
+    kept.prune()""", Origin.STATE),
     "state that every rank restores": (
         """class Average:
     def __init__(self):

@@ -4,7 +4,7 @@ expect: op_mismatch
 suspects: none
 status: diverged
 cause: main_process_first; HELD; at its entry; in that body rank 0 called; broadcast; BUG
-fix: out of the body; behind it
+fix: out of the body; after it
 never: equally often; ambiguous; loop ended; rank 0 only
 """
 

@@ -4,7 +4,7 @@ ranks: 2
 expect: shape_mismatch
 suspects: none
 status: diverged
-cause: rank 1; BUG; backward; GUARD
+cause: true on rank 1; BUG; backward; GUARD
 fix: all ranks | every rank
 never: left the loop; pad; rank 0 had gone on
 """

@@ -9,7 +9,7 @@ suspects: 1
 status: diverged hung
 cause: rank 1; fewer | uneven | earlier | less | out of data | ended | shorter | join | loop
 fix: same number | outside | each epoch | every epoch | per epoch | inside | drop_last | after
-never: wrong root; different dtype
+never: wrong root; different dtype; train inside
 """
 
 import torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from typing import Any, Final
@@ -146,8 +147,8 @@ class Lines:
                 out[key] = mapped(value, lambda _: "")
             elif holds is Holds.ARGUMENT and config.ARGUMENTS not in self._keep:
                 # Whether ranks had the same command line is part of the finding.
-                line = "\0".join(map(str, value))
-                out[key] = [self._names.of("command", line)] if value else []
+                line = shlex.join(map(str, value))
+                out[key] = [self._names.of("command", line)] if line else []
             elif key == "cwd":
                 out[key] = ""
             elif holds is Holds.VALUE:

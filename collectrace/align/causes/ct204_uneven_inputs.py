@@ -45,7 +45,7 @@ def words(situation: Situation, found: Inputs) -> Words:
         )
     if found.skip is not None:
         why.append(
-            f"Either it had fewer batches there, or {deciders.shown(found.skip)} skipped some "
+            f"Either it had fewer batches, or {deciders.shown(found.skip)} skipped some of its "
             "forward passes."
         )
     elif not situation.suspects and found.counted_by == "forwards":

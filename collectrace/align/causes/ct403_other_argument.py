@@ -116,7 +116,7 @@ def words(situation: Situation, found: Argument) -> Words:
     more_fixes = arguments.fixes(situation)
     if (model := arguments.of_model(situation)) is not None:
         source = deciders.quoted_origin(model)
-        fixes = [f"Build the same model on every rank: make {source} equal on all of them."]
+        fixes = [f"Build the same model on every rank: {source} must give the same on all."]
         more_fixes = ()
     if found in ("rows", "last batch"):
         more_fixes = ()  # batches of one loop, which have no names

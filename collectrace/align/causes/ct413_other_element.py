@@ -82,10 +82,12 @@ def _filter(situation: Situation) -> Decision | None:
     condition can only have chosen the iteration. A loop over parts of a model has the same on all
     ranks.
     """
-    made = {call.site for _, call in situation.called}
-    known = [one for one in deciders.ranked(situation) if one.site not in made]
-    found = deciders.first(situation, "condition")
-    if found is None or (not found.is_certain and [found, *_of_model(situation)] != known):
+    found, model = deciders.first(situation, "condition"), _of_model(situation)
+    if found is None:
+        return None
+    lines = {found.site, *(call.site for _, call in situation.called)}
+    others = [one for one in situation.decisions if one.site not in lines and one not in model]
+    if others and not found.is_certain:
         return None
     around = structure.around(situation, found)
     is_one = len(around.inside) == len(situation.called) or around.jump == "continue"

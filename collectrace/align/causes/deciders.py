@@ -264,7 +264,7 @@ def _condition(situation: Situation, decision: Decision) -> str:
         did_not = f"; {phrases.not_made(others, call)}" if found.outside else ""
         return f"{words.upper(phrases.made(side.ranks, call))} {inside}{did_not}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
-    skipping = _skipping(situation) or structure.may_have_left(situation, decision)
+    skipping = _skipping(situation) or structure.left_by_jump(situation, decision)
     if found.jump is not None and not outcomes and skipping:
         was = f"may have been {'false' if found.is_else else 'true'} on {words.ranks(skipping)}"
     if found.jump is not None and {did for _, did in known} == {"not_taken"}:

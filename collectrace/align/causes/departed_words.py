@@ -132,8 +132,8 @@ def _usually(found: Departed) -> str:
         return ""
     if found.in_run:
         return (
-            f"{words.upper(who)} called {phrases.call(found.usual)} {found.rounds} times, and one "
-            "more is awaited: an iteration has skipped it, and the logs do not show which."
+            f"One more {phrases.call(found.usual)} is awaited than {who} made: an iteration "
+            "skipped it, and the logs do not show which."
         )
     return (
         f"In every iteration before ({words.counted(found.rounds, 'iteration')}), {who} called "

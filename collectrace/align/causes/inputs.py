@@ -302,7 +302,7 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     if found.skip is not None:
         return (
             f"If {deciders.shown(found.skip)} skipped some: run forward and backward in every "
-            "iteration, with a loss times zero where nothing is to be learned.",
+            "iteration, with a loss times zero where there is nothing to learn.",
             f"If the number of batches differs: {words.lower(even)}",
         )
     if inside is None or inside.call is None or not inside.call.role.startswith("ddp."):

@@ -342,8 +342,8 @@ def is_outside_loop(situation: Situation, left: LeftRound) -> bool:
     return False
 
 
-def may_have_left(situation: Situation, decision: Decision) -> tuple[int, ...]:
-    """Return the ranks that are not at a call that a jump in a statement skips, as others are."""
+def left_by_jump(situation: Situation, decision: Decision) -> tuple[int, ...]:
+    """Return the ranks that may have taken a jump: others are at a call that it skips, not they."""
     function, node = _statement(situation, decision) or (None, None)
     if function is None or node is None:
         return ()
@@ -358,7 +358,7 @@ def may_have_left(situation: Situation, decision: Decision) -> tuple[int, ...]:
 def may_skip(situation: Situation, loop: Decision, stack: Sequence[str]) -> SourceLine | None:
     """Return the condition in a loop that may skip a call in its body; None: nothing does."""
     function, node = _statement(situation, loop) or (None, None)
-    if function is None or not isinstance(node, ast.For | ast.AsyncFor | ast.While):
+    if function is None or not isinstance(node, _LOOPS):
         return None
     line = _line_of(function, stack)
     for one in statements(node.body):
@@ -373,7 +373,7 @@ def may_skip(situation: Situation, loop: Decision, stack: Sequence[str]) -> Sour
 def is_in_loop(situation: Situation, loop: Decision, stack: Sequence[str]) -> bool:
     """Whether a call was made in the body of a loop that decided."""
     found = _statement(situation, loop)
-    if found is None or not isinstance(found[1], ast.For | ast.AsyncFor | ast.While):
+    if found is None or not isinstance(found[1], _LOOPS):
         return False
     return found[1].lineno < _line_of(found[0], stack) <= _end(found[1])
 

@@ -99,8 +99,8 @@ def defaults(program: Program, name: str) -> Iterator[tuple[ast.expr, Place]]:
 
 def holds_options(program: Program, tree: ast.AST, place: Place) -> bool:
     """Whether an object holds the options of the command line, as ``parse_args()`` returns them."""
-    made = _makers(program, tree, place, 0)
-    return bool(made) and all(called_name(one) == "parse_args" for one in made or ())
+    made = _makers(program, tree, place, 0) or []
+    return bool(made) and all(called_name(one) == "parse_args" for one in made)
 
 
 def class_of(
@@ -141,8 +141,13 @@ def _makers(
             return None
     if len(values) > _MOST_VALUES:
         return None
-    made = [_makers(program, value, at, depth + 1) for value, at in values]
-    return None if None in made else [one for those in made for one in those or ()]
+    found: list[ast.Call] = []
+    for value, at in values:
+        made = _makers(program, value, at, depth + 1)
+        if made is None:
+            return None
+        found += made
+    return found
 
 
 def _values(program: Program, name: str, place: Place) -> list[tuple[ast.expr | None, Place]]:

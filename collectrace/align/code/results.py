@@ -220,15 +220,16 @@ def _is_of_one(value: ast.AST, function: Function) -> bool:
 
 def _dtype_of(tree: ast.Call) -> ast.expr | None:
     """Return the argument that alone decides the dtype of what a call returns; None: unknown."""
-    named = [one.value for one in tree.keywords if one.arg == "dtype"]
-    if not named and called_name(tree) in ("to", "type") and tree.args:
+    given = next((one.value for one in tree.keywords if one.arg == "dtype"), None)
+    if given is None and called_name(tree) in ("to", "type") and tree.args:
         text = names.dotted(tree.args[0])
         row = origins.row_of(text)
-        is_one = text.endswith("dtype") or (row is not None and row.origin is Origin.AGREED)
-        named = [tree.args[0]] if is_one else []
-    may_be_none = any(isinstance(one, ast.Constant) and one.value is None
-                      for tree_ in named for one in ast.walk(tree_))  # fmt: skip
-    return named[0] if named and not may_be_none else None
+        is_dtype = text.endswith("dtype") or (row is not None and row.origin is Origin.AGREED)
+        given = tree.args[0] if is_dtype else None
+    parts = ast.walk(given) if given is not None else ()
+    # ``dtype=None`` leaves it to the values.
+    may_be_none = any(isinstance(one, ast.Constant) and one.value is None for one in parts)
+    return None if may_be_none else given
 
 
 _VALUES: Final = frozenset({"generator", "fill_value"})

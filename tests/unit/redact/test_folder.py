@@ -198,7 +198,7 @@ def test_the_map_leads_back_and_is_its_owners(tmp_path: Path) -> None:
     assert header["host"] == "host1"
     assert header["omitted"] == ["arguments", "values"]
     assert header["argv"] == ["command1"]
-    assert told["command1"] == f"/home/{SECRET}/train.py\0--key\0{SECRET}"
+    assert told["command1"] == f"/home/{SECRET}/train.py --key {SECRET}"
 
 
 def test_what_is_kept_stays(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ ranks: 2
 expect: deadlock p2p_unmatched
 suspects: none
 status: hung
-cause: rank 0; 3 times; the logs do not show which
+cause: rank 0; One more send; the logs do not show which
 fix: decide
 never: In every iteration before
 """

@@ -19,7 +19,10 @@ _TIE = "who is to blame, where two sides are of one size"
 
 VERDICTS: Final = {
     "ddp/wrapped_anew_by_one": _TIE,
+    "groups/slow_step_shown_in_another_group": _TIE,
     "loops/request_failed_on_one_of_two": _TIE,
+    "p2p/answers_to_a_full_batch": _TIE,
+    "p2p/logger_reports_twice": "that one message of many came from a line of its own",
     "p2p/receive_of_one_rank_alone": _TIE,
 }
 """Kind, rank or line differ from the header."""
@@ -38,7 +41,9 @@ WORDS: Final = {
     "matching/metric_meets_the_next_loss": _HABIT,
     "matching/released_by_nobody": _CLEANUP,
     "matching/wrong_size_at_the_same_turn": _PART,
+    "p2p/answers_to_a_full_batch": _COUNT,
     "p2p/edges_once_more_for_one": _HABIT,
+    "p2p/logger_reports_twice": _COUNT,
     "p2p/sizes_told_first_and_read_in_other_order": _ORDER,
     "p2p/summary_of_no_rows": _COUNT,
     "p2p/table_fetched_again": _HABIT,

@@ -11,7 +11,6 @@ from collectrace.align.causes import iterations, phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.departures import Departure, What
 from collectrace.findings import Way
-from collectrace.records import Call
 
 
 def headline(situation: Situation) -> str:
@@ -45,7 +44,6 @@ def _departed(situation: Situation, found: Departure) -> str:
         if own is not None:
             return f"{who} made an extra call, {phrases.call(own)}"
     at = iterations.at(situation, found.iteration)
-    at += " or before" if at and _repeat(situation, found) else ""
     match found.what:
         case What.SKIPPED | What.FEWER_ITERATIONS:
             first, n = made(situation, found), len(found.calls)
@@ -72,24 +70,6 @@ def _departed(situation: Situation, found: Departure) -> str:
             return f"{who} made {count} in another order than {others}, first {first}"
         case _:
             return ""
-
-
-def _repeat(situation: Situation, found: Departure) -> bool:
-    """Whether skipped calls are those right before them once more.
-
-    Then the first difference shows how many were skipped, and not in which iteration, unless calls
-    have met from different lines since then.
-    """
-    is_less = found.what in (What.SKIPPED, What.FEWER_ITERATIONS)
-    if not is_less or found.seq != situation.candidate.seq:
-        return False
-    case, rank, n = situation.case, situation.others[0], len(found.calls)
-    before = case.before(rank, situation.candidate.stream, situation.candidate.seq, n)
-
-    def seen(call: Call) -> object:
-        return call.op, call.dtype, call.shape, tuple(case.frames_or_line(rank, call))
-
-    return [seen(one) for one in before if one] == [seen(one) for one in found.calls]
 
 
 _BOTH: Final = 2

@@ -73,7 +73,6 @@ def words(situation: Situation, found: IncompleteRow) -> Words:
             else "Look at the network between the hosts, and run again with NCCL_DEBUG=INFO or "
             "TORCH_DISTRIBUTED_DEBUG=INFO.",
         ),
-        _lagging(situation),
     )
 
 
@@ -109,27 +108,7 @@ def _late(situation: Situation, found: IncompleteRow) -> Words:
             "that takes longer there. Give it to all ranks, or do it where no rank waits.",
             not_moving.LONGER,
         ),
-        _lagging(situation),
     )
-
-
-def _lagging(situation: Situation) -> tuple[str, ...]:
-    """Return a sentence on how far each rank got in the stream, if some are behind.
-
-    A rank may be behind because others block it, so nobody is blamed.
-    """
-    case, candidate = situation.case, situation.candidate
-    completed: dict[int, list[int]] = {}
-    for rank in candidate.ranks if candidate.stream is not None else ():
-        log = case.log(rank)
-        if log is not None and candidate.stream is not None:
-            done = log.dones.get(candidate.stream)
-            completed.setdefault(done.seq if done is not None else 0, []).append(rank)
-    if len(completed) < 2:
-        return ()
-    parts = [f"{text.ranks(ranks)} completed {n}" for n, ranks in sorted(completed.items())]
-    more = f"; and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
-    return (f"Of the calls of this group, {'; '.join(parts[:_MOST])}{more}.",)
 
 
 def _before(situation: Situation, found: IncompleteRow, rank: int, waited: HostWait | None) -> str:

@@ -62,31 +62,24 @@ def find(situation: Situation) -> How | None:
         return None  # one tensor that got another shape
     if any(_left_round(situation, *one) for one in situation.called):
         return "round"
-    is_left_out = _filter(situation) is not None
-    if arguments.differ_in_first_only(calls) and not (is_left_out and _of_model(situation)):
+    if arguments.differ_in_first_only(calls):
         return None
     if arguments.all_usual(situation):
         return "usual"
-    return "filter" if is_left_out else None
-
-
-def _of_model(situation: Situation) -> list[Decision]:
-    """Return the loops over parts of a model, which have the same sizes on all ranks."""
-    return [d for d in deciders.ranked(situation) if structure.OF_MODEL.search(d.text)]
+    return "filter" if _filter(situation) is not None else None
 
 
 def _filter(situation: Situation) -> Decision | None:
     """Return the condition that decides for each element of a loop whether it is passed.
 
     All ranks call from one line. If that is under a condition, or after its ``continue``, the
-    condition can only have chosen the iteration. A loop over parts of a model has the same on all
-    ranks.
+    condition can only have chosen the iteration.
     """
-    found, model = deciders.first(situation, "condition"), _of_model(situation)
+    found = deciders.first(situation, "condition")
     if found is None:
         return None
     lines = {found.site, *(call.site for _, call in situation.called)}
-    others = [one for one in situation.decisions if one.site not in lines and one not in model]
+    others = [one for one in situation.decisions if one.site not in lines]
     if others and not found.is_certain:
         return None
     around = structure.around(situation, found)

@@ -124,7 +124,7 @@ def _differing(situation: Situation) -> Iterator[What]:
     if len(sides) < 2:
         return
     exchange = [roles.pairing_class(call.role) == _UNUSED for _, call in sides]
-    if any(exchange) and not all(exchange) and not _exchanged(situation, exchange.index(False)):
+    if any(exchange) and not all(exchange):
         yield "unused"
     models = {call.model or 1 for _, call in sides}
     at_one_line = len({(call.site, side.stack) for side, call in sides}) == 1
@@ -152,13 +152,6 @@ def _raised(situation: Situation) -> bool:
         and one.last_call.role == _CONSTRUCT
         for one in standings
     )
-
-
-def _exchanged(situation: Situation, n: int) -> bool:
-    """Whether a side exchanged which parameters were used, before this call."""
-    rank, candidate = situation.called[n][0].ranks[0], situation.candidate
-    before = situation.case.before(rank, candidate.stream, candidate.seq)
-    return any(one is not None and roles.pairing_class(one.role) == _UNUSED for one in before)
 
 
 def _freed_by_some(situation: Situation) -> bool:

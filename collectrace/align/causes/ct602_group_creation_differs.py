@@ -114,8 +114,6 @@ def _fixes(
     situation: Situation, found: Requests, decision: Decision | None, *, is_apart: bool
 ) -> tuple[str, ...]:
     own = remedies.fixes(situation, decision)[:1] if decision is not None else ()
-    if found.is_default:
-        return ("Let every rank call init_process_group at the same point.",)
     if found.own:
         every = (
             "Let every rank call new_group for each of these groups, in the same order, and keep "

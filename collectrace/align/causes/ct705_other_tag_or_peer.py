@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, phrases
+from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import ChannelIssue
@@ -109,7 +109,6 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
             f"Rank {wanted.destination} waits in its recv{recv_line}. Rank {sent.source} made the "
             f"send{send_line}, which agrees with it in all else.",
             _usual(situation, found),
-            _origin(situation, "tag" if differs == "tag" else "peer"),
         ),
         fixes,
     )
@@ -131,20 +130,6 @@ def _usual(situation: Situation, found: ChannelIssue) -> str:
         return f"The other ranks pass tag {wanted.tag}; {alone} alone passes {sent.tag}."
     n = found.seq - 1
     return f"{words_.counted(n, 'message')} before it matched." if n else ""
-
-
-def _origin(situation: Situation, what: str) -> str:
-    """Return a sentence on the line from which the differing argument comes, or nothing."""
-    ranked = deciders.ranked(situation)
-    found = [d for d in ranked if deciders.form(d) == "value" and not deciders.calls(d)][:1]
-    if not found:
-        return ""
-    origin, ends = deciders.origin(found[0]), {call.site for _, call in situation.called}
-    is_call = found[0].site in ends
-    said = deciders.quoted_origin(found[0]) if is_call else deciders.quoted(found[0])
-    if origin in ("unknown", "agreed", "data", "length") or not said:
-        return ""
-    return f"The {what} comes from {said}, which {deciders.ORIGINS[origin]}."
 
 
 def _named(issue: ChannelIssue) -> list[tuple[int, str, int, int]]:

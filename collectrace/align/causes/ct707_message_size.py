@@ -45,14 +45,13 @@ _UNCHECKED: Final = (
 class Unlike(NamedTuple):
     """How a suspect's message differs from those of peers at the same line."""
 
-    what: Literal["value", "order", "extra"]
-    """``value``: another size or dtype. ``order``: the same tensors in another order. ``extra``: a
-    message from a line that no other rank ever ran."""
+    what: Literal["value", "order"]
+    """``value``: another size or dtype. ``order``: the same tensors in another order."""
     rank: int
     likes: tuple[int, ...]
     """The peers that did otherwise."""
     usual: Call | None = None
-    """The peers' message; for ``extra``, the extra message."""
+    """The peers' message."""
     before: int = 0
     """Equal messages of the rank and its peers before."""
 
@@ -89,9 +88,6 @@ def _compare_with_peers(situation: Situation, issue: ChannelIssue) -> Unlike | N
     rank, call = found
     own = ends_of(case, rank)
     others = {r: made for r in case.evidence.logs if r != rank and (made := ends_of(case, r))}
-    for row in situation.candidate.evidence:
-        if row.fact == "message_of_its_own" and isinstance(row.shown_by, Sent):
-            return Unlike("extra", rank, tuple(others), _call(situation, rank, row.shown_by))
     mine = next((one for one in own if (one.key, one.seq) == (issue.channel, call.seq)), None)
     if mine is None:
         return None
@@ -238,18 +234,6 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
                 [
                     f"Let {who} use the order of {others}: iterate over a list that is the "
                     "same on every rank, such as sorted(names).",
-                ],
-            )
-        case "extra":
-            line = phrases.line(found.usual.site if found.usual is not None else None)
-            return (
-                f"{words_.upper(who)} made an extra "
-                f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
-                "other rank reached: each message after it meets the receive of the next one.",
-                [
-                    f"Leave out the extra message{line} on {who}, or let rank "
-                    f"{issue.channel.destination} receive it, too.",
-                    "Or give messages that are made only sometimes a tag of their own.",
                 ],
             )
     before = f", as {who} did in the {found.before} messages before" if found.before else ""

@@ -19,10 +19,9 @@ from collectrace.align.judging.own_round import LeftRound, are_same_line, left_o
 from collectrace.records import Call
 
 _BY_RANK: Final = "led_by_its_rank"
-_UNEVEN: Final = "uneven_exchange"
 _CHANGING: Final = "hub_serves_as_many"
 _OTHERS_KEPT: Final = "left_repeated_round"
-FACTS_READ: Final = frozenset({_BY_RANK, _UNEVEN, _CHANGING, _OTHERS_KEPT})
+FACTS_READ: Final = frozenset({_BY_RANK, _CHANGING, _OTHERS_KEPT})
 """Facts without data that show how ranks departed."""
 
 
@@ -87,8 +86,6 @@ def _of_suspects(
     others = likes or tuple(r for r in case.evidence.logs if r not in suspects)
     if _BY_RANK in facts and stuck is not None:
         yield Departed(What.EXTRA, suspects, stuck, others=others)
-    if _UNEVEN in facts and stuck is not None and stuck.peer is not None:
-        yield Departed(What.EXTRA, suspects, stuck)
     if _CHANGING in facts and isinstance(served, list) and stuck is not None and due is not None:
         numbers = len(served[-2]), len(served[-1])
         is_more = numbers[0] == numbers[1]

@@ -15,7 +15,7 @@ from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.align.reading.groups import is_local
 from collectrace.findings import Decision
-from collectrace.records import DEFAULT_GROUP, Group
+from collectrace.records import Group
 
 Asked = tuple[tuple[int, ...], Group]
 """Ranks, and the group that they requested."""
@@ -43,11 +43,6 @@ class Requests:
     """Whether each rank created only groups that it is in."""
 
     @property
-    def is_default(self) -> bool:
-        """Whether it is the group of init_process_group."""
-        return any(group.description == DEFAULT_GROUP for _, group in self.asked)
-
-    @property
     def site(self) -> str | None:
         """The line of all requests; None if there are several."""
         sites = {group.site for _, group in self.asked}
@@ -69,15 +64,7 @@ def requests(situation: Situation) -> Requests | None:
     for one, other in permutations(ordered, 2):
         if _can_skip(situation, (one, other)) and _later(situation.case, one[0], *other):
             skipped.append((one[0], other[1]))
-    own = source.own and not _has_foreign(situation.case, ordered)
-    return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), own)
-
-
-def _has_foreign(case: Case, asked: Sequence[Asked]) -> bool:
-    """Whether one of some ranks has requested a group that it is not in, at any time."""
-    logs = [log for ranks, _ in asked for rank in ranks if (log := case.log(rank)) is not None]
-    requested = ((log.rank, one) for log in logs for one in log.groups if one.phase == "asked")
-    return any(rank not in one.ranks for rank, one in requested)
+    return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), source.own)
 
 
 def _can_skip(situation: Situation, asked: Sequence[Asked]) -> bool:

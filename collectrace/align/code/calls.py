@@ -13,7 +13,7 @@ from typing import Final
 
 from collectrace import ops
 from collectrace.align.code.expressions import is_method_of_self
-from collectrace.align.code.files import Function, statements
+from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 from collectrace.align.code.names import dotted
 
@@ -156,28 +156,11 @@ def must_call(
         return len(_methods(callee, lookup)) == 1
     if isinstance(node.tree, ast.Call):
         if isinstance(callee.tree, ast.Lambda):
-            return called_name(node.tree) == _name_of(callee, caller)
+            return False
         if callee.name in ("forward", "__call__"):
             return len(_methods(callee, lookup)) == 1
         return _is_wrapped(called_name(node.tree), caller, callee, lookup)
     return False
-
-
-def _name_of(callee: Function, caller: Function) -> str | None:
-    """Return the variable that only ever holds this lambda, or None."""
-    body: Sequence[ast.stmt] = getattr(caller.tree, "body", ())
-    if isinstance(caller.tree, ast.Lambda):
-        return None
-    for one in statements(body):
-        if isinstance(one, ast.Assign) and one.value is callee.tree:
-            names = [
-                node.id
-                for node in ast.walk(caller.tree)
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            ]
-            target = called_name(one.targets[0])
-            return target if names.count(target) == 1 else None
-    return None
 
 
 def _methods(callee: Function, lookup: Lookup) -> Sequence[Function]:
@@ -264,6 +247,15 @@ def class_of(function: Function) -> Function | None:
     return outer.owner if outer is not None else None
 
 
+def property_of(name: str, owner: Function) -> Function | None:
+    """Return the property method of a class with this name, or None."""
+    found = (one for one in owner.file.by_name.get(name, ()) if one.owner is owner)
+    return next((one for one in found if decorated_by(one) & _COMPUTED), None)
+
+
+_COMPUTED: Final = frozenset({"property", "cached_property"})
+
+
 def iterators_of(name: str, lookup: Lookup) -> list[Function]:
     """Return the methods that iterate over objects of a class with this name."""
     return [
@@ -272,12 +264,3 @@ def iterators_of(name: str, lookup: Lookup) -> list[Function]:
         for one in lookup(method)
         if one.owner is not None and one.owner.name == name
     ]
-
-
-def property_of(name: str, owner: Function) -> Function | None:
-    """Return the property method of a class with this name, or None."""
-    found = (one for one in owner.file.by_name.get(name, ()) if one.owner is owner)
-    return next((one for one in found if decorated_by(one) & _COMPUTED), None)
-
-
-_COMPUTED: Final = frozenset({"property", "cached_property"})

@@ -258,8 +258,6 @@ class _Trace:
                 yield from self._defined(name, at)
             case How.ITEM if _is_index(name, binding):
                 yield Source(at, Origin.AGREED)
-            case How.CHANGE if self._asked is Asked.LENGTH and _adds_one(binding):
-                yield Source(at, Origin.AGREED)
             case How.ITEM:  # the loop itself decides the item
                 found = self.follow(binding.value, at, depth + 1)
                 yield from (Source(at, one.origin, one.inner or one.place) for one in found)
@@ -471,11 +469,6 @@ def _keeps_length(binding: Binding) -> bool:
     """Whether a statement changes an item and not their number: ``meters["loss"] += loss``."""
     tree = binding.node.tree
     return isinstance(tree, ast.AugAssign) and isinstance(tree.target, ast.Subscript)
-
-
-def _adds_one(binding: Binding) -> bool:
-    """Whether a call adds one item to a list, whichever it is: ``parts.append(part)``."""
-    return called_name(binding.node.tree) in ("append", "appendleft", "insert")
 
 
 def _blocks(graph: Graph | None, node: Node | None) -> Iterator[tuple[Node, ast.With]]:

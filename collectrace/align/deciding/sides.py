@@ -24,7 +24,6 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.departures import Departure
 from collectrace.align.judging.other_ends import other_ends
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
@@ -120,9 +119,6 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
         is_blamed = len(own) == 2 and own[0].rank in candidate.suspects
         if is_blamed and found.usually_differ(*own):
             yield from found.unusual_call(own[0])
-        skipped = departures.skipped_iterations(case, candidate)
-        if skipped is not None and ends is not None:
-            yield from found.skipped_iteration(ends[::-1], skipped)
         yield from found.across(ends)
         for end in own:
             if end.call is None:
@@ -289,11 +285,6 @@ class _Sides:
                     # The question is why the rank did not go on to that line after its own call.
                     two = replace(pair.two, last=pair.one.last)
                     yield replace(pair, two=two, about=frozenset.intersection(*around))
-
-    def skipped_iteration(self, ends: tuple[End, End], skipped: Departure) -> Iterator[Pair]:
-        """Yield the sides of a rank that skipped a call, and of one that made it."""
-        for pair in self.across(ends):
-            yield replace(pair, about=self._around(ends[1].rank, skipped.stack))
 
     def _around(self, rank: int, stack: Sequence[str]) -> frozenset[Site]:
         """Return the conditions on the lines of a stack."""

@@ -6,7 +6,6 @@ a call that is new.
 
 from __future__ import annotations
 
-import ast
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -14,9 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from collectrace import ops
-from collectrace.align.code.graph import called_name
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, key_of
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
@@ -77,20 +74,6 @@ def may_have_command(case: Case, rank: int, until: Call | None = None) -> bool:
         if is_of_all and may_be_command(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
     return False
-
-
-def may_use_store(case: Case, rank: int) -> bool:
-    """Whether a file of the program uses a store, which ranks may communicate by unrecorded."""
-    paths = {chains.file(frame) for frame in case.frames}
-    files = (case.program.files.file(rank, path) for path in paths)
-    return any(
-        isinstance(one, ast.Call)
-        and called_name(one) in _STORE
-        and called_name(getattr(one.func, "value", one)).lower().endswith("store")
-        for file in files
-        if file is not None
-        for one in ast.walk(file.tree)
-    )
 
 
 def offset_of(log: RankLog, call: Call) -> int:

@@ -25,14 +25,6 @@ def closes_cycle(issue: ChannelIssue, cycle: Cycle) -> bool:
 
 
 def find_in_cycle(case: Case, cycle: Cycle) -> ChannelIssue | None:
-    """Return the near miss that closes a wait cycle, or None.
-
-    Of several, return the one whose two ends have exchanged the fewest messages before.
-    """
+    """Return the near miss that closes a wait cycle, or None."""
     found = (issue for issue in case.comparison.channels if closes_cycle(issue, cycle))
-    return min(found, key=_matched, default=None)
-
-
-def _matched(issue: ChannelIssue) -> int:
-    send = issue.near.send if issue.near is not None else None
-    return issue.seq + (send.seq if send is not None else issue.seq)
+    return next(found, None)

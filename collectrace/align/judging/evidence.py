@@ -177,7 +177,6 @@ FACTS: Final[dict[str, Fact]] = {
         "The other end and all peers agree on the message, and only this rank has another one.", 60
     ),
     "end_of_every_misfit": Fact("This rank is an end of every message that does not fit.", 55),
-    "message_of_its_own": Fact("This rank sent or received at a line where no other rank was.", 50),
     "alone_in_row": Fact(
         "This rank reached a call alone, and the others are together in another one.",
         50,
@@ -236,13 +235,6 @@ FACTS: Final[dict[str, Fact]] = {
         "This rank skipped one of the ranks that it had served in each iteration.",
         50,
         ("peer_has_a_choice",),
-    ),
-    "uneven_exchange": Fact(
-        "This rank sent more or fewer messages than it received. They were always equal before.",
-        50,
-    ),
-    "new_in_loop": Fact(
-        "This rank reached a new call in the loop that the other is in.", 50, ("was_told",)
     ),
     "left_repeated_round": Fact(
         "These ranks departed from their own iterations, and all others kept to theirs.",

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import led, places
 from collectrace.align.judging.alone import can_admit_only
@@ -28,7 +27,6 @@ from collectrace.align.judging.own_round import (
     frames_of,
     kept_round,
     left_own_round,
-    program_of,
 )
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
@@ -154,36 +152,6 @@ def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         waits = [wait for one in others for wait in case.standings[one].waiting]
         if is_known and all(wait.stream is None for wait in waits):
             yield Evidence("others_may_follow", (left.rank,))
-
-
-def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find one of two ranks that made a new collective inside the loop that the other continues.
-
-    A condition must be the only explanation. Behind the loop, either loop length could be wrong. If
-    the condition compares two variables, either value could be wrong.
-    """
-    for at in awaited(case, candidate):
-        left = left_own_round(case, at.rank)
-        if left is None or left.skipped or left.extra or not _is_of_two(case, at):
-            continue
-        program = program_of(case, at.rank)
-        if program is None or not program.ends_anew or not kept_round(case, at.waiter):
-            continue
-        answer = led.statements_of_departure(case, left)
-        if answer.decisions and all(
-            Origin.EXCEPTION not in one.origins
-            and {outcome.way for outcome in one.outcomes if outcome} <= {Way.TAKEN, Way.NOT_TAKEN}
-            and not led.compares_variables(one)
-            for one in answer.decisions
-        ):
-            yield Evidence("new_in_loop", (at.rank,), shown_by=left)
-
-
-def _is_of_two(case: Case, at: Awaited) -> bool:
-    """Whether two ranks wait in collectives of groups that contain only these two."""
-    streams = [wait.stream for wait in (at.wait, at.elsewhere) if wait.stream is not None]
-    ranks = {rank for one in streams for rank in case.comparison.groups[one.group].ranks}
-    return len(streams) == len(ranks) == len({at.rank, at.waiter})
 
 
 # -- against all others ------------------------------------------------------------------------

@@ -141,31 +141,12 @@ def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         for frame in places.frames_known(case, candidate, rank, mine, at.seq)
     }
     lines = dict.fromkeys(chains.outermost_apart(mine.frames, other.frames)[0] for other in others)
-    if lines.keys() & known or any(
-        not places.may_follow(case, mine, other) or _is_in_a_loop_since(case, candidate, other, at)
-        for other in others
-    ):
+    if lines.keys() & known or not all(places.may_follow(case, mine, other) for other in others):
         return
     own = _conditions_of_its_own(case, at, mine)
     if found.alike >= habit.ENOUGH and own and not any(one.is_fork for one in own):
         sites = tuple(chains.site(line) for line in lines)
         yield Evidence("new_in_loop_of_others", found.ranks, sites, found)
-
-
-def _is_in_a_loop_since(case: Case, candidate: Candidate, place: Place, at: DivergedSides) -> bool:
-    """Whether a rank has been in one loop since its last call, in a function that others left.
-
-    Then that loop may run for too long.
-    """
-    if candidate.stream is None or place.call is None:
-        return False
-    rank = place.ranks[0]
-    before = case.call(rank, candidate.stream, at.seq - 1)
-    common = [*case.stack(rank, before)] if before is not None else []
-    mine = {frame for other in at.others(place) for frame in map(chains.scope, other.frames)}
-    inner = [one for one in place.frames if one in common and chains.scope(one) not in mine]
-    levels = (places.level(case, rank, frame) for frame in inner)
-    return any(node.loops for one in levels if one for node in one.graph.at(one.line))
 
 
 def _conditions_of_its_own(case: Case, at: DivergedSides, mine: Place) -> list[Condition]:

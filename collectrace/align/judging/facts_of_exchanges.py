@@ -20,7 +20,6 @@ from collectrace.align.judging.own_calls import (
     awaited,
     calls_of,
     entry_of,
-    only_gives_back,
 )
 from collectrace.align.judging.own_round import kept_round, left_own_round, program_of
 from collectrace.align.matching import habit
@@ -316,41 +315,3 @@ def _call_before_skip(case: Case, at: Awaited, token: Callable[[Entry], Hashable
         return None
     is_again = bool(ahead & {*names[gaps[0] + 1 :]})
     return made[gaps[0]] if is_again or not is_message else None
-
-
-def uneven_exchange(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find one of two ranks that sent more messages than it received, for once.
-
-    One of them is at the collective behind the exchange. If the waiter sent too many, it must never
-    have been ahead of what it received before.
-    """
-    for at in awaited(case, candidate):
-        key, end = at.wait.channel, entry_of(case, at.elsewhere)
-        if key is None or key.source < 0 or end is None or not isinstance(end.key, StreamKey):
-            continue
-        counts = [
-            _per_round(case, rank, one, end.place)
-            for one in (key, key.back)
-            for rank in (at.waiter, at.rank)
-        ]
-        rounds = min(map(len, counts)) - 1
-        here, there, back_here, back_there = (one[: rounds + 1] for one in counts)
-        before = {tuple(one[:-1]) for one in (here, there, back_here, back_there)}
-        if rounds < habit.ENOUGH or len(before) != 1 or back_here != back_there:
-            continue
-        too_many, too_few = here[-1] > back_here[-1], there[-1] != back_here[-1]
-        if (
-            too_many == too_few
-            or not any(here[:-1])
-            or (too_many and not only_gives_back(case, at.waiter, key))
-        ):
-            continue
-        yield Evidence("uneven_exchange", (at.waiter if too_many else at.rank,))
-
-
-def _per_round(case: Case, rank: int, key: ChannelKey, end: CallPlace) -> list[int]:
-    found = [0]
-    for one in calls_of(case, rank):
-        found[-1] += one.key == key
-        found += [0] if one.place == end else []
-    return found

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.code.origins import Origin
-from collectrace.align.judging import announced, led
+from collectrace.align.judging import announced
+from collectrace.align.judging.announced import may_have_command
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.closing_send import ENDS, find_in_cycle
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.facts_of_messages import issue_of
-from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue
@@ -69,11 +68,6 @@ def _with_rank(key: ChannelKey, at: int, rank: int) -> ChannelKey:
     return key._replace(source=rank) if key.source == at else key._replace(destination=rank)
 
 
-def _may_have_command(case: Case, rank: int) -> bool:
-    """Whether a rank ever got what may be a command, in a call or by a store."""
-    return announced.may_have_command(case, rank) or announced.may_use_store(case, rank)
-
-
 def _are_users(issue: ChannelIssue) -> bool:
     """Whether the user's own code made both ends of a message, and they name each other."""
     ends = [call for call in (issue.send, issue.recv) if call is not None]
@@ -107,7 +101,7 @@ def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if sent is None or got is None:
         return
     for mine, usual in ((sent, got), (got, sent)):
-        is_told = near is not None and any(_may_have_command(case, one.rank) for one in (sent, got))
+        is_told = near is not None and any(may_have_command(case, one.rank) for one in (sent, got))
         is_told = is_told or (near is None and _is_announced(case, mine, usual.rank))
         if not is_told and _is_alone(case, mine, usual):
             yield Evidence("odd_message", (mine.rank,), shown_by=usual)
@@ -177,7 +171,7 @@ def left_its_peer(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         return
     sent = _end(case, issue.near.channel.source, issue.near.channel, send.seq)
     got = _end(case, issue.channel.destination, issue.channel, recv.seq)
-    if sent is None or got is None or any(_may_have_command(case, e.rank) for e in (sent, got)):
+    if sent is None or got is None or any(may_have_command(case, e.rank) for e in (sent, got)):
         return
     usual = got.key._replace(tag=sent.key.tag)
     before, there = (
@@ -221,7 +215,7 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         return
     (rank,) = common
     peers = {one.channel.source + one.channel.destination - rank for one in alike}
-    if len(peers) + 1 < CAN_OUTVOTE or any(_may_have_command(case, one) for one in {rank, *peers}):
+    if len(peers) + 1 < CAN_OUTVOTE or any(may_have_command(case, one) for one in {rank, *peers}):
         return
     others: set[int] = set()
     for one in alike:
@@ -263,65 +257,3 @@ def _is_odd_in_size(case: Case, mine: Sent, theirs: Sent, fitting: Sequence[Sent
     sizes = sorted(one.text for one in own)
     rows = ([one for one in ends_of(case, end.rank) if one.key == end.key] for end in fitting)
     return len(own) > 1 and any(sizes == sorted(one.text for one in row) for row in rows)
-
-
-# -- from a line that no other rank ran -------------------------------------------------------
-
-
-def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that made one message at a line that none of its peers ever ran.
-
-    All other messages with the same partner are from the same lines as the peers' messages. It does
-    not count if the rank's number or received data decided it.
-    """
-    issue = issue_of(candidate, "dtype", "count")
-    if issue is None or not _are_users(issue):
-        return
-    ends = issue.channel.source, issue.channel.destination
-    for rank, hub in (ends, ends[::-1]):
-        n, like = _foreign(case, issue, rank, hub)
-        mine = [one for one in ends_of(case, rank) if one.key == issue.channel]
-        if like is None or not calls_of(case, hub) or _may_have_command(case, rank):
-            continue
-        if not _is_meant(case, (rank, like), mine[n].place):
-            yield Evidence("message_of_its_own", (rank,), shown_by=mine[n])
-
-
-def _foreign(case: Case, issue: ChannelIssue, rank: int, hub: int) -> tuple[int, int | None]:
-    """Return the number of a rank's only message from its own line, and a peer; else (0, None)."""
-    key = issue.channel
-
-    def places(one: int, way: ChannelKey) -> list[CallPlace]:
-        return [end.place for end in ends_of(case, one) if end.key == way]
-
-    mine, treated = places(rank, key)[: issue.seq], places(hub, key)
-    ways = {one: _with_rank(key, rank, one) for one in case.evidence.logs if one not in (rank, hub)}
-    rows = {one: (places(one, way), places(hub, way)) for one, way in ways.items()}
-    rows = {one: row for one, row in rows.items() if any(row)}
-    foreign = [
-        n for n, place in enumerate(mine) if all(place not in row[0] for row in rows.values())
-    ]
-    if len(foreign) != 1 or not rows or foreign[0] < habit.ENOUGH:
-        return 0, None
-    (n,) = foreign
-    rest = [*mine[:n], *mine[n + 1 :]]
-    m = min(len(rest), *(len(row[0]) for row in rows.values()))
-    is_even = all(row[0][:m] == rest[:m] and row[1][:m] == treated[:m] for row in rows.values())
-    return n, next(iter(rows)) if is_even and m >= n else None
-
-
-def _is_meant(case: Case, ranks: tuple[int, int], place: CallPlace) -> bool:
-    """Whether a message may be intended for one rank, or requested, or is not the only one.
-
-    The second rank is a peer of the first.
-    """
-    made = calls_of(case, ranks[0])
-    n = next(n for n, one in enumerate(made) if one.place == place)
-    others = [one for r in case.evidence.logs if r != ranks[0] for one in calls_of(case, r)]
-    if place[1][:1] in [one.stack[:1] for one in others] or not 0 < n < len(made) - 1:
-        return True
-    before, here, then = (At(*made[k].place) for k in (n - 1, n, n + 1))
-    answer = led.deciding_statements(case, ranks, before, here, then)
-    return not answer.decisions or any(
-        Origin.RECEIVED in one.origins or one.origins == (Origin.RANK,) for one in answer.decisions
-    )

@@ -18,10 +18,7 @@ from collectrace.align.judging.weighing import Finder
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict
 
-STALLS: Final = (
-    Finder(states.stalled, ("came_late", "stopped")),
-    Finder(states.held_up, ("holds_up_others",)),
-)
+STALLS: Final = (Finder(states.stalled, ("came_late", "stopped")),)
 
 GROUPS: Final = (
     Finder(states.held_up, ("left_no_log", "holds_up_others")),
@@ -58,13 +55,9 @@ MESSAGES: Final = (
     Finder(messages.left_without_waiting, ("left_without_waiting",)),
     Finder(misfits.took_from_any, ("took_from_any",)),
     Finder(messages.named_by_group_rank, ("named_by_group_rank",)),
-    Finder(majority.of_kind, ("left_program_of_kind",)),
-    Finder(messages.unpaired, ("unpaired",)),
-    Finder(misfits.left_its_peer, ("left_its_peer",)),
     Finder(messages.ended_in_round, ("ended_in_round",)),
     Finder(misfits.odd_message, ("odd_message",)),
     Finder(misfits.end_of_every_misfit, ("end_of_every_misfit",)),
-    Finder(misfits.message_of_its_own, ("message_of_its_own",)),
 )
 
 CIRCLES: Final = (
@@ -82,8 +75,6 @@ CIRCLES: Final = (
     Finder(circles.led_by_its_rank, ("led_by_its_rank",)),
     Finder(exchanges.by_handler, ("came_by_handler", "left_out_by_handler")),
     Finder(exchanges.odd_hub, ("hub_serves_as_many", "hub_passed_over_one")),
-    Finder(exchanges.uneven_exchange, ("uneven_exchange",)),
-    Finder(circles.new_in_loop, ("new_in_loop",)),
     Finder(circles.left_its_round, ("left_repeated_round",)),
     Finder(against.was_told, ("was_told",)),
     Finder(against.first_message, ("first_message",)),

@@ -20,7 +20,6 @@ from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Kind, Severity
-from collectrace.records import Group
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
@@ -284,7 +283,7 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
     if isinstance(source, GroupConflict):
         places = (*source.variants, *source.instead)
         asked = next((g for ranks, g in places if rank in ranks and g is not None), None)
-        return case.clocks.when(rank, _asked_at(case, rank, asked)) if asked is not None else None
+        return case.clocks.when(rank, asked.t) if asked is not None else None
     held = {e.waiting.rank: e.waiting.since for e in source}
     if rank not in held and not waitgraph.reachable(case.graph, rank) & held.keys():
         return None
@@ -292,15 +291,6 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
     if standing.host_wait is not None and not standing.waiting:  # for a lock of the cycle
         return held.get(rank, case.clocks.when(rank, standing.host_wait.t))
     return standing.waiting[0].since if standing.waiting else None
-
-
-def _asked_at(case: Case, rank: int, group: Group) -> int:
-    """Return when a rank itself requested a group, of which ``group`` is any rank's request."""
-    log = case.log(rank)
-    same = (group.ranks, group.ordinal)
-    own = (one for one in (log.groups if log is not None else ()) if one.phase == "asked")
-    times = (one.t for one in own if (one.ranks, one.ordinal) == same)
-    return next(times, group.t)
 
 
 # -- rule 4: order ---------------------------------------------------------------------------

@@ -111,20 +111,6 @@ def has_other_branch(case: Case, rank: int, decision: Decision) -> bool:
     )
 
 
-def compares_variables(decision: Decision) -> bool:
-    """Whether a condition compares two variables, such as ``loss < best``."""
-    return any(
-        isinstance(one, ast.Compare) and not any(map(_is_fixed, (one.left, *one.comparators)))
-        for one in ast.walk(_parsed(decision))
-    )
-
-
-def _is_fixed(tree: ast.expr) -> bool:
-    """Whether an expression is a number, or a name in capitals."""
-    name = tree.id if isinstance(tree, ast.Name) else getattr(tree, "attr", "")
-    return isinstance(tree, ast.Constant) or (bool(name) and name == name.upper())
-
-
 def _reads_table(case: Case, rank: int, decision: Decision) -> bool:
     """Whether a decision reads a table that is a literal of the file, and never changed."""
     program = case.program

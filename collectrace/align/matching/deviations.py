@@ -52,9 +52,6 @@ class Deviation:
     the next not made, or made after the others' end."""
     rows: Mapping[int, Mapping[Key, int]]
     """Per deviating rank and stream concerned: the first call out of place."""
-    is_turn: bool = False
-    """`missing`: the same place issues them and the call that the rank is blocked in instead, each
-    on another group, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,6 @@ class _Edit:
     count: int
     told: int = 0
     """The number of the rank's following steps that it explains, extra ones not included."""
-    is_turn: bool = False
-    """`missing`: the rank is at a later group of a loop over groups."""
 
 
 def find(
@@ -217,9 +212,7 @@ class _Apart:
         edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
         for rank in self.wrong:
             mine = self.known[rank].steps
-            edit = _later_group(mine, expected, at, self.steps) or _edit(
-                mine, expected, at, self.steps
-            )
+            edit = _edit(mine, expected, at, self.steps)
             if edit is None:
                 return None
             extra = tuple(mine[at : at + edit.count]) if edit.what == "extra" else ()
@@ -299,7 +292,6 @@ class _Apart:
                 }
                 for rank in ranks
             },
-            is_turn=edit.is_turn,
         )  # fmt: skip
 
 
@@ -347,22 +339,6 @@ def _edit(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _E
     if rest > 1 and (mine[at + 1], mine[at]) == (expected[at], expected[at + 1]):
         found += _as_edits("swapped", 2, agreeing(2, 2))
     return max(found, key=lambda edit: (edit.told, -edit.count), default=None)
-
-
-def _later_group(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _Edit | None:
-    """Return calls of a loop over groups that a rank skipped, waiting in a later iteration.
-
-    Each iteration before has that call on this group, after those on the others. So the group is
-    right, and its iteration is wrong. None if that is not so.
-    """
-    if len(mine) != at + 1 or mine[at] not in mine[max(0, at - expected.period) : at]:
-        return None
-    for ahead in range(min(expected.period, _MOST_STEPS)):
-        if ahead and expected[at + ahead] == mine[at]:
-            return _Edit("missing", ahead, 1, is_turn=True)
-        if not _is_other_group(mine[at], expected[at + ahead], steps):
-            return None
-    return None
 
 
 def _as_edits(what: What, count: int, agreeing: int | None) -> list[_Edit]:

@@ -326,11 +326,6 @@ def outer():
 for _ in outer():
     pass
 """,
-    "lambda": """
-hook = lambda: all_reduce()
-if odd():  # WAY
-    hook()
-""",
     "other function": """
 def one():
     all_reduce()

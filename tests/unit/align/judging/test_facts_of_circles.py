@@ -180,47 +180,6 @@ def test_a_new_call_that_proves_nothing(make: Callable[[Path], Run], tmp_path: P
     assert blamed(make(tmp_path), tmp_path)[0] == ()
 
 
-# -- two ranks ---------------------------------------------------------------------------------
-
-WATCH = """\
-for step in range(9):
-    {condition}
-        dist.barrier(group=own)  # SHOW
-    dist.all_reduce(x)  # STEP
-dist.barrier(group=own)  # BEHIND
-"""
-
-
-def watch(folder: Path, condition: str, mark: str = "SHOW") -> Run:
-    """Rank 1 comes to a group of its own; rank 0 goes on."""
-    script, run = Script(folder, WATCH.format(condition=condition)), Run(2)
-    run.group("own", [0, 1])
-    for _ in range(5):
-        for rank in run:
-            rank.call("all_reduce", **script.at(rank, "STEP"))
-    zero, one = run
-    stuck(
-        (zero, zero.call("all_reduce", **script.at(zero, "STEP"))),
-        (one, one.call("barrier", "own", **script.at(one, mark))),
-    )
-    return run
-
-
-def test_a_new_call_in_the_loop_of_both(tmp_path: Path) -> None:
-    assert blamed(watch(tmp_path, "if is_slow():"), tmp_path) == ((1,), {"new_in_loop"})
-
-
-@pytest.mark.parametrize(
-    ("condition", "mark"),
-    [
-        pytest.param("if is_slow():", "BEHIND", id="behind the loop"),
-        pytest.param("if loss < best:", "SHOW", id="each has a best of its own"),
-    ],
-)
-def test_one_against_one(condition: str, mark: str, tmp_path: Path) -> None:
-    assert blamed(watch(tmp_path, condition, mark), tmp_path)[0] == ()
-
-
 # -- against all others ------------------------------------------------------------------------
 
 OPTIM = """\

@@ -229,37 +229,6 @@ def test_an_answer_that_may_rightly_be_missing(
     assert blamed(relay(tmp_path, condition, **fields), tmp_path)[0] == ()  # type: ignore[arg-type]
 
 
-# -- both ways ---------------------------------------------------------------------------------
-
-
-def balanced(down: int, up: int, *, waits_for_more: bool = True) -> Run:
-    """Rank 0 sends, and rank 1 as many back, in each of three rounds; then it waits for more."""
-    run = Run(2)
-    zero, one = run
-    for there, back in ((4, 4), (3, 3), (5, 5), (down, up)):
-        for _ in range(there):
-            zero.send(1, site="stage.py:3")
-            one.recv(0, site="stage.py:5")
-        for _ in range(back):
-            one.send(0, site="stage.py:7")
-            zero.recv(1, site="stage.py:9")
-        if (there, back) != (down, up):
-            run.all("all_reduce", site="step.py:1")
-    if waits_for_more:
-        zero.stuck_in(zero.recv(1, site="stage.py:9"))
-    one.stuck_in(one.call("all_reduce", site="step.py:1"))
-    return run
-
-
-@pytest.mark.parametrize(
-    ("down", "up", "suspects"), [(2, 2, (0,)), (2, 1, (1,))], ids=["too many", "too few"]
-)
-def test_what_comes_out_even_in_each_round(
-    down: int, up: int, suspects: tuple[int, ...], tmp_path: Path
-) -> None:
-    assert blamed(balanced(down, up), tmp_path) == (suspects, {"uneven_exchange"})
-
-
 # -- by an exception -------------------------------------------------------------------------------
 
 FEED = """\

@@ -161,42 +161,6 @@ def test_who_is_an_end_of_every_misfit(
     assert blamed(exchange(dtypes, told=told), tmp_path)[0] == suspects
 
 
-# -- from a line where no other was ------------------------------------------------------------
-
-REPORT = """\
-for step in range(9):
-    {condition}
-        dist.isend(note, 0)  # ALERT
-    dist.isend(note, 0)  # EACH
-dist.isend(total, 0)  # LAST
-"""
-
-
-@pytest.mark.parametrize(
-    ("condition", "step", "suspects"),
-    [
-        pytest.param("if norm > 10:", 3, (2,), id="by a value"),
-        pytest.param("if rank == 2:", 3, (), id="by design"),
-        pytest.param("if norm > 10:", 1, (), id="too early to say"),
-    ],
-)
-def test_who_made_a_message_more(
-    condition: str, step: int, suspects: tuple[int, ...], tmp_path: Path
-) -> None:
-    script, run = Script(tmp_path, REPORT.format(condition=condition)), Run(3)
-    zero, *workers = run
-    for n in range(6):
-        for rank in workers:
-            if (rank.rank, n) == (2, step):
-                rank.send(0, shape=[3], async_=True, **script.at(rank, "ALERT"))
-            mark, shape = ("EACH", [3]) if n < 5 else ("LAST", [6])
-            rank.send(0, shape=shape, async_=True, **script.at(rank, mark))
-            zero.recv(rank.rank, shape=shape, site=f"serve.py:{4 + (n == 5)}")
-    run.finish()
-    found, facts = blamed(run, tmp_path)
-    assert (found, "message_of_its_own" in facts) == (suspects, bool(suspects))
-
-
 # -- messages that have no other end -----------------------------------------------------------
 
 LEAD = """\

@@ -147,33 +147,6 @@ def pool(folder: Path, condition: str) -> Run:
     return run
 
 
-ALERTS = """\
-def more():
-    dist.send(note, 0)  # ALERT
-for step in range(9):
-    if {condition}:
-        more()  # MORE
-    dist.send(note, 0)  # REPORT
-dist.send(summary, 0)  # CLOSE
-{last}
-"""
-
-
-def alerts(folder: Path, condition: str, last: str = "") -> Run:
-    """Rank 2 reports once more than the others, which rank 0 does not expect."""
-    script, run = Script(folder, ALERTS.format(condition=condition, last=last)), Run(4)
-    hub, *workers = run
-    for n in range(6):
-        mark, size = ("CLOSE", 6) if n == 5 else ("REPORT", 3)
-        for worker in workers:
-            if (worker.rank, n) == (2, 3):
-                worker.send(0, shape=[3], async_=True, **script.at(worker, "ALERT", "MORE"))
-            worker.send(0, shape=[size], async_=True, **script.at(worker, mark))
-            hub.recv(worker.rank, shape=[size], site=f"serve.py:{size}", async_=True)
-    run.finish()
-    return run
-
-
 RELAY = """\
 def hand():
     for part in range(9):
@@ -292,10 +265,6 @@ Make = Callable[[Path], Run]
             id="the others have a branch of their own",
         ),
         pytest.param(lambda folder: pool(folder, "order[0] < 0"), id="the hub told it to leave"),
-        pytest.param(lambda folder: alerts(folder, "rank == 2"), id="a message of its rank"),
-        pytest.param(
-            lambda folder: alerts(folder, "norm > 10", "self.Store.get(plan)"), id="by a store"
-        ),
         pytest.param(lambda folder: relay(folder, has_stacks=False), id="no stacks"),
         pytest.param(lambda folder: loop(folder, "step % every == 0"), id="each n-th step"),
         pytest.param(lambda folder: loop(folder, "due"), id="each n-th step, by a name"),
@@ -320,11 +289,6 @@ def test_nobody_is_blamed(make: Make, tmp_path: Path) -> None:
         pytest.param(lambda folder: sweeps(folder, "while error > 1:"), 2, id="by its own error"),
         pytest.param(lambda folder: uploads(folder, "rank == 0"), 0, id="by its rank"),
         pytest.param(lambda folder: pool(folder, "tokens > LIMIT"), 3, id="left by itself"),
-        pytest.param(
-            lambda folder: alerts(folder, "norm > 10", "# no store.get(plan)"),
-            2,
-            id="a message of its own",
-        ),
         pytest.param(lambda folder: relay(folder, has_stacks=True), 1, id="kept an answer"),
         pytest.param(loop, 1, id="a new line in the loop"),
         pytest.param(lambda folder: loop(folder, "loss < 0.1"), 1, id="against a number"),

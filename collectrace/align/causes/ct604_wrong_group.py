@@ -24,7 +24,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from collectrace import words as words_
-from collectrace.align.causes import arguments, deciders, departed, departed_words, wait_cycle
+from collectrace.align.causes import (
+    arguments,
+    deciders,
+    departed,
+    departed_words,
+    structure,
+    wait_cycle,
+)
 from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -35,7 +42,7 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
-from collectrace.findings import GroupInfo
+from collectrace.findings import Decision, GroupInfo
 from collectrace.records import Call
 
 
@@ -172,6 +179,18 @@ def _passed_unusually(
     return Passed(words_.name(call), (call.site or "",), told, is_unusual=True)
 
 
+def _gives(situation: Situation, decision: Decision) -> bool:
+    """Whether a loop gave each call its group: a loop over names, or one that all ranks are in."""
+    if deciders.form(decision) == "items":
+        return arguments.is_over_names(decision)
+    inside = [side for side, _ in structure.around(situation, decision).inside]
+    in_comprehension = [
+        side for side, _ in situation.called if decision.site in map(chains.site, side.stack or ())
+    ]
+    is_loop = deciders.form(decision) == "loop" and bool(situation.called)
+    return is_loop and len(inside or in_comprehension) == len(situation.called)
+
+
 def words(situation: Situation, found: Passed) -> Words:
     """Return the words for a line with different groups."""
     lines = " and ".join(words_.site(line) for line in found.lines)
@@ -229,14 +248,14 @@ def words(situation: Situation, found: Passed) -> Words:
         "use the same order on every rank, such as sorted(...) of names that all ranks share. A "
         "set, or a dict that each rank fills by itself, has another order on each."
     )
-    gives = decision is not None and deciders.form(decision) == "items"
-    if found.is_turn or (decision is not None and gives and arguments.is_over_names(decision)):
+    gives = decision if decision is not None and _gives(situation, decision) else None
+    if found.is_turn or gives is not None:
         where = lines if found.is_turn else through
         several = sorted({words_.group(group) for _, group in found.groups})
         which = words_.listed(several) if len(several) > 1 else "the groups"
         what = f"The calls at {where} go" if found.is_turn else f"{where} goes"
         said = f"{what} through several groups: the order can differ."
-        why = (said, *(why[1:2] if gives else why))
+        why = (said, *(why if gives is None else filter(None, (deciders.depends(gives, "It"),))))
         fixes: tuple[str, ...] = (f"Go through {which} in one order at {where}: {order}",)
     else:
         usual = f": {words_.group(others[0][1])}" if situation.suspects and others else ""

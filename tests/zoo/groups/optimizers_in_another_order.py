@@ -5,7 +5,7 @@ expect: deadlock
 suspects: 0
 status: hung
 cause: rank 0; BUG; CHAIN
-fix: same group; CHAIN; one order
+fix: CHAIN; one order
 never: left out; return; ambiguous
 limit: 15
 """

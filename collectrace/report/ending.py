@@ -160,6 +160,7 @@ def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
     # Logs of other tools do not record how a process ended.
     is_silent = rank.state == "missing" or alignment.evidence.imported
     ended = "" if is_silent else _ENDED[rank.ended]
+    ended = f"then {ended}" if rank.ended == "signal" and ended else ended
     detail = " ".join(text.clean(rank.detail).split())
     detail = "" if detail == text.STATES[rank.state] else detail
     if len(detail) > _LONGEST_DETAIL:
@@ -197,11 +198,13 @@ def _gap(finding: Finding, *, short: bool) -> str:
 def verdict(alignment: Alignment) -> Text:
     """Return the status, what it does not cover, a summary, and the exit status."""
     # The calls may agree ("aligned") although the job crashed for another reason.
-    said = "aligned" if alignment.status == "aligned" else alignment.outcome
+    is_aligned = alignment.status == "aligned"
+    said = "aligned" if is_aligned else alignment.outcome
     status = (said, f"bold {STATUS_STYLE[said]}")
+    but = ", but the job crashed" if is_aligned and alignment.outcome == "crashed" else ""
     counts = " Warnings count." if alignment.strict and alignment.warnings else ""
     end = f"{counts} Exit status {alignment.exit_status}."
-    return Text.assemble(status, _limits(alignment), ": ", _summary(alignment), end)
+    return Text.assemble(status, but, _limits(alignment), ": ", _summary(alignment), end)
 
 
 def _limits(alignment: Alignment) -> str:

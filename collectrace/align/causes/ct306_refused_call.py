@@ -90,7 +90,7 @@ def words(situation: Situation, found: Refused) -> Words:
             f"{found.call} raised on {who}",
         ),
         (
-            f"At call {found.seq}, {who} raised: {errors}.",
+            f"At call {found.seq}, {who} raised: {errors}.{_passed(situation, found)}",
             ends
             if found.behind
             else f"{text.upper(who)} ended there; {others} made the call and wait.",
@@ -103,6 +103,23 @@ def words(situation: Situation, found: Refused) -> Words:
         if found.behind
         else (f"Fix what raised at {found.call}: the other ranks did nothing wrong.",),
     )
+
+
+def _passed(situation: Situation, found: Refused) -> str:
+    """Return a sentence on what a refused rank passed and what another one did, if they differ."""
+    case, rank = situation.case, found.ranks[0]
+    log, candidate = case.log(rank), situation.candidate
+    mine = next(
+        (r.call for r in (log.refused if log else ()) if r.seq == found.seq and r.call), None
+    )
+    other = next((one for one in candidate.ranks if one not in found.ranks), None)
+    if mine is None or other is None or candidate.stream is None:
+        return ""
+    theirs = case.call(other, candidate.stream, found.seq)
+    if theirs is None or (theirs.op, theirs.site) != (mine.op, mine.site):
+        return ""
+    told, usual = text.whole(mine), text.whole(theirs)
+    return f" Rank {rank} called {told}, and rank {other} {usual}." if told != usual else ""
 
 
 _LONGEST = 200

@@ -368,6 +368,9 @@ def _last_places(case: Case, standing: Standing) -> Iterator[Mark]:
         if state != "busy":
             note = f"{WHO}: last seen here{HELD}"
         yield Mark(tuple(last), "place", note, rank, seconds_in(standing, standing.last_issued))
+        if standing.host_wait is not None and standing.host_wait.thread:
+            stack = frames.parse_stack(standing.host_wait.thread)
+            yield Mark(stack, "place", f"{WHO}: its thread that holds the lock is here", rank)
     elif state in ("died", "silent") and call is not None:
         stack = _stack(case.stack(standing.rank, call), call.site)
         if stack:

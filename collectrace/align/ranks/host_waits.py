@@ -36,6 +36,8 @@ class HostWait:
     """When it was seen, on the rank's own clock, ns."""
     holder: int | None = None
     """The rank that alone can end it, if that is known."""
+    thread: tuple[str, ...] = ()
+    """The frames of the thread of this process that holds the lock, innermost first."""
 
 
 class Row(NamedTuple):
@@ -93,7 +95,10 @@ def _wait_in(stall: Stall, log: RankLog, evidence: RunEvidence) -> HostWait | No
     others = kernel.others or ()
     pid = kernel.holder or kernel.child or (others[0] if len(others) == 1 else None)
     holder = seen.rank_of(pid) if pid is not None and pid != log.header.pid else None
-    return HostWait(row, row.say(seen), stall.t, holder)
+    threads = [frames for _, frames in _holders(seen)] if row.name == "held lock" else []
+    return HostWait(
+        row, row.say(seen), stall.t, holder, tuple(reversed(threads[0])) if threads else ()
+    )
 
 
 def place(log: RankLog) -> str | None:
@@ -189,12 +194,17 @@ def _own_lock(seen: LastStall) -> str:
     return f"lock `{_lock(seen)}`, which this thread holds itself"
 
 
+def _holders(seen: LastStall) -> list[tuple[str, list[str]]]:
+    """Return the other threads that hold the lock that a thread waits for, with their frames."""
+    lock = _lock(seen)
+    return [one for one in seen.others() if lock and seen.is_within(one[1], lock)]
+
+
 def _thread(seen: LastStall) -> str:
     lock = _lock(seen)
     named = f"lock `{lock}`" if lock else "another thread"
     others = list(seen.others())
-    holders = [one for one in others if lock and seen.is_within(one[1], lock)]
-    if holders:
+    if holders := _holders(seen):
         return f"{named}, held by thread {_at(*holders[0])}"
     if others:
         return f"{named}; {'; '.join(f'thread {_at(*one)}' for one in others[:_MOST])}"
@@ -349,6 +359,12 @@ ROWS: Final = (
         "own lock", "a lock", "waited for a lock that it holds itself", _own_lock,
         "Take the lock once, or make it a threading.RLock, which a thread may take again.",
         also=_holds_it,
+    ),
+    Row(
+        "held lock", "a lock", "waited for a lock", _thread,
+        "Release the lock on {who} before the line where that thread is, or take it with a "
+        "timeout. Hold no lock while you call a collective.",
+        also=lambda seen: _is_lock(seen) and bool(_holders(seen)),
     ),
     Row(
         "thread", "a thread", "waited for another thread", _thread,

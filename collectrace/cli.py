@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
-from collectrace import file_modes, internal, quiet
+from collectrace import file_modes, internal, quiet, words
 from collectrace.commands import COMMANDS, output
 from collectrace.config import is_switched_on
 from collectrace.errors import CollectraceError
@@ -121,6 +121,10 @@ class _Parser(argparse.ArgumentParser):
         """Exit with status 2."""
         needs = _NO_VALUE.fullmatch(message)
         said = clean(message if needs is None else self._lacking(needs[1]))
+        if lacking := _MISSING.fullmatch(said):
+            names = lacking[1].split(", ")
+            said = f"{words.listed(names)} {words.verb(names, 'is', 'are')} missing"
+        said = said.removeprefix("argument ")
         end = "" if said.endswith((".", "?")) else "."
         self.exit(UNUSABLE, f"{self.prog}: {said}{end} {self.prog} --help lists the arguments.\n")
 
@@ -134,6 +138,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 _NO_VALUE: Final = re.compile(r"argument (\S+): expected one argument")
+
+_MISSING: Final = re.compile(r"the following arguments are required: (.+)")
 
 _TO_BEGIN: Final = """\
 to begin:

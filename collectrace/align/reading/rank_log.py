@@ -221,6 +221,12 @@ class RankLog:
         return None if latest is None else self._call(latest[0], latest[1].seq[-1])
 
     @property
+    def first_damaged(self) -> tuple[str, int] | None:
+        """The file and the number of the first line that could not be read; None: not known."""
+        at = self._reader.records.damaged_at
+        return None if at is None else self._reader.segments.numbered(at)
+
+    @property
     def bytes_read(self) -> int:
         """Bytes read from its files so far."""
         return self._reader.segments.bytes_read

@@ -117,6 +117,8 @@ class RankRecords:
         self.exit: Exit | None = None
         self.disabled = False
         self.damaged = 0
+        self.damaged_at: int | None = None
+        """Offset of the first damaged line."""
         self.unreadable = -1
         """Offset of the latest unreadable line that may have held a call; -1: none."""
         self.unknown = -1
@@ -211,6 +213,8 @@ class RankRecords:
                     if after - 1 != torn:
                         self.damaged += 1
                         self.unreadable = max(self.unreadable, offset)
+                        known = self.damaged_at
+                        self.damaged_at = offset if known is None else min(known, offset)
                     continue
             taken += 1
             if offset > latest:

@@ -330,7 +330,10 @@ def _damaged(logs: Collection[RankLog]) -> Iterator[str]:
     """Yield in whose files how many lines could not be read."""
     if harmed := [log for log in logs if log.damaged]:
         lines = words.counted(sum(log.damaged for log in harmed), "line")
-        yield f"{words.upper(words.ranks(log.rank for log in harmed))}: {lines} could not be read."
+        first = next((one for log in harmed if (one := log.first_damaged)), None)
+        at = f" ({first[0]}, line {first[1]})" if first else ""
+        who = words.upper(words.ranks(log.rank for log in harmed))
+        yield f"{who}: {lines} could not be read{at}."
 
 
 MOST_MISSING: Final = 10_000

@@ -170,6 +170,15 @@ class Segments:
             yield offset, lines
             offset = start - len(rest[0])
 
+    def numbered(self, offset: int) -> tuple[str, int]:
+        """Return the file in which a line begins, and the line's number there, from 1."""
+        n = max(n for n, start in enumerate(self.starts) if start <= offset)
+        begin, lines = self.starts[n], 1
+        while begin < offset:
+            data = self._raw(begin, min(begin + _CHUNK, offset))
+            begin, lines = begin + len(data), lines + data.count(b"\n")
+        return self.blobs[n].name, lines
+
     def window(self, start: int, stop: int) -> tuple[int, list[bytes], int]:
         """Return the complete lines within a stretch: offset of the first, the lines, their end.
 

@@ -325,7 +325,7 @@ def test_a_line_that_cannot_be_read_at_the_end_of_a_killed_process_may_be_its_la
     found = change(Sample("", run).files(), 25, zero)
     assert found.status == "unknown"
     unread, lost = found.evidence.notes
-    assert unread == "Rank 1: 1 line could not be read."
+    assert unread.startswith("Rank 1: 1 line could not be read (rank00001.jsonl, line ")
     assert "Rank 1: lines at the end are lost. They may hold call 25 of the default group" in lost
 
 
@@ -409,7 +409,8 @@ def test_calls_of_a_newer_format_leave_it_open(old: bytes, new: bytes) -> None:
     found = aligned({name: data.replace(old, new) for name, data in files.items()})
     assert (found.status, found.exit_status) == ("unknown", 3)
     *unread, counted = found.evidence.notes
-    assert all(re.fullmatch(r"Ranks 0-2: \d+ lines could not be read\.", one) for one in unread)
+    told = r"Ranks 0-2: \d+ lines could not be read \(rank00000\.jsonl, line \d+\)\."
+    assert all(re.fullmatch(told, one) for one in unread)
     assert counted == "Ranks 0-2: the last line counts 24 calls, but by their numbers there are 0."
 
 

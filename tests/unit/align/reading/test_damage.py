@@ -74,3 +74,11 @@ def test_a_line_that_equal_digests_disprove_makes_no_difference(tmp_path: Path) 
         lines[first] = b"{"
         path.write_bytes(b"\n".join(lines))
     assert not [one for one in align(tmp_path).findings if one.severity == "error"]
+
+
+def test_the_note_names_the_first_line_that_cannot_be_read(tmp_path: Path) -> None:
+    path = healthy(tmp_path) / "rank00001.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:3], b'{"kind":"call",', *lines[3:-1], b"x", b""]))
+    told = "Rank 1: 2 lines could not be read (run-1/rank00001.jsonl, line 4)."
+    assert told in align(tmp_path).evidence.notes

@@ -139,8 +139,8 @@ def place(finding: Finding) -> str:
         where.append(f"at {numbered} {finding.seq}")
     if finding.group is not None:
         where.append(f"{'of' if where else 'in'} {text.whole_group(finding.group)}")
-    suspects = words.ranks(finding.suspects) if finding.suspects else "none"
-    told = [" ".join(where), f"suspects: {suspects}", f"kind: {finding.kind}"]
+    blamed = words.ranks(finding.suspects) if finding.suspects else "nobody"
+    told = [" ".join(where), f"to blame: {blamed}", f"kind: {finding.kind}"]
     return "; ".join(filter(None, told))
 
 
@@ -150,8 +150,8 @@ def _consequences(page: Page, alignment: Alignment, cause: int, depth: int) -> N
     for n, finding in enumerate(findings):
         if cause_of(findings, n) != cause or is_repeated(findings, n) or depth > _MOST_DEPTH:
             continue
-        page.prose(f"led to: {place(finding)}", hang=INDENT)
         terminal.title(page, titled(finding))
+        page.prose(f"a consequence of the finding above, {place(finding)}", hang=INDENT)
         # There is no excerpt above these, so places stay complete.
         terminal.blocks(page, explanation(replace(finding, excerpt=None)))
         page.line()

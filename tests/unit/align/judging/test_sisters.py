@@ -110,7 +110,7 @@ def test_on_the_screen_it_is_one_error(tmp_path: Path) -> None:
     assert "\n  then  " not in out.getvalue()
     assert out.getvalue().count("\nerror[") == 1
     verbose.write(alignment, whole)
-    assert "led to" not in whole.getvalue()
+    assert "a consequence of" not in whole.getvalue()
     markdown.write(alignment, written)
     assert "**then:**" not in written.getvalue()
 

@@ -191,6 +191,21 @@ def _gives(situation: Situation, decision: Decision) -> bool:
     return is_loop and len(inside or in_comprehension) == len(situation.called)
 
 
+def _set_at(situation: Situation, found: Passed) -> Decision | None:
+    """Return the line that gave a call its group: the last one in the function of the call.
+
+    If ranks wait for each other, other lines may be about what they wait in.
+    """
+    inside = [
+        chains.scope(frame) for frame in situation.case.frames if chains.site(frame) in found.lines
+    ]
+    given = [one for one in situation.decisions if one.sides and one.sides[0].did == "value"]
+    own = [one for one in given if (chains.file(one.site), one.function) in inside]
+    if not own and isinstance(situation.candidate.source, Divergence):
+        own = given
+    return max(own, key=lambda one: chains.split(one.site), default=None)
+
+
 def words(situation: Situation, found: Passed) -> Words:
     """Return the words for a line with different groups."""
     lines = " and ".join(words_.site(line) for line in found.lines)
@@ -210,19 +225,16 @@ def words(situation: Situation, found: Passed) -> Words:
         here, usual = (
             f"{words_.group(one)} ({words_.ranks(one.ranks)})" for one in (info, others[0][1])
         )
-        set_at = max(
-            (one for one in situation.decisions if deciders.form(one) == "value"),
-            key=lambda one: chains.split(one.site), default=None,
-        )  # fmt: skip
+        set_at = _set_at(situation, found)
         why: tuple[str, ...] = (
             f"In every call before, {words_.ranks(who)} passed {usual} at {lines}.",
         )
-        is_here = isinstance(situation.candidate.source, Divergence)
-        if set_at is not None and is_here:  # otherwise it is about what the ranks wait in
+        if set_at is not None:
             why += (f"The group may come from {deciders.quoted(set_at)}.",)
+        change = f": change {words_.site(set_at.site)}" if set_at is not None else ""
         return Words(
             f"{words_.ranks(who)} called {found.name} ({lines}) on {here} instead of {usual}",
-            why, (f"Pass {usual} at {lines}, as before.",),
+            why, (f"Pass {usual} at {lines}, as before{change}.",),
         )  # fmt: skip
     rest = f", {words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
     headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{rest}"

@@ -24,6 +24,7 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.other_ends import other_ends
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
@@ -128,8 +129,11 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
         yield from found.first_different_line(ends, candidate.stream)
         return
     for row in candidate.verdict.evidence if candidate.verdict is not None else ():
-        if isinstance(row.shown_by, Entry):
-            yield from found.after(row.ranks[0], row.shown_by)
+        shown = row.shown_by
+        if isinstance(shown, Entry):
+            yield from found.after(row.ranks[0], shown)
+        elif isinstance(shown, Departure) and shown.what is What.OTHER_CALL and shown.calls:
+            yield from found.unusual_call(End(row.ranks[0], shown.calls[0]))
     for rank, key in _awaited(candidate)[:_MOST_RANKS]:
         yield from found.missing_call(rank, key)
     for side in candidate.sides if isinstance(source, ChannelIssue) else ():

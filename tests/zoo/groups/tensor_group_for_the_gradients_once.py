@@ -6,8 +6,8 @@ ranks: 4
 expect: deadlock | missing_call | op_mismatch
 suspects: 3
 status: hung crashed
-cause: rank 3; BUG; group 4; 1,3
-fix: group 4; BUG
+cause: rank 3; BUG; group 4; 1,3; group = tensor if
+fix: group 4; BUG; as before: change
 never: instead of group 3
 """
 

@@ -21,7 +21,9 @@ How to fix it
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from collectrace import words as words_
 from collectrace.align.causes import (
@@ -29,6 +31,7 @@ from collectrace.align.causes import (
     deciders,
     departed,
     departed_words,
+    phrases,
     structure,
     wait_cycle,
 )
@@ -44,6 +47,9 @@ from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Decision, GroupInfo
 from collectrace.records import Call
+
+_MOST_SIDES: Final = 16
+"""Sides of a long wait cycle that are compared with all ranks that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,8 @@ def find(situation: Situation) -> Passed | None:
     waits = [edge.waiting for edge in situation.candidate.cycle]
     ops |= {(one.op, one.site) for one in waits}
     if not called or len(ops) != 1 or any(one.stream is None for one in waits):
-        return _other_than_before(situation, left) if left is not None else None
+        other = _other_than_before(situation, left) if left is not None else None
+        return other or _beside(situation)
     is_other = left is not None and left.what is What.OTHER_CALL
     (op, line) = next(iter(ops))
     passed: dict[str, list[int]] = {}
@@ -123,7 +130,7 @@ def _unusual(situation: Situation) -> Passed | None:
 def _beside(situation: Situation) -> Passed | None:
     """Return the groups of a line at which other ranks wait for the same rank in another group."""
     case, groups = situation.case, situation.case.comparison.groups
-    for side, call in situation.called:
+    for side, call in situation.called[:_MOST_SIDES]:
         waiting: dict[str, list[int]] = {}
         for standing in case.standings.values():
             for one in standing.waiting:
@@ -192,9 +199,10 @@ def _gives(situation: Situation, decision: Decision) -> bool:
 
 
 def _set_at(situation: Situation, found: Passed) -> Decision | None:
-    """Return the line that gave a call its group: the last one in the function of the call.
+    """Return the line that gave a call its group, in the function of the call.
 
-    If ranks wait for each other, other lines may be about what they wait in.
+    A condition tells more than an assignment, and a later line more than an earlier one. If
+    ranks wait for each other, other lines may be about what they wait in.
     """
     inside = [
         chains.scope(frame) for frame in situation.case.frames if chains.site(frame) in found.lines
@@ -203,7 +211,24 @@ def _set_at(situation: Situation, found: Passed) -> Decision | None:
     own = [one for one in given if (chains.file(one.site), one.function) in inside]
     if not own and isinstance(situation.candidate.source, Divergence):
         own = given
-    return max(own, key=lambda one: chains.split(one.site), default=None)
+    return max(own, key=lambda one: (_is_choice(one), chains.split(one.site)), default=None)
+
+
+def _headline(found: Passed, lines: str, name: Callable[[GroupInfo], str]) -> str:
+    (who, info), *others = found.groups
+    rest = f", {words_.ranks(others[0][0])} on {name(others[0][1])}" if others else ""
+    return f"{words_.ranks(who)} called {found.name} ({lines}) on {name(info)}{rest}"
+
+
+def _members(group: GroupInfo) -> str:
+    named = words_.group(group)
+    return named if named == words_.DEFAULT_GROUP else f"{named} ({words_.ranks(group.ranks)})"
+
+
+def _is_choice(decision: Decision) -> bool:
+    """Whether a statement chooses between assignments of a name."""
+    is_value = bool(decision.sides) and decision.sides[0].did == "value"
+    return is_value and decision.text.startswith(("if ", "elif ", "match ", "case "))
 
 
 def words(situation: Situation, found: Passed) -> Words:
@@ -236,17 +261,25 @@ def words(situation: Situation, found: Passed) -> Words:
             f"{words_.ranks(who)} called {found.name} ({lines}) on {here} instead of {usual}",
             why, (f"Pass {usual} at {lines}, as before{change}.",),
         )  # fmt: skip
-    rest = f", {words_.ranks(others[0][0])} on {words_.group(others[0][1])}" if others else ""
-    headline = f"{words_.ranks(who)} called {found.name} ({lines}) on {words_.group(info)}{rest}"
+    headline = phrases.fitting(
+        *(_headline(found, lines, name) for name in (_members, words_.group))
+    )
     if situation.is_tie and situation.candidate.cycle:
         ranks = words_.ranges(edge.waiting.rank for edge in situation.candidate.cycle)
-        names = words_.listed([words_.group(group) for _, group in found.groups])
-        headline = f"ranks {ranks} disagree: {found.name} ({lines}) on {names}"
+        alone = words_.listed([words_.group(group) for _, group in found.groups])
+        told = [f"{words_.group(one)} ({words_.ranks(those)})" for those, one in found.groups]
+        at = f"ranks {ranks} disagree: {found.name} ({lines}) on"
+        headline = phrases.fitting(f"{at} {words_.listed(told)}", f"{at} {alone}")
     decision = departed_words.deciding_statement(situation)
     if decision is not None and deciders.form(decision) == "condition":
         decision = None  # it led to the line, not to a group
-    why = ()
-    if decision is not None:
+    why, change = (), ""
+    choice = _set_at(situation, found)
+    if choice is not None and _is_choice(choice):
+        decision, change = choice, f", by the condition in {words_.site(choice.site)}"
+        chosen = f"{deciders.quoted(choice)} chooses the group"
+        why = (f"{chosen}. {deciders.depends(choice, 'The condition')}".rstrip(),)
+    elif decision is not None:
         why = deciders.reasons(situation, [decision])
     elif isinstance(situation.candidate.source, Divergence) and others and others[0][0]:
         waits = words_.verb(others[0][0], "waits", "wait")
@@ -271,7 +304,7 @@ def words(situation: Situation, found: Passed) -> Words:
         fixes: tuple[str, ...] = (f"Go through {which} in one order at {where}: {order}",)
     else:
         usual = f": {words_.group(others[0][1])}" if situation.suspects and others else ""
-        fixes = (f"Pass the same group on every rank at {lines}{usual}.",)
+        fixes = (f"Pass the same group on every rank at {lines}{change}{usual}.",)
         if decision is None or deciders.form(decision) != "value":
             fixes += (f"Or if {through} goes through several groups: {order}",)
     return Words(headline, (*why, wait_cycle.waits(situation))[:3], fixes)

@@ -69,20 +69,28 @@ class Tracer:
     ) -> list[tuple[Place, list[Source]]]:
         """Return the assignments that gave a local name its value, with what each depends on.
 
-        If a value comes from the caller, or an expression is no name, return the places of its
-        sources instead. What selects an assignment is a source, too.
+        A conditional expression counts with what its condition depends on. If a value comes from
+        the caller, or an expression is no name, return the places of its sources instead. What
+        selects an assignment is a source, too.
         """
         sources = self.sources(tree, place, asked)
         definitions = self._program.definitions(place.function)
         is_local = all(one.place.function is place.function for one in sources)
-        if not isinstance(tree, ast.Name) or definitions is None or not is_local or not place.node:
+        if not isinstance(tree, ast.Name) or definitions is None or not place.node:
             return [(one.place, [one]) for one in sources]
-        given = [
-            (at, self.sources(binding.value, at, asked))
+        bound = [
+            (binding.value, Place(place.function, binding.node, place.context))
             for binding in definitions.reaching(place.node, tree.id)
             if binding.how in (How.VALUE, How.CHANGE)
-            and (at := Place(place.function, binding.node, place.context))
         ]
+        chosen = [
+            (at, self.sources(value.test, at))
+            for value, at in bound
+            if isinstance(value, ast.IfExp)
+        ]
+        if chosen or not is_local:
+            return chosen or [(one.place, [one]) for one in sources]
+        given = [(at, self.sources(value, at, asked)) for value, at in bound]
         selecting = (one for one in sources if one.place.node and condition_of(one.place.node))
         return [*given, *((one.place, [one]) for one in (selecting if given else sources))]
 

@@ -164,7 +164,8 @@ def best_pair(case: Case, candidate: Candidate, program: Program) -> _Found | No
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
         is_own, is_vague = one[0].is_of_one_rank, not _is_telling(one)
         by_own = led_by_rank and is_own
-        is_last = _ended_as_agreed(one) or (by_rank and not is_own)
+        at_one_line = one[0].one.next == one[0].two.next  # only its arguments can differ
+        is_last = _ended_as_agreed(one) or (by_rank and not is_own and not at_one_line)
         return is_row and is_vague, is_other, by_own or is_vague, is_last
 
     first = min(found, key=order, default=None)

@@ -27,6 +27,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure, What
 from collectrace.align.judging.other_ends import other_ends
 from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.standing import Waiting
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.records import Call, Group
 
@@ -134,6 +135,7 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
             yield from found.after(row.ranks[0], shown)
         elif isinstance(shown, Departure) and shown.what is What.OTHER_CALL and shown.calls:
             yield from found.unusual_call(End(row.ranks[0], shown.calls[0]))
+    yield from found.across(_at_one_line(case, candidate))
     for rank, key in _awaited(candidate)[:_MOST_RANKS]:
         yield from found.missing_call(rank, key)
     for side in candidate.sides if isinstance(source, ChannelIssue) else ():
@@ -145,6 +147,30 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
 def across(case: Case, candidate: Candidate) -> Iterator[Pair]:
     """Yield the two sides of a stream or group difference, from their last common call on."""
     yield from _Sides(case).across(_ends(case, candidate))
+
+
+def _at_one_line(case: Case, candidate: Candidate) -> tuple[End, End] | None:
+    """Return a rank that others wait for and one of them, if both wait at one line in two groups.
+
+    Suspects come first. None: there are no such ranks.
+    """
+    waits: dict[object, Waiting] = {edge.waiting.rank: edge.waiting for edge in candidate.cycle}
+    found = [
+        (theirs, edge.waiting)
+        for edge in candidate.cycle
+        for target in edge.target
+        if (theirs := waits.get(target)) is not None
+        and (theirs.op, theirs.site) == (edge.waiting.op, edge.waiting.site)
+        and theirs.group != edge.waiting.group
+    ]
+    found.sort(key=lambda both: both[0].rank not in candidate.suspects)
+    ends = [
+        End(one.rank, case.call(one.rank, one.stream, one.seq or 0))
+        for one in (found[0] if found else ())
+        if one.stream is not None
+    ]
+    is_known = len(ends) > 1 and not any(_is_stack_lost(case, *end) for end in ends)
+    return (ends[0], ends[1]) if is_known else None
 
 
 def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:

@@ -51,6 +51,7 @@ WORDS: Final = {
 """The cause, or the fix, lacks what the header asks for, or says what it rules out."""
 
 PLACES: Final = {
+    "loops/refused_by_one_of_two": "the line is in the heading of the helper that it calls",
     "matching/helper_other_size": "the headline names a caller, the excerpt the helper",
     "p2p/length_told_when_it_changes": "the lines are in a library",
 }

@@ -24,9 +24,17 @@ def headline(situation: Situation) -> str:
     tensors = [words.tensors(call) for _, call in called]
     given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
-        each = zip(called, given, strict=True)
-        calls = [(phrases.call(call) + what, side.ranks) for (side, call), what in each]
-        return f"ranks disagree: {phrases.on_each(calls)}"
+        # The lines tell more than the tensors, if there is no room for both.
+        are_apart = len({call.site for _, call in called}) == len(called)
+        told = [
+            phrases.on_each(
+                (phrases.call(call) + what, side.ranks)
+                for (side, call), what in zip(called, some, strict=True)
+            )
+            for some in (given, [""] * len(given) if are_apart else given)
+        ]
+        full, short = (f"ranks disagree: {one}" for one in told)
+        return phrases.fitted(full if len(full) <= phrases.HEADLINE else short)
     (side, call), (other, theirs) = called[:2]
     return (
         f"{phrases.made(side.ranks, call)}{given[0]}{iterations.at(situation, call.iteration)}, "

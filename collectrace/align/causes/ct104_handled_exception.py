@@ -88,7 +88,7 @@ def words(situation: Situation, found: Found) -> Words:
     raised = raised or {rank: one for rank, (one, _) in inside.items()}
     if not raised and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
-        left = deciders.may_have_left(situation)
+        left = deciders.may_have_left(situation) or structure.left_try(situation, handler)
         whose = deciders.entered(situation, handler) or (said.ranks(left) if left else "some ranks")
         look = f"Find the exception that only {whose} raised and {place} handled. "
         return Words.of(headline, (*why[:1], again, *why[1:]), (look + last[0], *last[1:]))

@@ -63,7 +63,7 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
     later = f"or wait() for it later, or {_BATCH}." if send.api == "isend" else _LATER
     if found.near.differs == "destination":
         wrong = (
-            f"{made} may be meant for rank {lacks}, whose recv{line} awaits one of rank {source}"
+            f"{made} may be meant for rank {lacks}, whose recv{line} awaits one from rank {source}"
         )
         peer = f"If the send was meant for rank {lacks}: pass dst={lacks} to it."
         if (other := _awaiting(situation, target)) is not None:

@@ -54,6 +54,9 @@ ORIGINS: Final[dict[DependsOn, str]] = {
 OF_SOURCES: Final = ORIGINS | {"state": "ran on some ranks only"}
 """Words on the line from which an origin comes, without a subject."""
 
+_CAN: Final[dict[DependsOn, str]] = {"chosen": "can differ by rank"}
+"""The same if it is not known whether the statement decided."""
+
 _SUBJECTS: Final[dict[Form, str]] = {
     "condition": "The condition", "loop": "The number of iterations", "handler": "That",
     "dispatch": "The choice", "value": "The result", "items": "What it goes through",
@@ -189,7 +192,7 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             handled = entered(situation, decision)
             if handled:
                 return f"{words.upper(handled)} handled an exception at {said}."
-            left = may_have_left(situation)
+            left = may_have_left(situation) or structure.left_try(situation, decision)
             who = words.ranks(left) if left else "some ranks"
             return f"{words.upper(who)} may have handled an exception at {said}."
         case "dispatch":
@@ -332,10 +335,11 @@ def _on(who: str) -> str:
     return who if who == _EARLIER else f"on {who}"
 
 
-def depends(decision: Decision, subject: str = "") -> str:
+def depends(decision: Decision, subject: str = "", *, is_open: bool = False) -> str:
     """Return what a statement depends on, and the line of that; empty if it is not known.
 
-    ``subject``: words for the statement; by default those for its kind.
+    ``subject``: words for the statement; by default those for its kind. ``is_open``: another
+    statement can have decided instead.
     """
     on, source = origin(decision), decision.comes_from
     if on == "unknown":
@@ -344,7 +348,7 @@ def depends(decision: Decision, subject: str = "") -> str:
         source = None
     kind = form(decision)
     own = "What it calls" if kind == "value" and calls(decision) else _SUBJECTS[kind]
-    said = f"{subject or own} {ORIGINS[on]}"
+    said = f"{subject or own} {_CAN.get(on, ORIGINS[on]) if is_open else ORIGINS[on]}"
     if source is None or (on == "rank" and not RANK.search(source.text)):
         return f"{said}."
     return f"{said}: {shown(source)}."
@@ -368,7 +372,7 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     told += collectives.silent(situation)
     is_told = origin(first) not in ("unknown", "exception") or form(first) != "handler"
     if origin(first) not in ("unknown", "agreed") and is_told and len(told) < _MOST_SENTENCES:
-        told.insert(1, depends(first))
+        told.insert(1, depends(first, is_open=len(chosen) > 1))
     return tuple(told)
 
 

@@ -272,10 +272,11 @@ def _named(decision: Decision) -> dict[str, str]:
                 "the same number of them would not be enough"
             )
         case ast.For(iter=items) if code := _code(head, _unwrapped(items)):
-            length = (
-                f"Give {code} the same items in the same order, or agree on their number before "
-                "the loop: all_reduce it with MIN"
-            )
+            # If the rank decides, each may have a part of its own, as it should be.
+            is_part = deciders.origin(decision) in ("chosen", "rank")
+            same = f"Give {code} the same items in the same order, or agree on their number"
+            part = f"Agree on the number of items of {code}"
+            length = f"{part if is_part else same} before the loop: all_reduce it with MIN"
         case ast.Assign(targets=[target]) if code := _code(head, target):
             result = code
         case _:

@@ -190,12 +190,28 @@ def blocked_elsewhere(situation: Situation, decision: Decision) -> tuple[int, ..
 
 def is_waited_in(situation: Situation, handler: Decision) -> bool:
     """Whether a rank waits in the ``try`` block of a handler, and so does not reach the handler."""
-    found = _statement(situation, handler)
-    return found is not None and isinstance(found[1], ast.Try) and any(
-        _holds(found[1].body, line)
-        for side in situation.candidate.sides
-        if (line := _line_of(found[0], side.stack or ()))
-    )  # fmt: skip
+    return bool(_tried(situation, handler)[0])
+
+
+def left_try(situation: Situation, handler: Decision) -> tuple[int, ...]:
+    """Return the ranks outside of the ``try`` block of a handler if others are in it; sorted.
+
+    Empty if a loop led the others back to it: then the exception may be theirs.
+    """
+    inside, outside = _tried(situation, handler)
+    is_first = bool(inside) and tried_again(situation, handler) is None
+    return tuple(sorted(outside)) if is_first else ()
+
+
+def _tried(situation: Situation, handler: Decision) -> tuple[list[int], list[int]]:
+    """Return the ranks with a call in the ``try`` block of a handler, and the others."""
+    found, inside, outside = _statement(situation, handler), list[int](), list[int]()
+    if found is None or not isinstance(block := found[1], ast.Try):
+        return inside, outside
+    for side in situation.candidate.sides:
+        line = _line_of(found[0], side.stack or ())
+        (inside if line and _holds(block.body, line) else outside).extend(side.ranks)
+    return inside, outside
 
 
 def is_in_handler(situation: Situation, handler: Decision, stack: Sequence[str]) -> bool:

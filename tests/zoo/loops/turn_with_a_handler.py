@@ -5,7 +5,7 @@ expect: op_mismatch
 suspects: none
 status: diverged
 cause: BUG; LOOP; fewer iterations on rank 0; items = [1, 2, 3] if rank == 0
-fix: same number of iterations; same items
+fix: same number of iterations; number of items of
 never: a try failed; tried again
 """
 

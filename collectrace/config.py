@@ -170,7 +170,7 @@ class Config:
             except (ValueError, TypeError, OverflowError):
                 wrong.append(f"{asked}={reprlib.repr(value)} is not {option.wanted}")
         if wrong:
-            raise OptionError("; ".join(wrong))
+            raise OptionError(f"{'; '.join(wrong)}. {_CORRECT}")
         omitted = values.get("omit", ())
         values |= {name: OFF for part, name in _SWITCHES.items() if part in omitted}
         return replace(cls(), **values)
@@ -204,6 +204,8 @@ class Config:
         )
 
 
+_CORRECT: Final = "Correct it, and start the job again."
+
 _SWITCHES: Final = {SOURCE: "sources", IN_VARIABLES: "values"}
 """Options that switch off the same parts as ``omit`` can."""
 
@@ -219,7 +221,7 @@ def is_switched_on(environment: Mapping[str, str], variable: str = SWITCH) -> bo
     try:
         return bool(text) and _truth(text)
     except ValueError:
-        raise CollectraceError(f"{variable}={text!r} is not 0 or 1") from None
+        raise CollectraceError(f"{variable}={text!r} is not 0 or 1. {_CORRECT}") from None
 
 
 def mistyped(environment: Mapping[str, str]) -> list[str]:

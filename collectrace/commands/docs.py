@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final, TextIO
 
@@ -98,6 +99,8 @@ _COMMENT: Final = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 def _places(sought: str) -> str:
     """Return the chapters that use a word, or several in sequence, and the headings above it.
 
+    If none has several words in sequence, those with all of them below one heading count.
+
     Raises:
         CollectraceError: none uses it.
 
@@ -106,19 +109,12 @@ def _places(sought: str) -> str:
         shown = f"{sought} is a cause. collectrace explain {sought.upper()} shows it."
         raise CollectraceError(shown)
     words = re.split(r"[\s-]+", sought)  # "out of memory" is written out-of-memory, too
-    begins = re.compile(r"\b" + r"[\s-]+".join(map(re.escape, words)), re.IGNORECASE)
+    phrase = r"[\s-]+".join(map(re.escape, words))
+    ways = [[phrase], [re.escape(one) for one in words]] if re.search(r"\w", sought) else []
     found: dict[str, list[str]] = {}
-    by_subject = sorted(CHAPTERS, key=lambda one: not begins.search(CHAPTERS[one]))
-    for chapter in by_subject if re.search(r"\w", sought) else ():
-        heading, is_text = "", True
-        if begins.search(CHAPTERS[chapter]):  # the chapter is about it
-            found[chapter] = [CHAPTERS[chapter]]
-        for line in read(chapter).splitlines():
-            is_text ^= line.lstrip().startswith("```")
-            heading = line.lstrip("# ") if is_text and line.startswith("#") else heading
-            if begins.search(line) and heading not in found.setdefault(chapter, []):
-                found[chapter].append(heading)
-    if not any(found.values()):
+    for way in ways:
+        found = found or _sections_with([re.compile(rf"\b{one}", re.IGNORECASE) for one in way])
+    if not found:
         like = output.meant(sought.lower(), CHAPTERS) or " collectrace docs lists the chapters."
         raise CollectraceError(f"no chapter has the name {sought!r}, and none contains it.{like}")
     widest = max(map(len, CHAPTERS))
@@ -129,6 +125,29 @@ def _places(sought: str) -> str:
             for name, heading in zip([chapter, *[""] * len(headings)], headings, strict=False)
         ]
     return "\n".join([*lines, ""])
+
+
+def _sections_with(sought: Sequence[re.Pattern[str]]) -> dict[str, list[str]]:
+    """Return by chapter what it is about, or its headings, if all patterns occur there.
+
+    Chapters that are about it come first, then those with most places.
+    """
+    found: dict[str, list[str]] = {}
+    for chapter, about in CHAPTERS.items():
+        parts = {about: about}
+        heading, is_text = "", True
+        for line in read(chapter).splitlines():
+            is_text ^= line.lstrip().startswith("```")
+            heading = line.lstrip("# ") if is_text and line.startswith("#") else heading
+            parts[heading] = f"{parts.get(heading, '')}\n{line}"
+        hits = [name for name, text in parts.items() if all(one.search(text) for one in sought)]
+        if hits:
+            found[chapter] = hits
+
+    def order(chapter: str) -> tuple[bool, int]:
+        return CHAPTERS[chapter] not in found[chapter], -len(found[chapter])
+
+    return {chapter: found[chapter] for chapter in sorted(found, key=order)}
 
 
 def _list() -> str:

@@ -35,9 +35,13 @@ def say(stderr: TextIO, line: str) -> None:
         print(" ".join(clean(line).split()), file=stderr, flush=True)
 
 
+_ALIKE: Final = 0.7
+"""How similar a word is to what it is taken for, from 0 to 1."""
+
+
 def meant(word: str, known: Iterable[str]) -> str:
     """Return `` Did you mean align?``; empty if nothing is like the word."""
-    found = difflib.get_close_matches(word, list(known), n=1)
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=_ALIKE)
     return f" Did you mean {found[0]}?" if found else ""
 
 

@@ -84,6 +84,8 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
             f"--map {map_file}: it would be shared with the copy. Name a file elsewhere."
         )
     found = open_folder(arguments.path)
+    if not found.files:
+        raise CollectraceError(f"{arguments.path} is empty. Give the log_dir of a run.")
     done = redacted.redact(
         found.files, to, arguments.keep, drop_source=arguments.no_source, map_file=map_file
     )

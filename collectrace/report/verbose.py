@@ -132,16 +132,21 @@ def _evidence(row: EvidenceRow) -> tuple[str, ...]:
 
 def place(finding: Finding) -> str:
     """Return call, group, suspects and kind of a finding, in words."""
-    where = []
+    blamed = words.ranks(finding.suspects) if finding.suspects else "nobody"
+    told = [where(finding), f"to blame: {blamed}", f"kind: {finding.kind}"]
+    return "; ".join(filter(None, told))
+
+
+def where(finding: Finding) -> str:
+    """Return call and group of a finding, in words."""
+    found = []
     if finding.seq is not None and finding.kind != "group_mismatch":
         # Messages are numbered per channel, calls per group.
         numbered = "message" if KINDS[finding.kind].family == "message" else "call"
-        where.append(f"at {numbered} {finding.seq}")
+        found.append(f"at {numbered} {finding.seq}")
     if finding.group is not None:
-        where.append(f"{'of' if where else 'in'} {text.whole_group(finding.group)}")
-    blamed = words.ranks(finding.suspects) if finding.suspects else "nobody"
-    told = [" ".join(where), f"to blame: {blamed}", f"kind: {finding.kind}"]
-    return "; ".join(filter(None, told))
+        found.append(f"{'of' if found else 'in'} {text.whole_group(finding.group)}")
+    return " ".join(found)
 
 
 def _consequences(page: Page, alignment: Alignment, cause: int, depth: int) -> None:

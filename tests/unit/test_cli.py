@@ -185,8 +185,8 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--contxt=3"), "no option --contxt=3. Did you mean --context?"),
         (("align", "--brif"), "no option --brif. Did you mean --brief?"),
         (("--versoin",), "no option --versoin. Did you mean --version?"),
-        (("align", ""), "argument PATH: it is empty, as an unset variable is. Name a folder"),
-        (("diff", "logs", ""), "argument RUN_B: it is empty, "),
+        (("align", ""), "align: PATH: it is empty, as an unset variable is. Name a folder"),
+        (("diff", "logs", ""), "diff: RUN_B: it is empty, "),
         (("align",), "logs: no such folder. Name the folder that collectrace wrote to"),
         (("runs",), "logs: no such folder. Name the folder that collectrace wrote to"),
         (("align", "logs", "--store", "here:1"), "--store"),
@@ -200,7 +200,7 @@ def test_ctrl_c_at_once(module: str) -> None:
         (("align", "logs", "--context", "x"), "'x' is not a number from 0 up"),
         (("align", "logs", "--nonsense"), "--nonsense"),
         (("align", "logs", "--js", "x"), "--js"),
-        (("run",), "required: SCRIPT. python"),
+        (("run",), "SCRIPT is missing. python"),
         (("run", "--heartbeat", "soon", "x.py"), "soon"),
         (("run", "nowhere.py"), "nowhere.py: no such script"),
         (("run", "-m", "no_such_module"), "no module named no_such_module"),
@@ -329,7 +329,7 @@ def test_the_installed_program(tmp_path: Path) -> None:
     assert called("align", "--help")[1].startswith("usage: collectrace align [-h]")
     status, said = called("show")
     assert status == 2
-    assert said.endswith("required: --rank. collectrace show --help lists the arguments.\n")
+    assert said.endswith("--rank is missing. collectrace show --help lists the arguments.\n")
     (tmp_path / "grp.py").write_text("raise SystemExit('not the one of Python')\n")
     assert "nowhere: no such folder" in called("align", "nowhere")[1]
     (tmp_path / "grp.py").unlink()

@@ -297,8 +297,8 @@ ROWS: Final = (
     ),
     Row(
         "file_lock", "a file lock", "waited for a file lock", _file_lock,
-        "Let no rank hold a file lock while it calls a collective. Bound the wait (timeout=), and "
-        "remove a lock file that a process left behind when it died.",
+        "Let no rank hold a file lock while it calls a collective. Take it with a limit: timeout= "
+        "of filelock, LOCK_NB of fcntl. If no process holds it, remove the file.",
         re.compile(r"/filelock/|/file_baton\.py:|/portalocker/|/fasteners/"),
         frozenset({"flock", "fcntl"}), frozenset({"flock", "lockf"}),
     ),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from collectrace import internal, words
-from collectrace.findings import Alignment, Decision, Finding, Job, cause_of
+from collectrace.findings import MISMATCHES, Alignment, Decision, Finding, Job, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
 from collectrace.report import ending, opening, tables, text, verbose
@@ -47,7 +47,6 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "when": opening.when(job, is_alive=is_alive),
         "attempt": job.attempt,
         "earlier": [text.clean(one) for one in job.earlier],
-        "verdict": verdict,
         # The exit status is for programs.
         "headline": verdict.partition(" Exit status")[0],
         "lead": lead,
@@ -99,7 +98,7 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
         "kind": finding.kind,
         "code": told.code,
         "headline": told.headline,
-        "place": verbose.place(finding),
+        "place": verbose.where(finding),
         # The page shows consequences in full below the finding, and which calls met in the map.
         "blocks": _named(b for b in told.blocks if not _is_beside(b)),
         "then": [b.text for b in told.blocks if isinstance(b, Prose) and b.label == "then"],
@@ -130,11 +129,14 @@ def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
 def _freeing(alignment: Alignment, overview: Overview) -> str:
     """Return the one call that would unblock most threads, as a sentence.
 
-    Empty: none would, or it is not the call of a suspect, and would contradict the finding.
+    Empty: none would, or it would contradict the finding.
     """
     free = overview.waits.freeing
-    errors = (one for one in alignment.findings if one.severity == "error")
+    errors = [one for one in alignment.findings if one.severity == "error"]
     suspects = {rank for one in errors for rank in one.suspects}
+    # After calls that do not fit, a further call frees nobody for long.
+    if any(one.kind in MISMATCHES for one in errors):
+        return ""
     if free is None or (suspects and free.rank not in suspects):
         return ""
     at = f" (its peers are at {text.short_site(free.site)})" if free.site else ""

@@ -462,6 +462,6 @@ def test_a_deadlock_through_a_file_lock_is_found(ranks: Ranks, tmp_path: Path) -
 def test_who_holds_the_lock_is_to_blame(ranks: Ranks, tmp_path: Path) -> None:
     (found,) = errors(_holds(ranks, tmp_path, "sleeps_for_ever"))
     assert (found.code, found.suspects) == ("CT302", (0,))
-    assert "Rank 0 waits for the end of time.sleep(FOREVER)." in found.cause
-    held = rf"Rank 1 waits for file lock {tmp_path}/a.lock, held by process \d+ \(rank 0\)\."
+    assert "Rank 0 waited for the end of time.sleep(FOREVER)." in found.cause
+    held = rf"Rank 1 waited for file lock {tmp_path}/a.lock, held by process \d+ \(rank 0\)\."
     assert any(re.fullmatch(held, one) for one in found.notes)

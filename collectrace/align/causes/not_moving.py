@@ -121,13 +121,10 @@ def busy(situation: Situation, found: Standings, who: str) -> StateWords:
 
 
 def _host_waits(found: Standings) -> str:
-    """Return ``Rank 1 waits for file lock /data/a.lock, held by process 47 (rank 0).``."""
+    """Return ``Rank 1 waited for file lock /data/a.lock, held by process 47 (rank 0).``."""
     told: dict[str, list[int]] = {}
     for one in found:
         if one.host_wait is not None:
             told.setdefault(one.host_wait.what, []).append(one.rank)
-    parts = [
-        f"{text.ranks(ranks)} {text.verb(ranks, 'waits', 'wait')} for {what}"
-        for what, ranks in told.items()
-    ]
+    parts = [f"{text.ranks(ranks)} waited for {what}" for what, ranks in told.items()]
     return f"{text.upper('; '.join(parts[: waited_for.MOST]))}." if parts else ""

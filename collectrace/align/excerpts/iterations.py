@@ -31,7 +31,7 @@ def note(
         return "", set()
     by_value: dict[int, set[int]] = {}
     for mark in marks:
-        for rank in mark.ranks if mark.what != "decision" else ():
+        for rank in mark.ranks if mark.what != "decision" and not mark.is_past else ():
             value = _value(case, rank, mark, function, loop, name)
             if value is not None:
                 by_value.setdefault(value, set()).add(rank)

@@ -97,6 +97,9 @@ class Mark:
     """The ranks that did it."""
     held: float = 0.0
     """Seconds; 0: not known."""
+    is_past: bool = False
+    """The ranks have been at this line again since: values that were read later are of another
+    iteration."""
 
     @property
     def site(self) -> tuple[str, int]:
@@ -146,7 +149,7 @@ def _cited(finding: Finding, found: Sequence[Mark]) -> Iterator[Mark]:
 def _merged(found: Iterable[Mark]) -> list[Mark]:
     alike: dict[tuple[object, ...], Mark] = {}
     for one in found:
-        key = one.stack, one.what, one.note
+        key = one.stack, one.what, one.note, one.is_past
         first = alike.setdefault(key, replace(one, ranks=()))
         held = max(first.held, one.held)
         alike[key] = replace(first, ranks=(*first.ranks, *one.ranks), held=held)
@@ -216,8 +219,14 @@ def _outcomes(
         if did and n and side.rank == decision.sides[0].rank:
             if decision.sides[0].did is not None:
                 yield (side.rank,), f"before: {did}"
-        elif did:
+        elif did and not (side.did == "raised" and _is_shown_as_raised(case, side, decision.site)):
             yield _peers(case, finding, side.rank), f"{did} on {WHO}"
+
+
+def _is_shown_as_raised(case: Case, side: DecisionSide, site: str) -> bool:
+    """Whether another note says that a rank ended with an exception at this line."""
+    ending = case.standings[side.rank].exit
+    return ending is not None and ending.error is not None and ending.site == site
 
 
 def _words(side: DecisionSide) -> str:
@@ -273,7 +282,10 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         made = call
         if own is not None and call.splits is not None:  # only these may differ within a side
             made = own if len(side.ranks) <= _MOST_SPLITS else replace(call, splits=None)
-        yield Mark(stack, "call", f"{WHO}{does}: {describe_call(case, made)}", (rank,), held)
+        last = standing.last_call
+        is_past = own is not None and last is not None and last.t > own.t and last.site == own.site
+        note = f"{WHO}{does}: {describe_call(case, made)}"
+        yield Mark(stack, "call", note, (rank,), held, is_past=is_past)
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:

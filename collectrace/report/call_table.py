@@ -57,17 +57,18 @@ def write(calls: CallsOfRank, out: TextIO) -> None:
 
 def _table(calls: CallsOfRank, file: str) -> list[tuple[list[str], str]]:
     infos = {info.name: info for info in calls.groups}
-    is_one = len({row.call.group for row in calls.calls}) == 1
-    lines = [(["", "time", "call", "", "", "by", *([] if is_one else ["group"])], "bold")]
-    for row in calls.calls:
+    groups = [
+        text.named_group(c.group) if info is None else text.clean(words.group(info))
+        for c in (row.call for row in calls.calls)
+        for info in [infos.get(c.group)]
+    ]
+    shows_groups = {*groups} != {words.DEFAULT_GROUP}
+    lines = [(["", "time", "call", "", "", "by", *(["group"] if shows_groups else [])], "bold")]
+    for row, group in zip(calls.calls, groups, strict=True):
         c = row.call
         mark = "cause >" if row.finding is not None else ""
         cells = [mark, _time(row), _number(row), row.fate, text.call(c), _by(row, file)]
-        if not is_one:
-            info = infos.get(c.group)
-            cells.append(
-                text.named_group(c.group) if info is None else text.clean(words.group(info))
-            )
+        cells += [group] if shows_groups else []
         lines.append((cells, "bold red" if mark else _STYLE[row.fate]))
     return lines
 

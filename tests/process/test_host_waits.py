@@ -344,7 +344,7 @@ EXPECTED: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "own_lock": ("own lock", "lock `guard`, which this thread holds itself", ""),
     "lock": (
-        "thread", r"lock `guard`, held by thread keeper at test_host_waits.py:\d+ \(keeps\)", "",
+        "held lock", r"lock `guard`, held by thread keeper at test_host_waits.py:\d+ \(keeps\)", "",
     ),
     "condition": ("thread", "another thread, but no other thread runs code of the program", ""),
     "thread_queue": ("thread", "another thread, but no other thread runs code of the program", ""),
@@ -463,5 +463,5 @@ def test_who_holds_the_lock_is_to_blame(ranks: Ranks, tmp_path: Path) -> None:
     (found,) = errors(_holds(ranks, tmp_path, "sleeps_for_ever"))
     assert (found.code, found.suspects) == ("CT302", (0,))
     assert "Rank 0 waited for the end of time.sleep(FOREVER)." in found.cause
-    held = rf"Rank 1 waited for file lock {tmp_path}/a.lock, held by process \d+ \(rank 0\)\."
+    held = rf"Rank 1 waits for file lock {tmp_path}/a.lock, held by process \d+ \(rank 0\)\."
     assert any(re.fullmatch(held, one) for one in found.notes)

@@ -417,6 +417,14 @@ def test_the_documentation_is_listed_and_shown() -> None:
     assert run("docs", "hangs", "crashes") == (0, both, "")
 
 
+def test_words_are_found_in_sequence_or_else_below_one_heading() -> None:
+    found = [line.split()[0] for line in run("docs", "nccl", "timeout")[1].splitlines()[2:]]
+    assert "crashes" in found
+    assert run("docs", "out", "of", "memory")[0] == 0
+    status, _, err = run("docs", "nccl", "unheardof")
+    assert (status, err.count("\n")) == (2, 1)
+
+
 def test_a_chapter_on_a_terminal_is_laid_out() -> None:
     out = Terminal()
     assert cli.main(["docs", "report"], out, io.StringIO()) == 0

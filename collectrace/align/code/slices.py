@@ -78,21 +78,23 @@ class Tracer:
         is_local = all(one.place.function is place.function for one in sources)
         if not isinstance(tree, ast.Name) or definitions is None or not place.node:
             return [(one.place, [one]) for one in sources]
-        bound = [
-            (binding.value, Place(place.function, binding.node, place.context))
-            for binding in definitions.reaching(place.node, tree.id)
-            if binding.how in (How.VALUE, How.CHANGE)
-        ]
-        chosen = [
-            (at, self.sources(value.test, at))
-            for value, at in bound
-            if isinstance(value, ast.IfExp)
-        ]
-        if chosen or not is_local:
-            return chosen or [(one.place, [one]) for one in sources]
-        given = [(at, self.sources(value, at, asked)) for value, at in bound]
+        given, is_chosen = list[tuple[Place, list[Source]]](), False
+        for binding in definitions.reaching(place.node, tree.id):
+            if binding.how in (How.VALUE, How.CHANGE):
+                at = Place(place.function, binding.node, place.context)
+                chosen = self._chosen_by(binding.value, at)
+                is_chosen |= bool(chosen)
+                given.append((at, chosen or self.sources(binding.value, at, asked)))
+        if not (is_local or is_chosen):
+            return [(one.place, [one]) for one in sources]
         selecting = (one for one in sources if one.place.node and condition_of(one.place.node))
         return [*given, *((one.place, [one]) for one in (selecting if given else sources))]
+
+    def _chosen_by(self, value: ast.AST | None, at: Place) -> list[Source]:
+        """Return what the condition of a conditional expression depends on, if ranks can differ."""
+        found = self.sources(value.test, at) if isinstance(value, ast.IfExp) else []
+        is_open = any(one.origin not in (Origin.AGREED, Origin.UNKNOWN) for one in found)
+        return found if is_open else []
 
 
 class _Trace:

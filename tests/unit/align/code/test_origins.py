@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import textwrap
+
 import pytest
 
 from collectrace.align.code import origins
@@ -308,6 +311,37 @@ for word in Words("a b"):  # HERE
 def test_a_condition_is_followed_to_its_origin(case: str) -> None:
     text, origin = CASES[case]
     assert origins_of(text)[:1] == (origin,)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "lines"),
+    [
+        pytest.param("import time\ngroup = one if time.time() > 5 else two", {2: Origin.CLOCK}),
+        pytest.param("group = one if 3 > 2 else two", {}, id="alike on all ranks"),
+        pytest.param(
+            "import time\ngroup = one if time.time() > 5 else two\nif rank == 3:\n    group = two",
+            {2: Origin.CLOCK, 3: Origin.CHOSEN},
+            id="and assigned once more",
+        ),
+    ],
+)
+def test_a_name_is_chosen_by_the_condition_of_its_expression(
+    chosen: str, lines: dict[int, Origin]
+) -> None:
+    """The arms of the expression are parameters of the function: they tell nothing."""
+    text = "def call(one, two, rank):\n" + textwrap.indent(chosen, "    ") + "\n    use(group)\n"
+    program = Program(Files(Texts(**{PATH: text})))
+    function, graph = standin.graph_at(program, PATH, text.count("\n"))
+    (node,) = (one for one in graph.at(text.count("\n")) if isinstance(one.tree, ast.Call))
+    assert isinstance(node.tree, ast.Call)
+    told = Tracer(program, Agreements()).assignments(node.tree.args[0], Place(function, node))
+    found: dict[int, list[Origin]] = {}
+    for at, sources in told:
+        line = (at.node.line if at.node else at.line) - 1
+        found.setdefault(line, []).extend(one.origin for one in sources)
+    first = {line: origins.sorted_by_weight(those)[0] for line, those in found.items()}
+    ignored = (Origin.UNKNOWN, Origin.AGREED)
+    assert {line: one for line, one in first.items() if one not in ignored} == lines
 
 
 def test_the_numbers_that_are_drawn_do_not_decide_a_size() -> None:

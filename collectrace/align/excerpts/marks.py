@@ -17,9 +17,11 @@ from collectrace.align.judging import patience
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks import detail
 from collectrace.align.ranks.last_seen import last_seen
+from collectrace.align.ranks.last_stall import thread_at_work
 from collectrace.align.ranks.standing import Standing, Waiting, failure
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.dumps import own as own_frames
 from collectrace.findings import (
     Decision,
     DecisionSide,
@@ -286,6 +288,22 @@ def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
         is_past = own is not None and last is not None and last.t > own.t and last.site == own.site
         note = f"{WHO}{does}: {describe_call(case, made)}"
         yield Mark(stack, "call", note, (rank,), held, is_past=is_past)
+        if own is not None and own.peer is None:
+            yield from _stalled_before(case, rank, own)
+
+
+def _stalled_before(case: Case, rank: int, call: Call) -> Iterator[Mark]:
+    """Yield where a rank was before a call that it reached late, unless that is the call before."""
+    log, stream = case.log(rank), StreamKey(call.group, call.device)
+    stall = log.stall if log is not None else None
+    last = case.call(rank, stream, call.seq - 1)
+    if stall is None or last is None or not last.t < stall.t < call.t:
+        return
+    stack = frames.parse_stack(
+        reversed(own_frames(stall.stacks.get(thread_at_work(stall.stacks), ())))
+    )
+    if stack:
+        yield Mark(stack, "place", f"{WHO} was here{HELD}", (rank,), (call.t - last.t) / 1e9)
 
 
 def _skipped(finding: Finding) -> Iterator[Mark]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -160,3 +161,13 @@ def test_metrics_that_cannot_be_written_are_told_once(monkeypatch: pytest.Monkey
 def test_json_is_not_changed_by_what_notebooks_get(logs: str) -> None:
     told = json.loads(run("align", logs, "--json", "-")[1])
     assert list(told)[:3] == ["format", "status", "run"]
+
+
+@pytest.mark.parametrize("where", ["logs", "none"])
+def test_garbage_is_collected_as_before_once_the_logs_are_read(
+    where: str, logs: str, tmp_path: Path
+) -> None:
+    before = gc.get_threshold()
+    assert cli.main(["align", str(tmp_path / where)], io.StringIO(), io.StringIO()) > 0
+    assert gc.get_threshold() == before
+    assert logs

@@ -62,24 +62,31 @@ def find(situation: Situation) -> How | None:
         return None  # one tensor that got another shape
     if any(_left_round(situation, *one) for one in situation.called):
         return "round"
-    if arguments.differ_in_first_only(calls):
+    is_left_out = _filter(situation) is not None
+    if arguments.differ_in_first_only(calls) and not (is_left_out and _of_model(situation)):
         return None
     if arguments.all_usual(situation):
         return "usual"
-    return "filter" if _filter(situation) is not None else None
+    return "filter" if is_left_out else None
+
+
+def _of_model(situation: Situation) -> list[Decision]:
+    """Return the loops over parts of a model, which have the same sizes on all ranks."""
+    return [d for d in deciders.ranked(situation) if structure.OF_MODEL.search(d.text)]
 
 
 def _filter(situation: Situation) -> Decision | None:
     """Return the condition that decides for each element of a loop whether it is passed.
 
     All ranks call from one line. If that is under a condition, or after its ``continue``, the
-    condition can only have chosen the iteration.
+    condition can only have chosen the iteration. A loop over parts of a model has the same on all
+    ranks.
     """
-    found = deciders.first(situation, "condition")
+    found, model = deciders.first(situation, "condition"), _of_model(situation)
     if found is None:
         return None
     lines = {found.site, *(call.site for _, call in situation.called)}
-    others = [one for one in situation.decisions if one.site not in lines]
+    others = [one for one in situation.decisions if one.site not in lines and one not in model]
     if others and not found.is_certain:
         return None
     around = structure.around(situation, found)

@@ -18,8 +18,9 @@ Not to be confused with
     the rank is one call behind.
 
 How to fix it
-    Fix the exception. If one rank may fail alone, all_reduce an error flag before the collectives
-    of the ``try`` block. Or move them after it, and all_reduce the flag first.
+    Fix the exception. If one rank may fail alone, all_reduce an error flag after what can raise,
+    before the collectives that follow in the ``try`` block. Or move them after the block, and
+    all_reduce the flag first.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ def fix(situation: Situation, decision: Decision) -> str:
         )
     if kind == "handler" and structure.is_waited_in(situation, decision):
         return (
-            "Share an error flag with all ranks before the collectives of the `try` block "
-            f"(all_reduce with MAX), not after {said}: ranks that wait in the block do not reach "
-            "it. Then let every rank make the same calls."
+            "Share an error flag with all ranks (all_reduce with MAX) after what can raise, before "
+            f"the collectives that follow in the `try` block, not after {said}: ranks that wait in "
+            "the block do not reach it. Then let every rank make the same calls."
         )
     kind = "dispatch" if kind == "value" and deciders.calls(decision) else kind
     if kind == "dispatch" and (callback := _callback(situation, decision)):
@@ -281,7 +281,8 @@ def _named(decision: Decision) -> dict[str, str]:
             result = code
         case _:
             pass
-    is_sorted = "sorted(" in decision.text
+    loop = decision.comes_from
+    is_sorted = "sorted(" in decision.text + (loop.text if loop is not None else "")
     order = "sorted by what all ranks have in common" if is_sorted else "for example sorted"
     return {"test": test, "length": length, "result": result, "order": order}
 

@@ -8,6 +8,7 @@ happened.
 from __future__ import annotations
 
 import ast
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ from collectrace.align.code.decisions import (
     origin_site,
 )
 from collectrace.align.code.files import Function, Gap
-from collectrace.align.code.graph import Kind, Node, Outcome, Way
+from collectrace.align.code.graph import Kind, Node, Outcome, Way, called_name
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import BOTH, ONE, TWO, Context, Edge
 from collectrace.align.code.places import Agreements, Asked, Place, Site
@@ -47,7 +48,7 @@ from collectrace.align.code.program import Program
 from collectrace.align.code.rank_conditions import outcome_on
 from collectrace.align.code.slices import Tracer
 
-Differing = Literal["any", "data", "dtype", "others", "tag", "peer"]
+Differing = Literal["any", "data", "dtype", "others", "root", "tag", "peer"]
 
 
 def decide(
@@ -356,6 +357,8 @@ class _Arguments:
     def decisions(self, context: Context, node: Node, differing: Differing) -> Iterator[Decision]:
         """Return the statements that provide values which may differ between the sides."""
         operands = [node.tree]
+        if differing == "root" and not _ROOTED.match(called_name(node.tree)):
+            differing = "others"  # a function of a library, with arguments of its own
         if isinstance(node.tree, ast.Call):
             keywords = node.tree.keywords
             if differing in _OF_TENSORS:
@@ -363,10 +366,13 @@ class _Arguments:
             operands = [*node.tree.args, *(one.value for one in keywords)]
         if differing == "others":  # the tensor or tensor list is the first argument
             operands = operands[1:] or operands
-        if differing in _OF_MESSAGE:
+        if differing in _NAMED:
             operands = []
-        if differing in _OF_MESSAGE and isinstance(node.tree, ast.Call):
-            names, position = _OF_MESSAGE[differing]
+        if differing in _NAMED and isinstance(node.tree, ast.Call):
+            names, position = _NAMED[differing]
+            # gather and scatter have a list before the root.
+            has_list = differing == "root" and _HAS_LIST.match(called_name(node.tree))
+            position += 1 if has_list else 0
             named = [one.value for one in node.tree.keywords if one.arg in names]
             operands += [*named, *node.tree.args[position : position + 1]][:1]
         computed = Outcome(Way.VALUE)
@@ -387,11 +393,15 @@ _OF_TENSORS: Final = frozenset({"data", "dtype"})
 
 _ASKED: Final = {"any": Asked.SIZE, "data": Asked.SIZE, "dtype": Asked.DTYPE}
 
-_OF_MESSAGE: Final[Mapping[str, tuple[frozenset[str], int]]] = {
-    "tag": (frozenset({"tag"}), 3),
-    "peer": (frozenset({"dst", "src", "group_dst", "group_src"}), 1),
-}
-"""Names and position of an argument of a message."""
+_RANKS: Final = frozenset({"dst", "src", "group_dst", "group_src"})
+
+_NAMED: Final[Mapping[str, tuple[frozenset[str], int]]] = {
+    "tag": (frozenset({"tag"}), 3), "peer": (_RANKS, 1), "root": (_RANKS, 1),
+}  # fmt: skip
+"""Names and position of the argument that differs."""
+
+_ROOTED: Final = re.compile("broadcast|reduce|gather|scatter")
+_HAS_LIST: Final = re.compile("gather|scatter")
 
 _NO_DATA: Final = frozenset(
     {"op", "group", "src", "dst", "group_src", "group_dst", "tag", "async_op"}

@@ -105,7 +105,7 @@ def _levels(case: Case, pair: Pair) -> list[Levels]:
 
 
 _DIFFERING: Final[Mapping[Kind, Differing]] = {
-    "root_mismatch": "others", "reduce_op_mismatch": "others", "shape_mismatch": "data",
+    "root_mismatch": "root", "reduce_op_mismatch": "others", "shape_mismatch": "data",
     "dtype_mismatch": "dtype",
 }  # fmt: skip
 

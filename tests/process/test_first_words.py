@@ -110,6 +110,8 @@ def test_nothing_is_said_to_be_recorded_where_nothing_can_be(ranks: Ranks, tmp_p
     for rank in range(2):
         first, *rest = _lines(ran.output(rank))
         assert first.startswith(f"collectrace: cannot write {blocker}/logs/pending/")
-        assert first.endswith("set COLLECTRACE_LOG_DIR to a folder that can be written to.")
+        assert first.endswith(
+            "set log_dir (COLLECTRACE_LOG_DIR) to a folder that can be written to."
+        )
         assert not any("recording to" in line or "Why:" in line for line in rest)
     assert any("has been in barrier" in line for line in _lines(ran.output(0)))

@@ -233,7 +233,8 @@ class Writer:
         then = (
             "Records are lost, and counted, until it can be written again; the job goes on."
             if self.total
-            else "Nothing is recorded; set log_dir (COLLECTRACE_LOG_DIR) to a folder that can be written to."
+            else "Nothing is recorded; set log_dir (COLLECTRACE_LOG_DIR) to a folder that can be "
+            "written to."
         )
         log.warning("collectrace: cannot write %s: %s. %s", self.current, why, then)
 

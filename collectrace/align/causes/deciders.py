@@ -281,10 +281,11 @@ def _condition(situation: Situation, decision: Decision) -> str:
 
 def _loop(situation: Situation, decision: Decision) -> str:
     is_open = origin(decision) == "unknown" or bool(rest(situation, decision))
-    said, had = quoted(decision), "may have had" if is_open else "had"
     one, two = _named(situation, decision)  # suspects first
     longer = one[1].did in _GOES_ON or two[1].did in _ENDS
     shorter = one[1].did in _ENDS or two[1].did in _GOES_ON
+    is_known = None not in (one[1].did, two[1].did)
+    said, had = quoted(decision), "may have had" if is_open and not is_known else "had"
     if longer is shorter:
         found = structure.around(situation, decision)
         if len(found.inside) == 1 == len(found.outside):

@@ -110,8 +110,9 @@ def _absence(situation: Situation) -> str:
         )
     states = {situation.case.standings[rank].state for rank in absent}
     how = "finished without" if states == {"finished"} else "did not reach"
-    gave_up = {situation.case.standings[rank].state for rank in side.ranks} == {"finished"}
-    wait = "waited" if gave_up else words.verb(side.ranks, "waits", "wait")
+    left = {situation.case.standings[rank].state for rank in side.ranks}
+    is_over = left <= {"finished", "raised", "died"}
+    wait = "waited" if is_over else words.verb(side.ranks, "waits", "wait")
     at = iterations.at(situation, call.iteration)
     return (
         f"{words.ranks(absent)} {how} {phrases.call(call)}{at}; "

@@ -5,7 +5,7 @@ expect: missing_call
 suspects: 1
 status: hung
 limit: 10
-cause: rank 1; all_reduce; wait; finished | ended; BUG
+cause: rank 1; all_reduce; wait | waited; finished | ended; BUG
 fix: every rank | all ranks
 never: ranks 0,2 are busy; /rank [02]: (busy|running)/; waited 0 ms; 0 ms
 """

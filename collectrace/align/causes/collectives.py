@@ -24,17 +24,13 @@ def headline(situation: Situation) -> str:
     tensors = [words.tensors(call) for _, call in called]
     given = [f" with {one}" if is_one and len({*tensors}) > 1 else "" for one in tensors]
     if not situation.suspects:
-        # The lines tell more than the tensors, if there is no room for both.
-        are_apart = len({call.site for _, call in called}) == len(called)
-        told = [
-            phrases.on_each(
-                (phrases.call(call) + what, side.ranks)
-                for (side, call), what in zip(called, some, strict=True)
-            )
-            for some in (given, [""] * len(given) if are_apart else given)
-        ]
-        full, short = (f"ranks disagree: {one}" for one in told)
-        return phrases.fitted(full if len(full) <= phrases.HEADLINE else short)
+        alone = [(phrases.call(call), side.ranks) for side, call in called]
+        full = [(told + what, ranks) for (told, ranks), what in zip(alone, given, strict=True)]
+        headline = f"ranks disagree: {phrases.on_each(full)}"
+        if len(headline) > phrases.HEADLINE and len({told for told, _ in alone}) == len(alone):
+            # There is no room for both, and the lines tell more than the tensors.
+            headline = f"ranks disagree: {phrases.on_each(alone)}"
+        return phrases.fitted(headline)
     (side, call), (other, theirs) = called[:2]
     return (
         f"{phrases.made(side.ranks, call)}{given[0]}{iterations.at(situation, call.iteration)}, "
@@ -110,9 +106,7 @@ def _absence(situation: Situation) -> str:
         )
     states = {situation.case.standings[rank].state for rank in absent}
     how = "finished without" if states == {"finished"} else "did not reach"
-    left = {situation.case.standings[rank].state for rank in side.ranks}
-    is_over = left <= {"finished", "raised", "died"}
-    wait = "waited" if is_over else words.verb(side.ranks, "waits", "wait")
+    wait = phrases.wait(situation.case, side.ranks)
     at = iterations.at(situation, call.iteration)
     return (
         f"{words.ranks(absent)} {how} {phrases.call(call)}{at}; "

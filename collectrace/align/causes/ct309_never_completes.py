@@ -24,8 +24,6 @@ How to fix it
 
 from __future__ import annotations
 
-from typing import Final
-
 from collectrace import words as text
 from collectrace.align.causes import not_moving, phrases, waited_for
 from collectrace.align.causes.situation import Situation
@@ -34,9 +32,6 @@ from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.ranks.host_waits import HostWait
 from collectrace.align.ranks.standing import Standing
-
-_MOST: Final = 6
-"""Call numbers that a sentence lists."""
 
 
 def find(situation: Situation) -> IncompleteRow | None:

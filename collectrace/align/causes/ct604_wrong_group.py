@@ -190,12 +190,12 @@ def _gives(situation: Situation, decision: Decision) -> bool:
     """Whether a loop gave each call its group: a loop over names, or one that all ranks are in."""
     if deciders.form(decision) == "items":
         return arguments.is_over_names(decision)
-    inside = [side for side, _ in structure.around(situation, decision).inside]
-    in_comprehension = [
-        side for side, _ in situation.called if decision.site in map(chains.site, side.stack or ())
-    ]
-    is_loop = deciders.form(decision) == "loop" and bool(situation.called)
-    return is_loop and len(inside or in_comprehension) == len(situation.called)
+    stacks = [side.stack or () for side, _ in situation.called]
+    return deciders.form(decision) == "loop" and all(
+        # A comprehension is on the stack itself.
+        structure.is_in_loop(situation, decision, stack) or decision.site in map(chains.site, stack)
+        for stack in stacks
+    )
 
 
 def _set_at(situation: Situation, found: Passed) -> Decision | None:
@@ -247,9 +247,7 @@ def words(situation: Situation, found: Passed) -> Words:
             ("Pass the same group on every rank at each of these lines.",),
         )
     if found.is_unusual:
-        here, usual = (
-            f"{words_.group(one)} ({words_.ranks(one.ranks)})" for one in (info, others[0][1])
-        )
+        here, usual = map(_members, (info, others[0][1]))
         set_at = _set_at(situation, found)
         why: tuple[str, ...] = (
             f"In every call before, {words_.ranks(who)} passed {usual} at {lines}.",
@@ -276,7 +274,7 @@ def words(situation: Situation, found: Passed) -> Words:
     why, change = (), ""
     choice = _set_at(situation, found)
     if choice is not None and _is_choice(choice):
-        decision, change = choice, f", by the condition in {words_.site(choice.site)}"
+        decision, change = choice, f" Change the condition in {words_.site(choice.site)}."
         chosen = f"{deciders.quoted(choice)} chooses the group"
         why = (f"{chosen}. {deciders.depends(choice, 'The condition')}".rstrip(),)
     elif decision is not None:
@@ -304,7 +302,7 @@ def words(situation: Situation, found: Passed) -> Words:
         fixes: tuple[str, ...] = (f"Go through {which} in one order at {where}: {order}",)
     else:
         usual = f": {words_.group(others[0][1])}" if situation.suspects and others else ""
-        fixes = (f"Pass the same group on every rank at {lines}{change}{usual}.",)
+        fixes = (f"Pass the same group on every rank at {lines}{usual}.{change}",)
         if decision is None or deciders.form(decision) != "value":
             fixes += (f"Or if {through} goes through several groups: {order}",)
     return Words(headline, (*why, wait_cycle.waits(situation))[:3], fixes)

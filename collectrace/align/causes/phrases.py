@@ -62,6 +62,12 @@ def on_each(told: Iterable[tuple[str, Sequence[int]]]) -> str:
     return ", ".join(f"{one} on {words.ranks(ranks)}" for one, ranks in joined.items())
 
 
+def wait(case: Case, ranks: Sequence[int]) -> str:
+    """Return ``waits`` or ``wait``; ``waited`` if these ranks have all ended since."""
+    is_over = all(case.standings[rank].state in ("finished", "raised", "died") for rank in ranks)
+    return "waited" if is_over else words.verb(ranks, "waits", "wait")
+
+
 def text(case: Case, frame: str) -> str:
     """Return the code of a frame's line; empty: it is not known."""
     return case.code.line(chains.site(frame)).partition("#")[0].strip()

@@ -83,8 +83,7 @@ def waiting(situation: Situation) -> str:
     held = [standings[rank].end - w.since for rank in present for w in standings[rank].waiting]
     if not present:
         return ""
-    is_over = all(standings[rank].state != "blocked" for rank in present)
-    wait = "waited" if is_over else words.verb(present, "waits", "wait")
+    wait = phrases.wait(situation.case, present)
     longest = max(held, default=0)
     lasted = f" for {words.seconds(longest)}" if longest >= _SHORTEST else ""
     told = f"{words.upper(words.ranks(present))} {wait} in {call(situation)}{lasted}"

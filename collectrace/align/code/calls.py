@@ -247,15 +247,6 @@ def class_of(function: Function) -> Function | None:
     return outer.owner if outer is not None else None
 
 
-def property_of(name: str, owner: Function) -> Function | None:
-    """Return the property method of a class with this name, or None."""
-    found = (one for one in owner.file.by_name.get(name, ()) if one.owner is owner)
-    return next((one for one in found if decorated_by(one) & _COMPUTED), None)
-
-
-_COMPUTED: Final = frozenset({"property", "cached_property"})
-
-
 def iterators_of(name: str, lookup: Lookup) -> list[Function]:
     """Return the methods that iterate over objects of a class with this name."""
     return [
@@ -264,3 +255,12 @@ def iterators_of(name: str, lookup: Lookup) -> list[Function]:
         for one in lookup(method)
         if one.owner is not None and one.owner.name == name
     ]
+
+
+def property_of(name: str, owner: Function) -> Function | None:
+    """Return the property method of a class with this name, or None."""
+    found = (one for one in owner.file.by_name.get(name, ()) if one.owner is owner)
+    return next((one for one in found if decorated_by(one) & _COMPUTED), None)
+
+
+_COMPUTED: Final = frozenset({"property", "cached_property"})

@@ -8,7 +8,6 @@ happened.
 from __future__ import annotations
 
 import ast
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from functools import reduce
 from operator import or_
 from typing import Final, Literal
 
+from collectrace import ops
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
@@ -357,7 +357,8 @@ class _Arguments:
     def decisions(self, context: Context, node: Node, differing: Differing) -> Iterator[Decision]:
         """Return the statements that provide values which may differ between the sides."""
         operands = [node.tree]
-        if differing == "root" and not _ROOTED.match(called_name(node.tree)):
+        op = called_name(node.tree).partition("_object")[0]
+        if differing == "root" and op not in ops.ROOTED:
             differing = "others"  # a function of a library, with arguments of its own
         if isinstance(node.tree, ast.Call):
             keywords = node.tree.keywords
@@ -371,8 +372,7 @@ class _Arguments:
         if differing in _NAMED and isinstance(node.tree, ast.Call):
             names, position = _NAMED[differing]
             # gather and scatter have a list before the root.
-            has_list = differing == "root" and _HAS_LIST.match(called_name(node.tree))
-            position += 1 if has_list else 0
+            position += differing == "root" and op.startswith(("gather", "scatter"))
             named = [one.value for one in node.tree.keywords if one.arg in names]
             operands += [*named, *node.tree.args[position : position + 1]][:1]
         computed = Outcome(Way.VALUE)
@@ -400,8 +400,6 @@ _NAMED: Final[Mapping[str, tuple[frozenset[str], int]]] = {
 }  # fmt: skip
 """Names and position of the argument that differs."""
 
-_ROOTED: Final = re.compile("broadcast|reduce|gather|scatter")
-_HAS_LIST: Final = re.compile("gather|scatter")
 
 _NO_DATA: Final = frozenset(
     {"op", "group", "src", "dst", "group_src", "group_dst", "tag", "async_op"}

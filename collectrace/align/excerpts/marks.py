@@ -302,7 +302,7 @@ def _stalled_before(case: Case, rank: int, call: Call) -> Iterator[Mark]:
     stack = frames.parse_stack(
         reversed(own_frames(stall.stacks.get(thread_at_work(stall.stacks), ())))
     )
-    if stack:
+    if stack and f"{stack[0].path}:{stack[0].line}" != last.site:
         yield Mark(stack, "place", f"{WHO} was here{HELD}", (rank,), (call.t - last.t) / 1e9)
 
 

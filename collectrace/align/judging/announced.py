@@ -18,8 +18,6 @@ from collectrace.align.reading.evidence import ChannelKey, Key, RankLog, key_of
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
-_STORE: Final = frozenset({"get", "set", "add", "wait", "check", "multi_get"})
-"""Methods of a store that transfer information to or from other ranks."""
 _FEW: Final = 8
 """Most elements of a message that counts as a command or size."""
 

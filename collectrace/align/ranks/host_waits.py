@@ -95,10 +95,8 @@ def _wait_in(stall: Stall, log: RankLog, evidence: RunEvidence) -> HostWait | No
     others = kernel.others or ()
     pid = kernel.holder or kernel.child or (others[0] if len(others) == 1 else None)
     holder = seen.rank_of(pid) if pid is not None and pid != log.header.pid else None
-    threads = [frames for _, frames in _holders(seen)] if row.name == "held lock" else []
-    return HostWait(
-        row, row.say(seen), stall.t, holder, tuple(reversed(threads[0])) if threads else ()
-    )
+    holding = next((tuple(reversed(frames)) for _, frames in _holders(seen)), ())
+    return HostWait(row, row.say(seen), stall.t, holder, holding)
 
 
 def place(log: RankLog) -> str | None:

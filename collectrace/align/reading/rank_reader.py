@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,11 +26,6 @@ many that checkpoints are further apart."""
 OnBytes = Callable[[int], None]
 """Called with the number of bytes that were read since the last call."""
 
-_DIGESTS: Final = re.compile(
-    rb'^\{"kind":"call",[^\\]*,"digest":(\d{1,19}),"program":(\d{1,19})(?:,"pairs":(\d{1,19}))?\}$'
-)
-"""A call's line as the tracer writes it, unless a text in it may hold the same."""
-
 _CHECKPOINT: Final = b'{"kind":"checkpoint"'
 
 
@@ -49,7 +43,6 @@ class RankReader:
         self.records = RankRecords(rank, vocabulary)
         self.scanned = False
         self._covered: list[tuple[int, int]] = []
-        self._doubtful: tuple[object, bool] | None = None  # what was read, and the answer
 
     def scan(self, on_bytes: OnBytes | None = None) -> None:
         """Read every line, and lines that were read before once more."""
@@ -139,22 +132,14 @@ class RankReader:
                 yield Chain(rows, partial(self._digests, rows), begins=begins)
 
     def _digests(self, rows: Rows, at: int) -> Digests | None:
-        line = self.segments.line(rows.offset[at])
-        end = _DIGESTS.search(line)
-        if end is not None:
-            return Digests(*(None if told is None else int(told) for told in end.groups()))
-        call = readable(line)
+        call = readable(self.segments.line(rows.offset[at]))
         return Digests(call.digest, call.program, call.pairs) if isinstance(call, Call) else None
 
     def is_doubtful(self) -> bool:
         """Return whether lines are missing, or contradict the digests, in what was read so far."""
-        state = self.records.lines, tuple(self._covered)
-        if self._doubtful is None or self._doubtful[0] != state:
-            doubt = any(map(self.lost, self.records.rows)) or not all(
-                chain.fits() for chain in self.chains()
-            )
-            self._doubtful = state, doubt
-        return self._doubtful[1]
+        return any(map(self.lost, self.records.rows)) or not all(
+            chain.fits() for chain in self.chains()
+        )
 
     def _holes(self, rows: Rows) -> Iterator[tuple[int, int, bool]]:
         """Yield ranges of rows (first, last) that are not there, and whether all was read there."""

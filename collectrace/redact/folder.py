@@ -144,7 +144,7 @@ class _Writing:
             else:
                 beside.append(blob)
         if not logs:
-            raise CollectraceError("no rank files are there to redact. Give the log_dir of a run.")
+            raise CollectraceError("there are no rank files to redact. Give the log_dir of a run.")
         logs.sort(key=lambda log: (log.log, log.ordinal))
         for log in logs:
             self._create(log.path, self._changed(log))
